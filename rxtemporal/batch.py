@@ -1,0 +1,255 @@
+"""Event batches: what queries compute on, a run of rows as columns plus one trailing CTI."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.errors import EventError, SchemaError
+from rxtemporal.schema import conform
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, describe, time_ticks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["END", "START", "EventBatch", "Int64s", "TimeForm", "time_column", "time_series"]
+
+Int64s = npt.NDArray[np.int64]
+TimeForm = Literal["datetime", "ticks"]
+
+START, END = "start_time", "end_time"
+_UTC = pl.Datetime("us", "UTC")
+_NO_INTS: Int64s = np.empty(0, np.int64)
+_NO_INTS.setflags(write=False)
+
+
+def time_series(name: str, times: Int64s, form: TimeForm, *, endless: bool = False) -> pl.Series:
+    """Return ticks as a polars column; with ``endless``, ``MAX_TIME`` becomes null."""
+    series = pl.Series(name, times, dtype=pl.Int64)
+    if endless and len(times) and times.max() == MAX_TIME:
+        series = series.set(series == MAX_TIME, None)
+    return series.cast(_UTC) if form == "datetime" else series
+
+
+def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
+    """Return a column of times (aware datetimes, or ints of ticks) as ticks.
+
+    A null becomes ``null``, or is refused where that is None. Finer units are floored.
+    """
+    name, dtype = series.name, series.dtype
+    if isinstance(dtype, pl.Datetime):
+        if dtype.time_zone is None:
+            raise EventError(
+                f"column {name!r} holds naive datetimes, which name no instant. "
+                f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean.'
+            )
+        series = series.dt.cast_time_unit("us").to_physical()
+    elif not dtype.is_integer():
+        raise EventError(
+            f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "
+            "integer of ticks (microseconds since 1970-01-01T00:00:00Z)"
+        )
+    if series.null_count():
+        if null is None:
+            row = series.is_null().arg_max()
+            raise EventError(
+                f"column {name!r} is null in row {row}: a row starts at some time. "
+                f'Hint: filter with pl.col("{name}").is_not_null(), and count what you leave out.'
+            )
+        series = series.fill_null(null)
+    times = np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
+    if len(times) and not (times.min() >= MIN_TIME and times.max() <= MAX_TIME):
+        raise EventError(f"column {name!r} holds times outside of time, {MIN_TIME} to {MAX_TIME}")
+    return times
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EventBatch:
+    """A run of n rows and the CTI after them.
+
+    ========= ============== ==================================================================
+    start     ``int64[n]``   ticks
+    end       ``int64[n]``   ticks, ``start < end``
+    edge      ``int64[n]``   0 for a complete row; a start edge carries an id and
+                             ``end = MAX_TIME``; its end edge the same id, start and payload
+    payload   DataFrame      n rows of flat, typed fields
+    cti       ticks          nothing before it changes after this batch
+    key       ``int64[n]``   the group's code where the stream is grouped, else None
+    ========= ============== ==================================================================
+
+    Inside a batch a start edge precedes its end edge; otherwise order means nothing, and how a
+    stream is cut into batches means nothing either. Arrays are not written to once they are here.
+
+    >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
+    >>> len(batch), batch.cti, batch.to_dicts()
+    (1, 9, [{'start_time': 0, 'end_time': 9, 'x': 1}])
+    """
+
+    start: Int64s
+    end: Int64s
+    edge: Int64s
+    payload: pl.DataFrame
+    cti: int
+    key: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"EventBatch({len(self)} rows, fields {self.payload.columns}, CTI {describe(self.cti)})"
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The payload's schema."""
+        return self.payload.schema
+
+    @classmethod
+    def empty(cls, schema: pl.Schema | Mapping[str, Any], cti: int, *, grouped: bool = False) -> EventBatch:
+        """Return a batch without rows: time advances to ``cti`` and nothing else happens."""
+        key = _NO_INTS if grouped else None
+        return cls(_NO_INTS, _NO_INTS, _NO_INTS, pl.DataFrame(schema=dict(schema)), cti, key)
+
+    @classmethod
+    def of_rows(cls, start: Int64s, end: Int64s, payload: pl.DataFrame, cti: int) -> EventBatch:
+        """Return a batch of complete rows."""
+        return cls(start, end, np.zeros(len(start), np.int64), payload, cti)
+
+    def take(self, rows: npt.NDArray[Any]) -> EventBatch:
+        """Return the rows with these numbers (or where this mask is true), and the same CTI."""
+        if rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)
+        return EventBatch(
+            self.start[rows],
+            self.end[rows],
+            self.edge[rows],
+            self.payload[rows],
+            self.cti,
+            None if self.key is None else self.key[rows],
+        )
+
+    def replace(self, **changes: Any) -> EventBatch:
+        """Return the batch with some of its parts exchanged."""
+        return dataclasses.replace(self, **changes)
+
+    @staticmethod
+    def concat(batches: Sequence[EventBatch]) -> EventBatch:
+        """Return the rows of all batches, in order, with the last one's CTI."""
+        if len(batches) == 1:
+            return batches[0]
+        keys = [batch.key for batch in batches]
+        return EventBatch(
+            np.concatenate([batch.start for batch in batches]),
+            np.concatenate([batch.end for batch in batches]),
+            np.concatenate([batch.edge for batch in batches]),
+            pl.concat([batch.payload for batch in batches], rechunk=False),
+            batches[-1].cti,
+            None if keys[0] is None else np.concatenate([key for key in keys if key is not None]),
+        )
+
+    def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
+        """Return the batch itself if it keeps its contract, and say what breaks it otherwise.
+
+        1. Columns are of one length. 2. ``start < end``. 3. Only start edges and rows that never
+        end have ``end = MAX_TIME``. 4. No row breaks the promise made by ``previous_cti``.
+        5. The CTI does not go back.
+        """
+        lengths = {len(self.start), len(self.end), len(self.edge), self.payload.height}
+        if len(lengths) > 1:
+            raise SchemaError(f"the columns of a batch differ in length: {sorted(lengths)}")
+        if not (self.start < self.end).all():
+            row = int(np.argmin(self.start < self.end))
+            raise EventError(f"row {row} ends before it starts: {self._row_text(row)}")
+        # an end edge is judged by its end, everything else by its start
+        judged = np.where((self.edge != 0) & (self.end != MAX_TIME), self.end, self.start)
+        if len(judged) and judged.min() < previous_cti:
+            row = int(judged.argmin())
+            raise EventError(f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}")
+        if self.cti < previous_cti:
+            raise EventError(f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}")
+        return self
+
+    def _row_text(self, row: int) -> str:
+        lifetime = f"[{describe(int(self.start[row]))}, {describe(int(self.end[row]))})"
+        return f"{lifetime} {self.payload.row(row, named=True)}"
+
+    def to_polars(self, time: TimeForm = "datetime") -> pl.DataFrame:
+        """Return the rows as a frame: start_time, end_time (null: never ends), the payload."""
+        clash = {START, END} & set(self.payload.columns)
+        if clash:
+            raise SchemaError(
+                f"the payload has a field {min(clash)!r}, which is the lifetime's name on the way "
+                "out. Hint: rename it with select()."
+            )
+        return pl.DataFrame(
+            [
+                time_series(START, self.start, time),
+                time_series(END, self.end, time, endless=True),
+                *self.payload.get_columns(),
+            ]
+        )
+
+    @classmethod
+    def from_polars(
+        cls, frame: pl.DataFrame, *, start: str = START, end: str | None = END, cti: Time = MIN_TIME
+    ) -> EventBatch:
+        """Return a batch of the frame's rows; the other columns are the payload.
+
+        ``start`` and ``end`` name columns of aware datetimes or ticks; without ``end`` rows are
+        points, and where ``end`` is null a row never ends.
+        """
+        for name in (start, end):
+            if name is not None and name not in frame.columns:
+                raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
+        starts = time_column(frame[start])
+        ends = starts + 1 if end is None else time_column(frame[end], null=MAX_TIME)
+        payload = conform(frame.drop([name for name in (start, end) if name is not None]))
+        batch = cls.of_rows(starts, ends, payload, time_ticks(cti))
+        return batch.check()
+
+    def to_dicts(self, time: TimeForm = "ticks") -> list[dict[str, Any]]:
+        """Return the rows as dicts of start_time, end_time (None: never ends) and the fields."""
+        return self.to_polars(time).to_dicts()
+
+    @classmethod
+    def from_dicts(
+        cls,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        schema: pl.Schema | Mapping[str, Any] | None = None,
+        cti: Time = MIN_TIME,
+    ) -> EventBatch:
+        """Return a batch of rows given as dicts; without ``end_time`` a row is a point."""
+        rows = [dict(row) for row in rows]
+        for number, row in enumerate(rows):
+            if START not in row:
+                raise EventError(f"row {number} has no {START!r}: {row}")
+        starts = np.array([time_ticks(row.pop(START)) for row in rows], np.int64)
+        ends = np.array(
+            [_end_of(row.pop(END, start + 1)) for row, start in zip(rows, starts, strict=True)], np.int64
+        )
+        frame = pl.DataFrame(rows, schema=None if schema is None else dict(schema))
+        return cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
+
+    def to_arrow(self, time: TimeForm = "datetime") -> pa.Table:
+        """Return the rows as a pyarrow table, laid out as ``to_polars`` lays them out."""
+        return self.to_polars(time).to_arrow()
+
+    @classmethod
+    def from_arrow(
+        cls, table: pa.Table, *, start: str = START, end: str | None = END, cti: Time = MIN_TIME
+    ) -> EventBatch:
+        """Return a batch of an Arrow table's rows, read as ``from_polars`` reads them."""
+        frame = pl.from_arrow(table)
+        assert isinstance(frame, pl.DataFrame)
+        return cls.from_polars(frame, start=start, end=end, cti=cti)
+
+
+def _end_of(time: Time | None) -> int:
+    return MAX_TIME if time is None else time_ticks(time)

@@ -1,0 +1,298 @@
+"""Row events: what the per-event side carries, one frozen object for each event.
+
+An event keeps the times it was given, as ``start_time`` and ``end_time``, and the same times as
+ticks, as ``start`` and ``end``; code that computes reads the ticks. Payloads are never looked into.
+Source of the shapes and constructors: the StreamInsight documents on event shapes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
+
+from rxtemporal.errors import EventError
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, as_given, describe, time_ticks
+
+__all__ = [
+    "Cti",
+    "EdgeEvent",
+    "EdgeType",
+    "Event",
+    "EventKind",
+    "EventShape",
+    "IntervalEvent",
+    "PointEvent",
+    "RowEvent",
+]
+
+
+class EventKind(Enum):
+    """Whether an event brings a row or advances time."""
+
+    INSERT = "insert"
+    CTI = "cti"
+
+
+class EventShape(Enum):
+    """How much of a row's lifetime is known when it arrives."""
+
+    POINT = "point"
+    INTERVAL = "interval"
+    EDGE = "edge"
+
+
+class EdgeType(Enum):
+    """Which end of its row's lifetime an edge event brings."""
+
+    START = "start"
+    END = "end"
+
+
+class RowEvent:
+    """What point, interval and edge events have in common; use one of those."""
+
+    __slots__ = ("end", "payload", "start", "start_time")
+
+    start: int
+    end: int
+    payload: Any
+    start_time: Time
+
+    event_kind: ClassVar[EventKind] = EventKind.INSERT
+    shape: ClassVar[EventShape]
+
+    @staticmethod
+    def create_cti(time: Time) -> Cti:
+        """Return ``Cti(time)``: in a stream of any shape time advances in the same way."""
+        return Cti(time)
+
+    @property
+    def end_time(self) -> Time:
+        """The end of the lifetime, in the form in which the start was given."""
+        return as_given(self.end, self.start_time)
+
+    def moved(self, start: int, end: int) -> RowEvent:
+        """Return this event with another lifetime (in ticks) and the same payload object."""
+        raise NotImplementedError
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.start, self.end, self.payload)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._key()))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"events are immutable: cannot set {name!r} of {self!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"events are immutable: cannot delete {name!r} of {self!r}")
+
+
+# An event is frozen for everybody but its constructor, which writes its slots through these.
+_set_start: Final = RowEvent.__dict__["start"].__set__
+_set_end: Final = RowEvent.__dict__["end"].__set__
+_set_payload: Final = RowEvent.__dict__["payload"].__set__
+_set_start_time: Final = RowEvent.__dict__["start_time"].__set__
+
+
+def _fill(event: RowEvent, start_time: Time, start: int, end: int, payload: Any) -> None:
+    _set_start_time(event, start_time)
+    _set_start(event, start)
+    _set_end(event, end)
+    _set_payload(event, payload)
+
+
+def _start_ticks(time: Time) -> int:
+    start = time_ticks(time)
+    if start >= MAX_TIME:
+        raise EventError("an event cannot start at the end of time: its last tick is reserved")
+    return start
+
+
+def _text(time: Time) -> str:
+    return str(time) if isinstance(time, int) else time.isoformat().replace("+00:00", "Z")
+
+
+def _after(start_time: Time, start: int, end_time: Time) -> int:
+    end = time_ticks(end_time)
+    if end <= start:
+        raise EventError(
+            f"an event ends after it starts, got start {_text(start_time)} and end "
+            f"{_text(end_time)}. Hint: a lifetime is half-open; for an instant use PointEvent."
+        )
+    return end
+
+
+@final
+class PointEvent(RowEvent):
+    """An event at one instant: its lifetime is ``[start_time, start_time + 1 tick)``.
+
+    >>> PointEvent(5, {"speed": 1.0})
+    PointEvent(5, {'speed': 1.0})
+    """
+
+    __slots__ = ()
+    shape = EventShape.POINT
+
+    def __init__(self, start_time: Time, payload: Any) -> None:
+        start = _start_ticks(start_time)
+        _fill(self, start_time, start, start + TICK, payload)
+
+    @classmethod
+    def create_insert(cls, start_time: Time, payload: Any) -> PointEvent:
+        """Return the point event; the documents' name for the constructor."""
+        return cls(start_time, payload)
+
+    def moved(self, start: int, end: int) -> PointEvent:
+        """Return the same payload at another instant; a point's end follows its start."""
+        return PointEvent(as_given(start, self.start_time), self.payload)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (PointEvent, (self.start_time, self.payload))
+
+    def __repr__(self) -> str:
+        return f"PointEvent({_text(self.start_time)}, {self.payload!r})"
+
+
+@final
+class IntervalEvent(RowEvent):
+    """An event whose lifetime ``[start_time, end_time)`` is known when it arrives.
+
+    >>> IntervalEvent(5, 9, "a").end_time
+    9
+    """
+
+    __slots__ = ()
+    shape = EventShape.INTERVAL
+
+    def __init__(self, start_time: Time, end_time: Time, payload: Any) -> None:
+        start = _start_ticks(start_time)
+        _fill(self, start_time, start, _after(start_time, start, end_time), payload)
+
+    @classmethod
+    def create_insert(cls, start_time: Time, end_time: Time, payload: Any) -> IntervalEvent:
+        """Return the interval event; the documents' name for the constructor."""
+        return cls(start_time, end_time, payload)
+
+    def moved(self, start: int, end: int) -> IntervalEvent:
+        """Return the same payload with another lifetime, in ticks."""
+        like = self.start_time
+        return IntervalEvent(as_given(start, like), as_given(end, like), self.payload)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (IntervalEvent, (self.start_time, self.end_time, self.payload))
+
+    def __repr__(self) -> str:
+        return (
+            f"IntervalEvent({_text(self.start_time)}, {_text(self.end_time)}, {self.payload!r})"
+        )
+
+
+@final
+class EdgeEvent(RowEvent):
+    """One end of a row's lifetime: a start edge, or the end edge that closes it later.
+
+    A start edge says ``[start_time, MAX_TIME)``. Its end edge names the same start and payload and
+    gives the real end. Make them with ``create_start`` and ``create_end``.
+
+    >>> EdgeEvent.create_end(5, 9, "a")
+    EdgeEvent.create_end(5, 9, 'a')
+    """
+
+    __slots__ = ("edge_type",)
+    shape = EventShape.EDGE
+
+    edge_type: EdgeType
+
+    def __init__(self, edge_type: EdgeType, start_time: Time, end_time: Time, payload: Any) -> None:
+        start = _start_ticks(start_time)
+        _fill(self, start_time, start, _after(start_time, start, end_time), payload)
+        _set_edge_type(self, edge_type)
+
+    @classmethod
+    def create_start(cls, start_time: Time, payload: Any) -> EdgeEvent:
+        """Return the start edge of a row whose end is not known yet."""
+        return cls(EdgeType.START, start_time, MAX_TIME, payload)
+
+    @classmethod
+    def create_insert(cls, start_time: Time, payload: Any) -> EdgeEvent:
+        """Return a start edge: it is what inserts an edge event's row."""
+        return cls.create_start(start_time, payload)
+
+    @classmethod
+    def create_end(cls, start_time: Time, end_time: Time, payload: Any) -> EdgeEvent:
+        """Return the end edge of the row that a start edge opened with this start and payload."""
+        return cls(EdgeType.END, start_time, end_time, payload)
+
+    def moved(self, start: int, end: int) -> EdgeEvent:
+        """Return the same edge and payload with another lifetime, in ticks."""
+        like = self.start_time
+        return EdgeEvent(self.edge_type, as_given(start, like), as_given(end, like), self.payload)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.edge_type, *super()._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (EdgeEvent, (self.edge_type, self.start_time, self.end_time, self.payload))
+
+    def __repr__(self) -> str:
+        if self.edge_type is EdgeType.START:
+            return f"EdgeEvent.create_start({_text(self.start_time)}, {self.payload!r})"
+        return (
+            f"EdgeEvent.create_end({_text(self.start_time)}, {_text(self.end_time)}, "
+            f"{self.payload!r})"
+        )
+
+
+_set_edge_type: Final = EdgeEvent.__dict__["edge_type"].__set__
+
+
+@final
+class Cti:
+    """A current time increment: nothing before ``start_time`` changes any more.
+
+    Every later point, interval or start edge has ``start >= start_time``; every later end edge has
+    ``end >= start_time``.
+
+    >>> Cti(5).start_time
+    5
+    """
+
+    __slots__ = ("start", "start_time")
+
+    start: int
+    start_time: Time
+
+    event_kind: ClassVar[EventKind] = EventKind.CTI
+
+    def __init__(self, time: Time) -> None:
+        _set_cti_time(self, time)
+        _set_cti_start(self, time_ticks(time))
+
+    def __eq__(self, other: object) -> bool:
+        return self.start == other.start if isinstance(other, Cti) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Cti, self.start))
+
+    __setattr__ = RowEvent.__setattr__
+    __delattr__ = RowEvent.__delattr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Cti, (self.start_time,))
+
+    def __repr__(self) -> str:
+        if self.start in (MIN_TIME, MAX_TIME):
+            return f"Cti({describe(self.start)})"
+        return f"Cti({_text(self.start_time)})"
+
+
+_set_cti_start: Final = Cti.__dict__["start"].__set__
+_set_cti_time: Final = Cti.__dict__["start_time"].__set__
+
+Event: TypeAlias = PointEvent | IntervalEvent | EdgeEvent | Cti

@@ -1,0 +1,83 @@
+"""Open rows: which start edge an end edge closes.
+
+An end edge names its row by (start, payload). Identical open rows are closed oldest arrival first.
+Null equals null, NaN equals NaN and -0.0 equals 0.0, as wherever a value is a key.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+__all__ = ["OpenRows", "identity"]
+
+Row = TypeVar("Row")
+
+_NAN = object()
+
+
+def identity(payload: Any) -> Hashable:
+    """Return what two payloads have in common exactly when an end edge of one closes the other.
+
+    Dicts, lists and sets compare by content; a payload of any other class by its own ``==`` and
+    ``hash``, and by being the same object where it has no hash.
+    """
+    if isinstance(payload, float) and payload != payload:
+        return _NAN
+    if isinstance(payload, Mapping):
+        return frozenset((name, identity(value)) for name, value in payload.items())
+    if isinstance(payload, (list, tuple)):
+        return (type(payload), *map(identity, payload))
+    if isinstance(payload, (set, frozenset)):
+        return frozenset(map(identity, payload))
+    try:
+        hash(payload)
+    except TypeError:
+        return (type(payload), id(payload))
+    return payload  # type: ignore[no-any-return]
+
+
+class OpenRows(Generic[Row]):
+    """Rows whose start edge has come and whose end edge has not.
+
+    Holds one entry for each open row until it is closed. Every call costs the hash of a payload.
+    Not thread-safe: its owner serialises.
+    """
+
+    __slots__ = ("_count", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, Hashable], deque[Row]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Row]:
+        for rows in self._rows.values():
+            yield from rows
+
+    def open(self, start: int, payload: Any, row: Row) -> None:
+        """Remember ``row`` under the start and payload that its end edge will name."""
+        self._rows.setdefault((start, identity(payload)), deque()).append(row)
+        self._count += 1
+
+    def close(self, start: int, payload: Any) -> Row | None:
+        """Take out the oldest row opened under this start and payload; None if there is none."""
+        key = (start, identity(payload))
+        rows = self._rows.get(key)
+        if rows is None:
+            return None
+        row = rows.popleft()
+        if not rows:
+            del self._rows[key]
+        self._count -= 1
+        return row
+
+    def clear(self) -> list[Row]:
+        """Take out every row."""
+        rows = list(self)
+        self._rows.clear()
+        self._count = 0
+        return rows

@@ -1,0 +1,142 @@
+"""Payload schemas: flat records of named, typed fields that every engine here can carry.
+
+Spark has no unsigned integers, polars' finer time units have no tick, and a nested value has no key:
+so unsigned integers are widened, times are floored to microseconds, and the rest is refused by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from types import NoneType
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import SchemaError
+
+__all__ = ["SCALAR_FIELD", "carried", "conform", "field", "fields_of", "payload_schema"]
+
+# the field that a bare scalar payload gets
+SCALAR_FIELD = "payload"
+
+_WIDENED: dict[Any, pl.DataType] = {pl.UInt8: pl.Int16(), pl.UInt16: pl.Int32(), pl.UInt32: pl.Int64()}
+_KEPT = (
+    pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64,
+    pl.String, pl.Binary, pl.Date, pl.Decimal, pl.Null,
+)  # fmt: skip
+_PYTHON: dict[Any, pl.DataType] = {
+    bool: pl.Boolean(),
+    int: pl.Int64(),
+    float: pl.Float64(),
+    str: pl.String(),
+    bytes: pl.Binary(),
+    datetime: pl.Datetime("us", "UTC"),
+    date: pl.Date(),
+    timedelta: pl.Duration("us"),
+    NoneType: pl.Null(),
+}
+_ALLOWED = "bool, int, float, str, bytes, datetime, date, timedelta, Decimal or None"
+
+
+def carried(name: str, dtype: Any) -> pl.DataType:
+    """Return the type in which a field of polars type ``dtype`` travels; refuse what cannot."""
+    if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
+        dtype = dtype()
+    if isinstance(dtype, _KEPT):
+        return dtype
+    if type(dtype) in _WIDENED:
+        return _WIDENED[type(dtype)]
+    if isinstance(dtype, pl.Datetime):
+        return pl.Datetime("us", dtype.time_zone)
+    if isinstance(dtype, pl.Duration):
+        return pl.Duration("us")
+    hint = {
+        pl.UInt64: "Spark has no UInt64; cast it to Int64, Decimal or String",
+        pl.Categorical: "cast it to String",
+        pl.Enum: "cast it to String",
+    }.get(type(dtype), "a payload is a flat record; keep nested values outside or flatten them")
+    raise SchemaError(f"field {name!r} has type {dtype}, which no payload can carry. Hint: {hint}.")
+
+
+def payload_schema(given: Any) -> pl.Schema:
+    """Return a schema from a mapping name → type, a dataclass type or a NamedTuple type.
+
+    Types are polars types or Python's own; ``X | None`` means ``X``, for any field may be null.
+    """
+    if isinstance(given, Mapping):
+        fields: Iterable[tuple[str, Any]] = given.items()
+    elif isinstance(given, type) and (dataclasses.is_dataclass(given) or hasattr(given, "_fields")):
+        fields = typing.get_type_hints(given).items()
+    else:
+        raise SchemaError(
+            "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
+            f"got {given!r}"
+        )
+    return pl.Schema({_name(name): carried(name, _polars_type(name, type_)) for name, type_ in fields})
+
+
+def _name(name: Any) -> str:
+    if isinstance(name, str) and name:
+        return name
+    raise SchemaError(f"a field's name is a non-empty str, got {name!r}")
+
+
+def _polars_type(name: str, type_: Any) -> Any:
+    if isinstance(type_, pl.DataType) or (isinstance(type_, type) and issubclass(type_, pl.DataType)):
+        return type_
+    choices = [choice for choice in typing.get_args(type_) if choice is not NoneType] or [type_]
+    if len(choices) == 1 and choices[0] in _PYTHON:
+        return _PYTHON[choices[0]]
+    raise SchemaError(
+        f"field {name!r} has type {type_!r}; a field is {_ALLOWED}. "
+        "Hint: name a Decimal field's type as pl.Decimal(precision, scale)."
+    )
+
+
+def field(name: str, value: Any) -> pl.DataType:
+    """Return the type of the field ``name`` as a first ``value`` shows it."""
+    if isinstance(value, Decimal):
+        return pl.Decimal(38, max(0, -int(value.as_tuple().exponent)))
+    if isinstance(value, datetime):
+        return pl.Datetime("us", "UTC" if value.tzinfo is not None else None)
+    for type_, dtype in _PYTHON.items():
+        if isinstance(value, type_):
+            return dtype
+    raise SchemaError(
+        f"field {name!r} holds {value!r} ({type(value).__name__}); a payload is a flat record "
+        f"whose fields are {_ALLOWED}"
+    )
+
+
+def fields_of(payload: Any) -> dict[str, Any]:
+    """Return a payload as a flat dict: of a dict, dataclass or NamedTuple, or of a bare scalar."""
+    if isinstance(payload, dict):
+        return payload
+    if dataclasses.is_dataclass(payload) and not isinstance(payload, type):
+        return {f.name: getattr(payload, f.name) for f in dataclasses.fields(payload)}
+    if isinstance(payload, tuple) and hasattr(payload, "_asdict"):
+        return dict(payload._asdict())
+    return {SCALAR_FIELD: payload}
+
+
+def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFrame:
+    """Return the frame with every field in the type in which it travels.
+
+    With ``schema`` the frame has to have just its fields, in types that cast without loss.
+    """
+    if schema is None:
+        schema = pl.Schema({name: carried(name, dtype) for name, dtype in frame.schema.items()})
+    elif set(frame.columns) != set(schema):
+        raise SchemaError(
+            f"fields {sorted(frame.columns)} do not fit the stream's fields {sorted(schema)}"
+        )
+    if frame.schema == schema:
+        return frame
+    try:
+        return frame.select(pl.col(name).cast(dtype, strict=True) for name, dtype in schema.items())
+    except pl.exceptions.PolarsError as error:
+        raise SchemaError(f"a field does not fit the stream's schema: {error}") from error

@@ -1,0 +1,37 @@
+"""Where a query's results go when it is run: the contract of a sink."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import polars as pl
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.events import EventShape
+
+__all__ = ["Sink"]
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Takes the batches of one query, one at a time, always from one thread at a time.
+
+    1. ``open`` comes first and once; what it raises keeps the query from starting.
+    2. ``write`` gets the batches in order, in the sink's ``shape``. In interval shape every row is
+       complete (or endless, with ``end = MAX_TIME``), and after a batch with CTI ``t`` exactly the
+       rows with ``start < t`` have been written. What ``write`` raises ends the query.
+    3. ``close`` comes last and once: ``error`` is None when the stream completed, otherwise what
+       ended it, which is a ``KeyboardInterrupt`` when a person did. It returns when everything
+       accepted is safe.
+    """
+
+    shape: EventShape
+
+    def open(self, name: str, schema: pl.Schema) -> None:
+        """Get ready for the query called ``name``, whose payload has this schema."""
+
+    def write(self, batch: EventBatch) -> None:
+        """Take one batch."""
+
+    def close(self, error: BaseException | None) -> None:
+        """Finish."""

@@ -1,0 +1,147 @@
+"""Application time: int64 ticks of one microsecond since 1970-01-01T00:00:00Z.
+
+``MIN_TIME`` and ``MAX_TIME`` are the first and last instants of the proleptic Gregorian calendar
+and stand for minus and plus infinity: adding to them leaves them as they are, and any other sum
+saturates at them. Nothing wraps.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from rxtemporal.errors import ArgumentError, EventError
+
+__all__ = [
+    "MAX_TIME",
+    "MIN_TIME",
+    "TICK",
+    "Span",
+    "Time",
+    "add",
+    "as_given",
+    "describe",
+    "span",
+    "ticks",
+    "time_ticks",
+    "to_datetime",
+]
+
+Time: TypeAlias = datetime | int
+Span: TypeAlias = timedelta | int
+
+TICK = 1
+MIN_TIME = -62_135_596_800_000_000
+MAX_TIME = 253_402_300_799_999_999
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _microseconds(delta: timedelta) -> int:
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def ticks(value: datetime | timedelta) -> int:
+    """Return an aware datetime as ticks since the epoch, or a timedelta as a number of ticks.
+
+    Anything finer than a tick is floored. A naive datetime is refused: it names no instant.
+
+    >>> from datetime import datetime, timedelta, UTC
+    >>> ticks(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)), ticks(timedelta(minutes=1))
+    (1000000, 60000000)
+    """
+    if isinstance(value, timedelta):
+        return _microseconds(value)
+    if isinstance(value, datetime):
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise EventError(
+                f"naive datetime {value.isoformat()} names no instant. "
+                "Hint: give it a time zone, for example datetime(..., tzinfo=UTC)."
+            )
+        return _microseconds(value - _EPOCH)
+    raise ArgumentError(
+        f"ticks() takes an aware datetime or a timedelta, got {value!r} ({type(value).__name__})"
+    )
+
+
+def to_datetime(tick: int) -> datetime:
+    """Return ticks as an aware datetime in UTC.
+
+    >>> to_datetime(1_000_000).isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
+    if not MIN_TIME <= tick <= MAX_TIME:
+        raise ArgumentError(
+            f"{tick} ticks lie outside of time, which goes from {MIN_TIME} to {MAX_TIME}"
+        )
+    return _EPOCH + timedelta(microseconds=tick)
+
+
+def time_ticks(value: Time) -> int:
+    """Return a time as ticks, whether it came as an aware datetime or as ticks already."""
+    if type(value) is int:
+        if MIN_TIME <= value <= MAX_TIME:
+            return value
+        raise EventError(f"{value} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}")
+    if isinstance(value, datetime):
+        return ticks(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return time_ticks(int(value))
+    # numpy's integers come out of columns and mean what they say
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return time_ticks(value.__index__())
+    raise EventError(
+        f"a time is an aware datetime or an int of ticks, got {value!r} ({type(value).__name__})"
+    )
+
+
+def span(value: Span, name: str, *, least: int | None = None) -> int:
+    """Return a span of time, given as a timedelta or as ticks, as ticks.
+
+    ``least`` is the smallest number of ticks allowed; ``name`` is the argument's, for the message.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, timedelta)):
+        raise ArgumentError(
+            f"{name} is a timedelta or an int of ticks, got {value!r} ({type(value).__name__})"
+        )
+    length = _microseconds(value) if isinstance(value, timedelta) else value
+    if least is not None and length < least:
+        bound = "be positive" if least == 1 else "not be negative" if least == 0 else f">= {least}"
+        raise ArgumentError(f"{name} must {bound}, got {value}")
+    return length
+
+
+def add(time: int, length: int) -> int:
+    """Return ``time + length``, saturating; the two ends of time stay where they are.
+
+    >>> add(MAX_TIME, -5) == MAX_TIME, add(MAX_TIME - 1, 5) == MAX_TIME
+    (True, True)
+    """
+    if time in (MIN_TIME, MAX_TIME):
+        return time
+    return min(max(time + length, MIN_TIME), MAX_TIME)
+
+
+def as_given(tick: int, like: Time) -> Time:
+    """Return ticks in the form of ``like``: ticks for ticks, a datetime in its zone for one."""
+    if not isinstance(like, datetime):
+        return tick
+    if MIN_TIME < tick < MAX_TIME:
+        try:
+            return to_datetime(tick).astimezone(like.tzinfo)
+        except OverflowError:  # a day from the end of time, another zone may have no date for it
+            pass
+    return to_datetime(tick)
+
+
+def describe(tick: int) -> str:
+    """Return ticks as text for messages: an ISO time, or the name of an end of time.
+
+    >>> describe(0), describe(MAX_TIME)
+    ('1970-01-01T00:00:00Z', 'the end of time')
+    """
+    if tick >= MAX_TIME:
+        return "the end of time"
+    if tick <= MIN_TIME:
+        return "the beginning of time"
+    return to_datetime(tick).isoformat().replace("+00:00", "Z")
