@@ -1,1 +1,107 @@
+"""StreamInsight's temporal algebra on ReactiveX: late events in, final answers out, on into Spark.
 
+Importing this package starts no Java, and loads neither pyspark nor numba.
+"""
+
+from __future__ import annotations
+
+from rxtemporal import agg, operators
+from rxtemporal.admission import AdvanceTimePolicy, LateEvent, LateReason
+from rxtemporal.advance_time import (
+    INCREASING_START_TIME,
+    STRICTLY_INCREASING_START_TIME,
+    AdvanceTimeGenerationSettings,
+    AdvanceTimeSettings,
+)
+from rxtemporal.batch import EventBatch
+from rxtemporal.entering import (
+    from_arrow,
+    from_events,
+    from_observable,
+    from_polars,
+    read_csv,
+    read_json,
+    read_parquet,
+)
+from rxtemporal.errors import (
+    AdvanceTimeError,
+    ArgumentError,
+    BindingError,
+    CheckpointError,
+    CtiViolationError,
+    EventError,
+    JavaError,
+    RxTemporalError,
+    SchemaError,
+    SourceError,
+    SpoolError,
+    UnboundedWindowError,
+)
+from rxtemporal.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    EventKind,
+    EventShape,
+    IntervalEvent,
+    PointEvent,
+)
+from rxtemporal.process import Process
+from rxtemporal.streamable import Streamable
+from rxtemporal.subjects import (
+    CtiSynchronizingSubject,
+    CtiSynchronizingSubjectAlternate,
+    TransformSubject,
+)
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, ticks, to_datetime
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "INCREASING_START_TIME",
+    "MAX_TIME",
+    "MIN_TIME",
+    "STRICTLY_INCREASING_START_TIME",
+    "TICK",
+    "AdvanceTimeError",
+    "AdvanceTimeGenerationSettings",
+    "AdvanceTimePolicy",
+    "AdvanceTimeSettings",
+    "ArgumentError",
+    "BindingError",
+    "CheckpointError",
+    "Cti",
+    "CtiSynchronizingSubject",
+    "CtiSynchronizingSubjectAlternate",
+    "CtiViolationError",
+    "EdgeEvent",
+    "EdgeType",
+    "EventBatch",
+    "EventError",
+    "EventKind",
+    "EventShape",
+    "IntervalEvent",
+    "JavaError",
+    "LateEvent",
+    "LateReason",
+    "PointEvent",
+    "Process",
+    "RxTemporalError",
+    "SchemaError",
+    "SourceError",
+    "SpoolError",
+    "Streamable",
+    "TransformSubject",
+    "UnboundedWindowError",
+    "agg",
+    "from_arrow",
+    "from_events",
+    "from_observable",
+    "from_polars",
+    "operators",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "ticks",
+    "to_datetime",
+]

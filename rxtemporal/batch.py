@@ -11,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.errors import EventError, SchemaError
+from rxtemporal.keys import Groups
 from rxtemporal.schema import conform
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, describe, time_ticks
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +80,7 @@ class EventBatch:
                              ``end = MAX_TIME``; its end edge the same id, start and payload
     payload   DataFrame      n rows of flat, typed fields
     cti       ticks          nothing before it changes after this batch
-    key       ``int64[n]``   the group's code where the stream is grouped, else None
+    groups    Groups         the rows' groups where the stream is grouped, else None
     ========= ============== ==================================================================
 
     Inside a batch a start edge precedes its end edge; otherwise order means nothing, and how a
@@ -95,7 +96,7 @@ class EventBatch:
     edge: Int64s
     payload: pl.DataFrame
     cti: int
-    key: Int64s | None = None
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -108,11 +109,15 @@ class EventBatch:
         """The payload's schema."""
         return self.payload.schema
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The fields that the stream is grouped by; empty where it is not."""
+        return () if self.groups is None else self.groups.coder.names
+
     @classmethod
-    def empty(cls, schema: pl.Schema | Mapping[str, Any], cti: int, *, grouped: bool = False) -> EventBatch:
+    def empty(cls, schema: pl.Schema | Mapping[str, Any], cti: int) -> EventBatch:
         """Return a batch without rows: time advances to ``cti`` and nothing else happens."""
-        key = _NO_INTS if grouped else None
-        return cls(_NO_INTS, _NO_INTS, _NO_INTS, pl.DataFrame(schema=dict(schema)), cti, key)
+        return cls(_NO_INTS, _NO_INTS, _NO_INTS, pl.DataFrame(schema=dict(schema)), cti)
 
     @classmethod
     def of_rows(cls, start: Int64s, end: Int64s, payload: pl.DataFrame, cti: int) -> EventBatch:
@@ -131,7 +136,7 @@ class EventBatch:
             self.edge[rows],
             self.payload[rows],
             self.cti,
-            None if self.key is None else self.key[rows],
+            None if self.groups is None else Groups(self.groups.codes[rows], self.groups.coder),
         )
 
     def replace(self, **changes: Any) -> EventBatch:
@@ -143,14 +148,17 @@ class EventBatch:
         """Return the rows of all batches, in order, with the last one's CTI."""
         if len(batches) == 1:
             return batches[0]
-        keys = [batch.key for batch in batches]
+        groups = batches[-1].groups
+        if groups is not None:
+            codes = [batch.groups.codes for batch in batches if batch.groups is not None]
+            groups = Groups(np.concatenate(codes), groups.coder)
         return EventBatch(
             np.concatenate([batch.start for batch in batches]),
             np.concatenate([batch.end for batch in batches]),
             np.concatenate([batch.edge for batch in batches]),
             pl.concat([batch.payload for batch in batches], rechunk=False),
             batches[-1].cti,
-            None if keys[0] is None else np.concatenate([key for key in keys if key is not None]),
+            groups,
         )
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
@@ -208,7 +216,7 @@ class EventBatch:
             if name is not None and name not in frame.columns:
                 raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
         starts = time_column(frame[start])
-        ends = starts + 1 if end is None else time_column(frame[end], null=MAX_TIME)
+        ends = starts + TICK if end is None else _ends(frame[start], frame[end], starts)
         payload = conform(frame.drop([name for name in (start, end) if name is not None]))
         batch = cls.of_rows(starts, ends, payload, time_ticks(cti))
         return batch.check()
@@ -249,6 +257,15 @@ class EventBatch:
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
         return cls.from_polars(frame, start=start, end=end, cti=cti)
+
+
+def _ends(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
+    ends = time_column(end, null=MAX_TIME)
+    if getattr(start.dtype, "time_unit", None) == "ns":
+        # flooring may have emptied a lifetime that was not empty: it is one tick
+        longer = (end > start).fill_null(True).to_numpy()
+        return np.where((ends == starts) & longer, ends + TICK, ends)
+    return ends
 
 
 def _end_of(time: Time | None) -> int:

@@ -45,11 +45,13 @@ class OpenRows(Generic[Row]):
     Not thread-safe: its owner serialises.
     """
 
-    __slots__ = ("_count", "_rows")
+    __slots__ = ("_count", "_rows", "opened")
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, Hashable], deque[Row]] = {}
         self._count = 0
+        # how many rows have ever been opened
+        self.opened = 0
 
     def __len__(self) -> int:
         return self._count
@@ -62,6 +64,7 @@ class OpenRows(Generic[Row]):
         """Remember ``row`` under the start and payload that its end edge will name."""
         self._rows.setdefault((start, identity(payload)), deque()).append(row)
         self._count += 1
+        self.opened += 1
 
     def close(self, start: int, payload: Any) -> Row | None:
         """Take out the oldest row opened under this start and payload; None if there is none."""
@@ -74,10 +77,3 @@ class OpenRows(Generic[Row]):
             del self._rows[key]
         self._count -= 1
         return row
-
-    def clear(self) -> list[Row]:
-        """Take out every row."""
-        rows = list(self)
-        self._rows.clear()
-        self._count = 0
-        return rows

@@ -1,0 +1,205 @@
+"""Advancing application time where events enter: settings, and the door that applies them.
+
+Whether an event is late is decided here and nowhere else, event by event, in the order in which
+events are accepted. Source: *Advancing Application Time*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from datetime import timedelta
+
+from rxtemporal.admission import NO_CTI, AdvanceTimePolicy, LateReason, Opened, judge, lateness
+from rxtemporal.errors import AdvanceTimeError, CtiViolationError, EventError
+from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
+from rxtemporal.matching import OpenRows
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Span, add, describe, span
+
+__all__ = [
+    "INCREASING_START_TIME",
+    "STRICTLY_INCREASING_START_TIME",
+    "AdvanceTimeGenerationSettings",
+    "AdvanceTimeSettings",
+    "Door",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdvanceTimeGenerationSettings:
+    """How CTIs are made out of the events that come.
+
+    ``frequency`` is a count N (every N-th event makes a CTI due; dropped events count, end edges
+    never do) or a timedelta T (the first start makes one due, then each start at least T after the
+    one that made the last one due). The CTI follows its event, at the event's start as the source
+    sent it less ``delay``; a negative delay of one tick commits every point as soon as it comes.
+    When the source completes, ``advance_to_infinity_on_shutdown`` decides whether everything comes
+    out or only what is final.
+
+    >>> AdvanceTimeGenerationSettings(10, timedelta(seconds=5)).delay_ticks
+    5000000
+    """
+
+    frequency: int | timedelta
+    delay: Span
+    advance_to_infinity_on_shutdown: bool = True
+
+    def __post_init__(self) -> None:
+        frequency = self.frequency
+        if isinstance(frequency, bool) or not isinstance(frequency, (int, timedelta)):
+            raise AdvanceTimeError(
+                f"frequency is a number of events or a timedelta, got {frequency!r}"
+            )
+        if (span(frequency, "frequency") if isinstance(frequency, timedelta) else frequency) <= 0:
+            raise AdvanceTimeError(f"frequency must be positive, got {frequency}")
+        span(self.delay, "delay")
+
+    @property
+    def delay_ticks(self) -> int:
+        """The delay in ticks, of either sign."""
+        return span(self.delay, "delay")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdvanceTimeSettings:
+    """How a stream's time advances, and what happens to events that come too late for it.
+
+    The policy has no default: whoever lets time be made up must say what to do with late events.
+    """
+
+    generation: AdvanceTimeGenerationSettings | None = None
+    imports: None = None
+    policy: AdvanceTimePolicy = dataclasses.field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, AdvanceTimePolicy):
+            raise AdvanceTimeError(
+                f"policy is AdvanceTimePolicy.DROP or ADJUST, got {self.policy!r}"
+            )
+        if self.imports is not None:
+            raise AdvanceTimeError("importing CTIs from another stream is not supported yet")
+        if not isinstance(self.generation, AdvanceTimeGenerationSettings):
+            raise AdvanceTimeError(
+                f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
+                "Hint: for CTIs that the source sends itself leave advance_time= out."
+            )
+
+
+def _each_event(delay: int) -> AdvanceTimeSettings:
+    return AdvanceTimeSettings(
+        AdvanceTimeGenerationSettings(1, delay), policy=AdvanceTimePolicy.DROP
+    )
+
+
+# a CTI at the start of each event: for sources in order, equal times included
+INCREASING_START_TIME = _each_event(0)
+# a CTI one tick after each event: every point is committed at once, equal times are late
+STRICTLY_INCREASING_START_TIME = _each_event(-TICK)
+
+
+class Door:
+    """Where one source's events enter a stream: judges each, and makes CTIs as the settings say.
+
+    Holds one entry for each open edge row. Not thread-safe: its owner serialises.
+
+    >>> door = Door(INCREASING_START_TIME, "a")
+    >>> from rxtemporal import PointEvent
+    >>> door.accept(PointEvent(7, "x")), door.cti
+    ((PointEvent(7, 'x'), 0), 7)
+    >>> door.accept(PointEvent(5, "late")), door.late.total()
+    ((None, 0), 1)
+    """
+
+    def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
+        self.settings = settings
+        self.source = source
+        self.cti = NO_CTI
+        self.events = 0
+        self.late: Counter[LateReason] = Counter()
+        self.largest_lateness = 0
+        self.rows: OpenRows[Opened] = OpenRows()
+        self._policy = None if settings is None else settings.policy
+        self._generation = None if settings is None else settings.generation
+        self._due = _Due(self._generation) if self._generation is not None else None
+
+    def accept(self, event: Event) -> tuple[RowEvent | None, int]:
+        """Take one event; return what goes on of it, and the id of its row if it is an edge.
+
+        ``cti`` is afterwards the stream's CTI, which holds after the event returned.
+        """
+        if isinstance(event, Cti):
+            self._advance(event)
+            return None, 0
+        if not isinstance(event, RowEvent):
+            raise EventError(
+                f"a stream takes PointEvent, IntervalEvent, EdgeEvent and Cti, got {event!r}"
+            )
+        self.events += 1
+        kept, reason, row = judge(event, self.cti, self._policy, self.rows)
+        if reason is not None:
+            self._note(event, reason)
+        ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
+        if self._due is not None and not ends and self._due.after(event.start):
+            self.cti = max(self.cti, add(event.start, -self._due.delay))
+        return kept, row
+
+    def finish(self) -> None:
+        """The source has completed: advance to the end of time, unless the settings say not to."""
+        if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
+            self.cti = MAX_TIME
+
+    def _advance(self, event: Cti) -> None:
+        if event.start < self.cti and self.settings is None:
+            raise CtiViolationError(
+                f"{event!r} of stream {self.source!r} goes back from CTI {describe(self.cti)}. "
+                "Hint: give the stream advance_time= settings, or merge its sources in a "
+                "CtiSynchronizingSubject."
+            )
+        self.cti = max(self.cti, event.start)
+
+    def _note(self, event: RowEvent, reason: LateReason) -> None:
+        if self.settings is None:
+            raise self._violation(event, reason)
+        self.late[reason] += 1
+        if reason is not LateReason.NO_OPEN_ROW:
+            self.largest_lateness = max(self.largest_lateness, lateness(event, self.cti))
+
+    def _violation(self, event: RowEvent, reason: LateReason) -> Exception:
+        if reason is LateReason.NO_OPEN_ROW:
+            return EventError(
+                f"{event!r} of stream {self.source!r} ends a row that is not open: no start edge "
+                "with this start and payload came before it. Hint: an end edge names its start "
+                "edge's start and payload exactly."
+            )
+        if reason is LateReason.END_MOVED and lateness(event, self.cti) == 0:
+            return EventError(f"{event!r} of stream {self.source!r} ends before its row starts")
+        return CtiViolationError(
+            f"{event!r} of stream {self.source!r} breaks CTI {describe(max(self.cti, MIN_TIME))} "
+            f"by {lateness(event, self.cti)} ticks. Hint: advance_time= with a policy drops or "
+            "adjusts late events, and a delay waits for them."
+        )
+
+
+class _Due:
+    """When a CTI is due: every N-th event, or each start at least T after the last that was."""
+
+    __slots__ = ("_count", "_every", "_last", "_span", "delay")
+
+    def __init__(self, generation: AdvanceTimeGenerationSettings) -> None:
+        frequency = generation.frequency
+        by_span = isinstance(frequency, timedelta)
+        self.delay = generation.delay_ticks
+        self._every = 0 if isinstance(frequency, timedelta) else frequency
+        self._span = span(frequency, "frequency") if by_span else 0
+        self._count = 0
+        self._last: int | None = None
+
+    def after(self, start: int) -> bool:
+        """Whether the event with this start makes a CTI due."""
+        if self._every:
+            self._count += 1
+            return self._count % self._every == 0
+        if self._last is not None and start < self._last + self._span:
+            return False
+        self._last = start
+        return True

@@ -1,0 +1,216 @@
+"""Where streams begin: functions that make a ``Streamable`` of frames, files and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from reactivex import Observable
+
+from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.errors import ArgumentError
+from rxtemporal.events import Event
+from rxtemporal.execution import Node
+from rxtemporal.schema import payload_schema
+from rxtemporal.sources import EventSource, FrameSource, ObservableSource, scanned
+from rxtemporal.streamable import Streamable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "from_arrow",
+    "from_events",
+    "from_observable",
+    "from_polars",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+]
+
+BATCH_ROWS = 65_536
+
+
+def _stream(source: FrameSource | EventSource | ObservableSource) -> Streamable:
+    return Streamable(Node(source.schema, (), source=source))
+
+
+def _settings(advance_time: Any) -> AdvanceTimeSettings | None:
+    if advance_time is None or isinstance(advance_time, AdvanceTimeSettings):
+        return advance_time
+    raise ArgumentError(f"advance_time is an AdvanceTimeSettings, got {advance_time!r}")
+
+
+def from_events(
+    events: Iterable[Event],
+    *,
+    schema: Any = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    name: str = "events",
+) -> Streamable:
+    """Make a stream of row events and CTIs, in the order in which they come.
+
+    Payloads are dicts, dataclasses, NamedTuples or bare scalars (field ``payload``). ``schema`` is
+    a mapping name → type, a dataclass or a NamedTuple type; without it the first event shows the
+    fields. Without ``advance_time`` the events' own CTIs count, what breaks one is a
+    ``CtiViolationError``, and the stream ends with a CTI at the end of time.
+
+    A list (or anything of known length) is answered in batches of at least 1,024 rows; an iterator
+    at every CTI, for the next event may be long in coming. Each run iterates anew.
+    """
+    if not isinstance(events, Iterable):
+        raise ArgumentError(f"from_events takes an iterable of events, got {events!r}")
+    given = None if schema is None else payload_schema(schema)
+    return _stream(EventSource(events, given, _settings(advance_time), name))
+
+
+def from_observable(
+    observable: Observable[Any],
+    *,
+    schema: Any = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    name: str = "observable",
+    batch_rows: int = 1,
+) -> Streamable:
+    """Make a stream of what an observable (a subject, say) pushes: row events, or event batches.
+
+    As ``from_events``. ``batch_rows`` is how many rows have to wait before a CTI sends them on: 1
+    answers every CTI at once, more makes a busy stream faster and its answers later.
+
+    Threads: results are delivered on the thread that pushes, which has to be one at a time.
+    """
+    if not hasattr(observable, "subscribe"):
+        raise ArgumentError(f"from_observable takes an observable, got {observable!r}")
+    if batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    given = None if schema is None else payload_schema(schema)
+    settings = _settings(advance_time)
+    return _stream(ObservableSource(observable, given, settings, name, batch_rows))
+
+
+def from_polars(
+    frame: pl.DataFrame,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    batch_rows: int = BATCH_ROWS,
+    name: str = "frame",
+) -> Streamable:
+    """Make a stream of a frame's rows, in the frame's order.
+
+    ``start`` and ``end`` name columns of aware datetimes or ticks; the others are the payload.
+    Without ``end`` rows are points; where ``end`` is null a row never ends; a null start is
+    refused. Without ``advance_time`` everything is final at the end, and not before.
+    """
+    if not isinstance(frame, pl.DataFrame):
+        raise ArgumentError(f"from_polars takes a polars DataFrame, got {type(frame).__name__}")
+    if batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+
+    def frames() -> Iterator[pl.DataFrame]:
+        return iter(frame.iter_slices(batch_rows))
+
+    settings = _settings(advance_time)
+    return _stream(
+        FrameSource(frames, frame.schema, start=start, end=end, settings=settings, name=name)
+    )
+
+
+def from_arrow(table: pa.Table, *, start: str, end: str | None = None, **options: Any) -> Streamable:
+    """Make a stream of an Arrow table's rows; otherwise as ``from_polars``."""
+    frame = pl.from_arrow(table)
+    if not isinstance(frame, pl.DataFrame):
+        raise ArgumentError(f"from_arrow takes an Arrow table, got {type(table).__name__}")
+    return from_polars(frame, start=start, end=end, **options)
+
+
+def read_parquet(
+    path: str | Path,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Streamable:
+    """Make a stream of a Parquet file's rows, in the file's order, read a batch at a time.
+
+    Columns are read as ``from_polars`` reads them.
+    """
+    return _read(lambda: pl.scan_parquet(path), path, start, end, advance_time, batch_rows)
+
+
+def read_csv(
+    path: str | Path,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    batch_rows: int = BATCH_ROWS,
+    time_zone: str | None = None,
+) -> Streamable:
+    """Make a stream of a CSV file's rows, in the file's order, read a batch at a time.
+
+    Times are ISO 8601 with an offset, or integers of ticks; times without an offset are refused
+    unless ``time_zone`` says what they mean. Columns are read as ``from_polars`` reads them.
+    """
+
+    def scan() -> pl.LazyFrame:
+        frame = pl.scan_csv(path, try_parse_dates=True)
+        if time_zone is None:
+            return frame
+        naive = [
+            column
+            for column, dtype in frame.collect_schema().items()
+            if column in (start, end) and dtype == pl.Datetime and dtype.time_zone is None  # type: ignore[attr-defined]
+        ]
+        return frame.with_columns(
+            pl.col(column).dt.replace_time_zone(time_zone).dt.convert_time_zone("UTC")
+            for column in naive
+        )
+
+    return _read(scan, path, start, end, advance_time, batch_rows)
+
+
+def read_json(
+    path: str | Path,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Streamable:
+    """Make a stream of a file of JSON lines, in the file's order, read a batch at a time.
+
+    Times are ISO 8601 strings with an offset, or integers of ticks.
+    """
+
+    def scan() -> pl.LazyFrame:
+        frame = pl.scan_ndjson(path)
+        written = [
+            column
+            for column, dtype in frame.collect_schema().items()
+            if column in (start, end) and dtype == pl.String
+        ]
+        return frame.with_columns(pl.col(column).str.to_datetime("%+", time_unit="us", time_zone="UTC") for column in written)
+
+    return _read(scan, path, start, end, advance_time, batch_rows)
+
+
+def _read(
+    scan: Any,
+    path: str | Path,
+    start: str,
+    end: str | None,
+    advance_time: AdvanceTimeSettings | None,
+    batch_rows: int,
+) -> Streamable:
+    if batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    frames, schema = scanned(scan, batch_rows, str(path))
+    settings = _settings(advance_time)
+    return _stream(
+        FrameSource(frames, schema, start=start, end=end, settings=settings, name=str(path))
+    )

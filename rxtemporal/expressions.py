@@ -1,0 +1,103 @@
+"""polars expressions that are computed row by row, checked when a query is composed.
+
+A predicate or projection must give a row the same answer whatever batch it comes in. polars' own
+``meta.is_row_separable`` does not suffice (it calls ``x > x.mean()`` separable), so the expression's
+tree is looked through as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.schema import carried
+
+__all__ = ["field_type", "output_schema", "row_by_row"]
+
+_ROW_BY_ROW = {
+    "Alias", "BinaryExpr", "Cast", "Column", "Function", "KeepName", "Literal", "RenameAlias",
+    "Selector", "StructEval", "Ternary",
+}  # fmt: skip
+_NOT_ROW_BY_ROW = {
+    "Agg", "AnonymousAgg", "AnonymousFunction", "Explode", "Filter", "Gather", "Len", "Over",
+    "Rolling", "Slice", "Sort", "SortBy", "SubPlan", "Window",
+}  # fmt: skip
+_CHANGES_LENGTH = {"DropNans", "DropNulls", "Unique"}
+
+
+def row_by_row(expression: Any, operator: str) -> pl.Expr:
+    """Return the expression, if it computes each row from that row alone."""
+    if not isinstance(expression, pl.Expr):
+        raise ArgumentError(f"{operator} takes polars expressions, got {expression!r}")
+    try:
+        tree = json.loads(expression.meta.serialize(format="json"))
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise ArgumentError(
+            f"{operator} cannot look into {expression}. Hint: instead of map_elements or "
+            "map_batches give where() a plain Python function of the row."
+        ) from error
+    names = set(_names(tree))
+    culprit = names & (_NOT_ROW_BY_ROW | _CHANGES_LENGTH)
+    if culprit or not _separable(expression, names):
+        kind = f" ({', '.join(sorted(culprit))})" if culprit else ""
+        raise ArgumentError(
+            f"{operator} computes row by row, and {expression} looks at other rows{kind}. "
+            "Hint: over many rows compute with a window, for example "
+            "snapshot_window().aggregate(…)."
+        )
+    return expression
+
+
+def _names(tree: Any) -> Iterator[str]:
+    """Yield every node and function name of a serialized expression."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for name, inner in tree.items():
+            yield name
+            # what is below these is the user's data or a name, not the tree's
+            if name not in ("Literal", "Column", "Selector"):
+                yield from _names(inner)
+    elif isinstance(tree, list):
+        for inner in tree:
+            yield from _names(inner)
+
+
+def _separable(expression: pl.Expr, names: set[str]) -> bool:
+    if "Selector" in names:  # it is asked before it is expanded, which polars refuses
+        return names.isdisjoint({"Function"}) or names <= _ROW_BY_ROW
+    return bool(expression.meta.is_row_separable())
+
+
+def output_schema(
+    schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str
+) -> pl.Schema:
+    """Return the schema of the expressions' results over rows of ``schema``."""
+    expressions = list(expressions)
+    try:
+        result = pl.LazyFrame(schema=dict(schema)).select(expressions).collect_schema()
+    except pl.exceptions.ColumnNotFoundError as error:
+        missing = str(error).split("\n")[0]
+        raise SchemaError(f"{operator}: {missing}; there are {_listed(schema)}") from error
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n")[0]
+        raise SchemaError(f"{operator}: {reason}; there are {_listed(schema)}") from error
+    return pl.Schema({name: carried(name, dtype) for name, dtype in result.items()})
+
+
+def field_type(expression: pl.Expr, schema: pl.Schema) -> pl.DataType:
+    """Return the type of one expression over rows of ``schema``."""
+    types: Sequence[pl.DataType] = list(
+        output_schema(schema, [expression], "aggregate").values()
+    )
+    if len(types) != 1:
+        raise SchemaError(f"{expression} gives {len(types)} fields where one is needed")
+    return types[0]
+
+
+def _listed(schema: pl.Schema) -> str:
+    return "no fields" if not schema else ", ".join(f"{n}: {t}" for n, t in schema.items())

@@ -1,0 +1,40 @@
+"""The one wrapper of numba's ``njit``: compiled and cached where possible, plain Python if not.
+
+Importing this module loads numba; only steps import kernels, and only when a query first runs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numba
+
+from rxtemporal.log import get_logger
+
+__all__ = ["compiled"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_log = get_logger(__name__)
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel when it is first called, and keep the machine code on disk.
+
+    Where neither the package's folder nor the user's cache can be written, numba refuses to cache
+    at all; the cache then goes to a temporary folder, and every process compiles anew.
+    """
+    try:
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:
+        _use_temporary_cache()
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def _use_temporary_cache() -> None:
+    folder = tempfile.mkdtemp(prefix="rxtemporal-kernels-")
+    numba.config.CACHE_DIR = folder
+    _log.warning("no place to keep compiled kernels: each process compiles anew", folder=folder)

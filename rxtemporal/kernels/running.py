@@ -1,0 +1,245 @@
+"""Running aggregates over rows that come and go, sampled where a sweep asks for them.
+
+Every kernel here takes the same changes as the sweep (``key``, ``sign`` ``int64[n]`` in order of
+time; ``value[n]``, ``valid`` ``bool[n]``: nulls are ignored) and the samples (``at`` ``int64[r]``
+rising, ``of`` ``int64[r]`` keys), and returns for each sample the aggregate over the rows of that
+key that are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
+Cost O(n + r); ``extreme`` O(log n) amortised for each change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.kernels.compiled import compiled
+
+__all__ = ["count", "extreme", "float_sum", "integer_sum"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@compiled
+def count(key: Ints, sign: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> Ints:
+    """Return how many values are not null. ``n``: the same for each key, so far."""
+    out = np.empty(len(at), np.int64)
+    s = 0
+    for i in range(len(key) + 1):
+        while s < len(at) and at[s] == i:
+            out[s] = n[of[s]]
+            s += 1
+        if i < len(key) and valid[i]:
+            n[key[i]] += sign[i]
+    return out
+
+
+@compiled
+def integer_sum(
+    key: Ints, sign: Ints, value: Ints, valid: Bools, at: Ints, of: Ints, total: Ints, rough: Floats
+) -> tuple[Ints, int]:
+    """Return the exact sums, and the number of the first sample whose sum overflows int64, or -1.
+
+    ``total`` wraps, and comes back when what made it wrap is removed; ``rough`` is the same sum in
+    float64, which tells a wrapped sum from a true one.
+    """
+    out = np.empty(len(at), np.int64)
+    s = 0
+    for i in range(len(key) + 1):
+        while s < len(at) and at[s] == i:
+            k = of[s]
+            if abs(rough[k] - np.float64(total[k])) > 4.0e18:
+                return out, s
+            out[s] = total[k]
+            s += 1
+        if i < len(key) and valid[i]:
+            k = key[i]
+            total[k] += sign[i] * value[i]
+            rough[k] += np.float64(sign[i]) * np.float64(value[i])
+    return out, -1
+
+
+@compiled
+def float_sum(
+    key: Ints,
+    sign: Ints,
+    value: Floats,
+    valid: Bools,
+    at: Ints,
+    of: Ints,
+    n: Ints,
+    total: Floats,
+    rest: Floats,
+    special: Ints,
+) -> tuple[Floats, Ints]:
+    """Return the sums and the counts of values that are not null.
+
+    Neumaier's compensated sum in ``total`` and ``rest``, which removal does not make drift; both
+    begin anew when nothing is left. NaN, +inf and -inf are counted in ``special[3, keys]`` and
+    never enter the sum, so they leave as they came.
+    """
+    out = np.empty(len(at), np.float64)
+    counts = np.empty(len(at), np.int64)
+    s = 0
+    for i in range(len(key) + 1):
+        while s < len(at) and at[s] == i:
+            k = of[s]
+            counts[s] = n[k]
+            if special[0, k] > 0 or (special[1, k] > 0 and special[2, k] > 0):
+                out[s] = np.nan
+            elif special[1, k] > 0:
+                out[s] = np.inf
+            elif special[2, k] > 0:
+                out[s] = -np.inf
+            else:
+                out[s] = total[k] + rest[k]
+            s += 1
+        if i == len(key) or not valid[i]:
+            continue
+        k = key[i]
+        n[k] += sign[i]
+        x = value[i]
+        if np.isnan(x):
+            special[0, k] += sign[i]
+        elif np.isinf(x):
+            special[1 if x > 0 else 2, k] += sign[i]
+        else:
+            x = sign[i] * x
+            t = total[k] + x
+            if abs(total[k]) >= abs(x):
+                rest[k] += (total[k] - t) + x
+            else:
+                rest[k] += (x - t) + total[k]
+            total[k] = t
+        if n[k] == 0:
+            total[k] = 0.0
+            rest[k] = 0.0
+    return out, counts
+
+
+@compiled
+def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  # type: ignore[type-arg]
+    """Return the root of two skew heaps made one (least value on top; -1 is the empty heap)."""
+    if a < 0:
+        return b
+    if b < 0:
+        return a
+    if value[b] < value[a]:
+        a, b = b, a
+    root = a
+    while True:
+        child = right[a]
+        right[a] = left[a]
+        if child < 0:
+            left[a] = b
+            return root
+        if value[b] < value[child]:
+            child, b = b, child
+        left[a] = child
+        a = child
+
+
+@compiled
+def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> int:  # type: ignore[type-arg]
+    """Take the top of key ``k``'s heap away, give its node back, and return the node."""
+    node = heaps[k]
+    heaps[k] = _meld(left[node], right[node], value, left, right)
+    free[0] += 1
+    free[free[0]] = node
+    return node
+
+
+@compiled
+def extreme(
+    key: Ints,
+    sign: Ints,
+    new: npt.NDArray,  # type: ignore[type-arg]
+    valid: Bools,
+    at: Ints,
+    of: Ints,
+    living: Ints,
+    removed: Ints,
+    sizes: Ints,
+    value: npt.NDArray,  # type: ignore[type-arg]
+    left: Ints,
+    right: Ints,
+    free: Ints,
+) -> tuple[npt.NDArray, Bools]:  # type: ignore[type-arg]
+    """Return the least value alive and whether there is one.
+
+    For each key two skew heaps, of the values that came (``living``) and of those that went
+    (``removed``), as node numbers into ``value``, ``left``, ``right``; equal tops cancel out.
+    ``sizes[2, keys]`` their sizes. When more has gone than lives the heaps are cleaned, so what is
+    held stays within a constant factor of what is alive. ``free``: a stack of unused nodes, its
+    height in ``free[0]``; it has to hold at least n.
+    """
+    out = np.empty(len(at), value.dtype)
+    there = np.empty(len(at), np.bool_)
+    s = 0
+    for i in range(len(key) + 1):
+        while s < len(at) and at[s] == i:
+            k = of[s]
+            while removed[k] >= 0 and value[removed[k]] == value[living[k]]:
+                _pop(living, k, value, left, right, free)
+                _pop(removed, k, value, left, right, free)
+                sizes[0, k] -= 1
+                sizes[1, k] -= 1
+            there[s] = living[k] >= 0
+            if there[s]:
+                out[s] = value[living[k]]
+            s += 1
+        if i == len(key) or not valid[i]:
+            continue
+        k = key[i]
+        node = free[free[0]]
+        free[0] -= 1
+        value[node] = new[i]
+        left[node] = -1
+        right[node] = -1
+        if sign[i] > 0:
+            living[k] = _meld(living[k], node, value, left, right)
+            sizes[0, k] += 1
+        else:
+            removed[k] = _meld(removed[k], node, value, left, right)
+            sizes[1, k] += 1
+            if 2 * sizes[1, k] > sizes[0, k] + 16:
+                _clean(living, removed, sizes, k, value, left, right, free)
+    return out, there
+
+
+@compiled
+def _clean(
+    living: Ints,
+    removed: Ints,
+    sizes: Ints,
+    k: int,
+    value: npt.NDArray,  # type: ignore[type-arg]
+    left: Ints,
+    right: Ints,
+    free: Ints,
+) -> None:
+    """Take every removed value of key ``k`` out of both heaps.
+
+    What survives comes out in order, and a chain in order is a heap.
+    """
+    first = last = -1
+    while removed[k] >= 0:
+        if value[removed[k]] == value[living[k]]:
+            _pop(living, k, value, left, right, free)
+            _pop(removed, k, value, left, right, free)
+            sizes[0, k] -= 1
+            sizes[1, k] -= 1
+            continue
+        node = living[k]
+        living[k] = _meld(left[node], right[node], value, left, right)
+        left[node] = -1
+        right[node] = -1
+        if last < 0:
+            first = node
+        else:
+            left[last] = node
+        last = node
+    if last >= 0:
+        left[last] = living[k]
+        living[k] = first

@@ -1,0 +1,52 @@
+"""Hopping windows as intervals: which stretch of time is assigned to the windows a row touches.
+
+Source: *Taming Hopping Windows*. numpy says each of these in a line, so nothing is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
+
+__all__ = ["saturated", "snap", "snapped_end", "snapped_start"]
+
+Times = TypeVar("Times", int, npt.NDArray[np.int64])
+
+
+def snap(time: Times, alignment: int, period: int) -> Times:
+    """Return the greatest ``alignment + n * period`` that is not above ``time``.
+
+    ``int64[n]`` ticks or one int; O(n). The document's ``SnapToBoundary`` is written for a ``%``
+    that keeps the sign and gives ``alignment - period`` for ``time == alignment``; floor-modulo
+    gives what its prose says, without a special case.
+    """
+    return time - (time - alignment) % period
+
+
+def snapped_start(start: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
+    """Return where the interval assigned to the earliest window that ends after ``start`` begins.
+
+    It is that window's end. ``int64[n]`` ticks; ``MIN_TIME`` stays.
+    """
+    return saturated(snap(start, a + d, p) + p, start)
+
+
+def snapped_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
+    """Return where the interval assigned to the latest window that begins before ``end`` ends.
+
+    ``int64[n]`` ticks; ``MAX_TIME`` stays.
+    """
+    return saturated(snap(end - 1, a, p) + p + d, end)
+
+
+def saturated(
+    times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return ``times`` held within time; where ``before`` was an end of time it stays there."""
+    times = np.clip(times, MIN_TIME, MAX_TIME)
+    ends = (before == MIN_TIME) | (before == MAX_TIME)
+    return np.where(ends, before, times) if ends.any() else times

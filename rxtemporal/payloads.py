@@ -1,0 +1,120 @@
+"""Payload objects into columns: the schema comes with the stream or from its first events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import SchemaError
+from rxtemporal.schema import field, fields_of
+
+__all__ = ["BadPayloadError", "PayloadReader"]
+
+_REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+
+
+class BadPayloadError(SchemaError):
+    """A payload that does not fit; ``row`` says which of those given it is."""
+
+    row: int = 0
+
+
+class PayloadReader:
+    """Turns payloads (dicts, dataclasses, NamedTuples, scalars) into frames of one schema.
+
+    Without a schema the first payload names the fields, and each takes its type from its first
+    value that is not null. Until every field has one, ``settled`` is false.
+
+    >>> reader = PayloadReader()
+    >>> reader.frame([{"x": None}, {"x": 2}]).schema
+    Schema({'x': Int64})
+    """
+
+    def __init__(self, schema: pl.Schema | None = None) -> None:
+        self.schema = schema
+        self._given = schema is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the type of every field is known."""
+        if self.schema is None:
+            return False
+        return self._given or pl.Null() not in self.schema.values()
+
+    def learn(self, payloads: Sequence[Any]) -> None:
+        """Take what these payloads show of the schema, unless it is settled."""
+        if self.settled or not payloads:
+            return
+        rows = [fields_of(payload) for payload in payloads]
+        types = dict(self.schema or {})
+        for row, fields in enumerate(rows):
+            for name, value in fields.items():
+                if self.schema is not None and name not in types:
+                    continue  # the frame will refuse it by name
+                if types.get(name, pl.Null()) == pl.Null():
+                    types[name] = _learned(name, value, row)
+            self.schema = self.schema or pl.Schema(types)
+        self.schema = pl.Schema(types)
+
+    def frame(self, payloads: Sequence[Any]) -> pl.DataFrame:
+        """Return the payloads as a frame; say which one does not fit, and why."""
+        self.learn(payloads)
+        schema = self.schema or pl.Schema()
+        plain = all(type(payload) is dict for payload in payloads)
+        rows = payloads if plain else [fields_of(payload) for payload in payloads]
+        try:
+            if rows and max(map(len, rows)) > len(schema):
+                raise ValueError
+            return pl.DataFrame(
+                [_column(name, dtype, [row[name] for row in rows]) for name, dtype in schema.items()]
+            )
+        except (KeyError, *_REFUSED):
+            raise self._first_bad(rows, schema) from None
+
+    @staticmethod
+    def _first_bad(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> BadPayloadError:
+        for number, row in enumerate(rows):
+            if reason := _misfit(row, schema):
+                error = BadPayloadError(reason)
+                error.row = number
+                return error
+        return BadPayloadError("payloads do not fit the stream's schema")
+
+
+def _learned(name: str, value: Any, row: int) -> pl.DataType:
+    try:
+        return field(name, value)
+    except SchemaError as error:
+        bad = BadPayloadError(str(error))
+        bad.row = row
+        raise bad from None
+
+
+def _column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
+    return pl.Series(name, values, dtype=dtype, strict=True)
+
+
+def _misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
+    """Return what is wrong with one row; None if it fits."""
+    there = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
+    if more := [name for name in row if name not in schema]:
+        return f"field {more[0]!r} appears in mid-stream, in {row}; the stream's fields are {there}"
+    if missing := [name for name in schema if name not in row]:
+        return f"field {missing[0]!r} is missing in {row}; the stream's fields are {there}"
+    for name, dtype in schema.items():
+        try:
+            _column(name, dtype, [row[name]])
+        except _REFUSED:
+            value = row[name]
+            hint = (
+                "the field has been null so far, so its type was not known; give schema="
+                if dtype == pl.Null
+                else "a field keeps its type; convert it before it enters, or give schema="
+            )
+            return (
+                f"field {name!r} is {dtype} and cannot hold {value!r} ({type(value).__name__}). "
+                f"Hint: {hint}."
+            )
+    return None

@@ -1,0 +1,169 @@
+"""A query that runs into a sink."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import Counter
+from types import TracebackType
+
+import polars as pl
+
+from rxtemporal.admission import LateReason
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import BindingError
+from rxtemporal.execution import Execution
+from rxtemporal.log import get_logger
+from rxtemporal.sinks import Sink
+from rxtemporal.ticks import MIN_TIME
+
+__all__ = ["Diagnostics", "Process"]
+
+_log = get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """What a process has done so far; times are ticks."""
+
+    name: str
+    running: bool
+    events_in: int
+    late: dict[LateReason, int]
+    largest_lateness: int
+    rows_out: int
+    batches_out: int
+    cti: int
+
+
+class Process:
+    """One running query: a context manager, and something to wait for.
+
+    A source that has to be asked (a file, a frame, an iterable) is read in a thread of the
+    process; one that pushes is followed on its own threads. An error of the query, its source or
+    its sink ends the process and is raised by ``wait``. Leaving the context waits, or stops the
+    process if the block raised.
+
+    Threads: every method from any.
+    """
+
+    def __init__(self, name: str, execution: Execution, sink: Sink, schema: pl.Schema | None) -> None:
+        self.name = name
+        self._execution = execution
+        self._sink = sink
+        self._opened = False
+        self._schema = schema
+        self._done = threading.Event()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._error: BaseException | None = None
+        self._rows = self._batches = 0
+        self._cti = MIN_TIME
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Process:
+        """Open the sink and start; used by ``Streamable.run``."""
+        if self._schema is not None:
+            self._open(self._schema)
+        try:
+            self._execution.start(self._write, self._end, lambda: self._end(None))
+        except BaseException as error:
+            self._end(error)
+            raise
+        if self._execution.pulls:
+            self._thread = threading.Thread(target=self._pull, name=f"rxtemporal {self.name}", daemon=True)
+            self._thread.start()
+        return self
+
+    def _open(self, schema: pl.Schema) -> None:
+        self._opened = True
+        self._sink.open(self.name, schema)
+
+    def _pull(self) -> None:
+        try:
+            while self._execution.advance():
+                pass
+        except BaseException as error:
+            self._end(error)
+
+    def _write(self, batch: EventBatch) -> None:
+        if self._closed:
+            return
+        try:
+            if not self._opened:
+                self._open(batch.schema)
+            self._sink.write(batch)
+        except Exception as error:
+            self._execution.dispose()
+            self._end(error)
+            return
+        self._rows += len(batch)
+        self._batches += 1
+        self._cti = batch.cti
+
+    def _end(self, error: BaseException | None) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            if self._opened:
+                self._sink.close(error)
+        except BaseException as failed:
+            error = error or failed
+        self._error = error
+        if error is not None:
+            _log.warning("process ended by an error", process=self.name, error=repr(error))
+        self._done.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the process has ended and raise what ended it; False if it still runs.
+
+        ``timeout`` is in seconds; None waits for ever.
+        """
+        if not self._done.wait(timeout):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def dispose(self, error: BaseException | None = None) -> None:
+        """Stop: nothing more is read or written, and the sink is closed."""
+        self._execution.dispose()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._end(error or _Stopped("the process was stopped"))
+        if isinstance(self._error, _Stopped):
+            self._error = None
+
+    def diagnostics(self) -> Diagnostics:
+        """Return what has been counted so far."""
+        door = self._execution.door
+        return Diagnostics(
+            name=self.name,
+            running=not self._done.is_set(),
+            events_in=door.events,
+            late=dict(Counter({reason: n for reason, n in door.late.items() if n})),
+            largest_lateness=door.largest_lateness,
+            rows_out=self._rows,
+            batches_out=self._batches,
+            cti=self._cti,
+        )
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.wait()
+        else:
+            self.dispose(error)
+
+
+class _Stopped(BindingError):
+    """A process was stopped by ``dispose``."""

@@ -1,0 +1,241 @@
+"""The Rx seam: the one place where steps become observables, and where threads are serialised.
+
+reactivex has no ``synchronize``, its ``Subject`` delivers outside of its lock, and an exception in
+one subscriber travels into the producer's call and past every other subscriber. What is here mends
+the three, once.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from reactivex import Observable, abc
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import blame
+from rxtemporal.log import get_logger
+from rxtemporal.steps.step import Step
+from rxtemporal.ticks import MIN_TIME
+
+__all__ = ["Subscriber", "composed_at", "lift", "report_failure", "synchronize"]
+
+T = TypeVar("T")
+OnNext: TypeAlias = Callable[[Any], None]
+OnError: TypeAlias = Callable[[Exception], None]
+OnCompleted: TypeAlias = Callable[[], None]
+
+_PACKAGE = str(Path(__file__).parent)
+_log = get_logger(__name__)
+
+
+def composed_at() -> str:
+    """Return ``file:line`` of the nearest caller outside of this package: who composed a query."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Subscriber:
+    """One subscriber's three callbacks, none of which can hurt anybody else.
+
+    What ``on_next`` raises is logged and counted by ``failed``, and the subscriber stays
+    subscribed: one bad event does not cost it the rest. An error nobody handles is logged.
+    """
+
+    __slots__ = ("_failed", "_on_completed", "_on_error", "receive")
+
+    def __init__(
+        self,
+        failed: Callable[[], None],
+        on_next: abc.ObserverBase[Any] | OnNext | None,
+        on_error: OnError | None = None,
+        on_completed: OnCompleted | None = None,
+    ) -> None:
+        if on_next is not None and hasattr(on_next, "on_next"):
+            observer = on_next
+            on_next, on_error, on_completed = (
+                observer.on_next,
+                observer.on_error,
+                observer.on_completed,
+            )
+        self._failed = failed
+        self.receive: OnNext | None = on_next
+        self._on_error = on_error
+        self._on_completed = on_completed
+
+    def on_next(self, value: Any) -> None:
+        """Hand over one value."""
+        if self.receive is None:
+            return
+        try:
+            self.receive(value)
+        except Exception:
+            self._report("on_next")
+
+    def on_error(self, error: Exception) -> None:
+        """Hand over the error that ended the stream."""
+        if self._on_error is None:
+            _log.error("stream failed and nobody handles it", error=repr(error))
+            return
+        try:
+            self._on_error(error)
+        except Exception:
+            self._report("on_error")
+
+    def on_completed(self) -> None:
+        """Say that the stream has ended."""
+        if self._on_completed is None:
+            return
+        try:
+            self._on_completed()
+        except Exception:
+            self._report("on_completed")
+
+    def _report(self, channel: str) -> None:
+        self._failed()
+        report_failure(channel)
+
+
+def report_failure(channel: str) -> None:
+    """Log the exception of a subscriber that is being handled."""
+    _log.exception("a subscriber raised; the others are not affected", channel=channel)
+
+
+def synchronize() -> Callable[[Observable[T]], Observable[T]]:
+    """Serialise ``on_next``, ``on_error`` and ``on_completed`` behind one re-entrant lock.
+
+    The port of Rx.NET's ``Synchronize``, which reactivex lacks, with a queue for re-entrance.
+
+    >>> from reactivex.subject import Subject
+    >>> numbers = Subject()
+    >>> subscription = numbers.pipe(synchronize()).subscribe(print)
+    >>> numbers.on_next(1)
+    1
+    """
+
+    def operator(source: Observable[T]) -> Observable[T]:
+        def subscribe(
+            observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            synchronized = _Synchronized(observer)
+            return source.subscribe(
+                synchronized.on_next,
+                synchronized.on_error,
+                synchronized.on_completed,
+                scheduler=scheduler,
+            )
+
+        return Observable(subscribe)
+
+    return operator
+
+
+class _Synchronized:
+    """One notification at a time in front of an observer.
+
+    Threads wait for each other at a re-entrant lock. What is pushed from inside a delivery (by a
+    subscriber, on the same thread) is queued and delivered when the current notification has
+    reached everyone: delivered at once, it would reach a second subscriber before its cause.
+    """
+
+    __slots__ = ("_busy", "_lock", "_next", "_observer", "_waiting")
+
+    def __init__(self, observer: abc.ObserverBase[Any]) -> None:
+        self._lock = threading.RLock()
+        self._observer = observer
+        self._next = observer.on_next
+        self._busy = False
+        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def on_next(self, value: Any) -> None:
+        # unrolled, for it runs once for each event
+        with self._lock:
+            if self._busy:
+                self._waiting.append((self._next, (value,)))
+                return
+            self._busy = True
+            try:
+                self._next(value)
+                if self._waiting:
+                    self._drain()
+            finally:
+                self._busy = False
+
+    def on_error(self, error: Exception) -> None:
+        self._in_turn(self._observer.on_error, error)
+
+    def on_completed(self) -> None:
+        self._in_turn(self._observer.on_completed)
+
+    def _in_turn(self, deliver: Callable[..., None], *arguments: Any) -> None:
+        with self._lock:
+            self._waiting.append((deliver, arguments))
+            if self._busy:
+                return
+            self._busy = True
+            try:
+                self._drain()
+            finally:
+                self._busy = False
+
+    def _drain(self) -> None:
+        while self._waiting:
+            deliver, arguments = self._waiting.popleft()
+            deliver(*arguments)
+
+
+def lift(
+    make: Callable[[EventBatch], Step], place: str
+) -> Callable[[Observable[EventBatch]], Observable[EventBatch]]:
+    """Return the Rx operator that runs a step: one for each subscription, made at its first batch.
+
+    ``make`` gets the first batch, for its schema. What it or the step raises goes to
+    ``on_error`` with ``place``, where the operator was composed. A batch that brings neither rows
+    nor time is not passed on.
+    """
+
+    def operator(source: Observable[EventBatch]) -> Observable[EventBatch]:
+        def subscribe(
+            observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            lifted = _Lifted(make, place, observer)
+            return source.subscribe(
+                lifted.on_next, observer.on_error, observer.on_completed, scheduler=scheduler
+            )
+
+        return Observable(subscribe)
+
+    return operator
+
+
+class _Lifted:
+    """A step in one subscription."""
+
+    __slots__ = ("_cti", "_make", "_observer", "_place", "_step")
+
+    def __init__(
+        self, make: Callable[[EventBatch], Step], place: str, observer: abc.ObserverBase[EventBatch]
+    ) -> None:
+        self._make = make
+        self._place = place
+        self._observer = observer
+        self._step: Step | None = None
+        self._cti = MIN_TIME
+
+    def on_next(self, batch: EventBatch) -> None:
+        try:
+            if self._step is None:
+                self._step = self._make(batch)
+            result = self._step.on_batch(batch)
+        except Exception as error:
+            self._observer.on_error(blame(error, self._place))
+            return
+        if len(result) or result.cti > self._cti:
+            self._cti = result.cti
+            self._observer.on_next(result)

@@ -1,0 +1,225 @@
+"""Where streams enter: frames, files, events and observables, each through its door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from reactivex import Observable
+
+from rxtemporal.admission import AdvanceTimePolicy, LateReason
+from rxtemporal.advance_time import AdvanceTimeSettings, Door
+from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.errors import SchemaError, SourceError
+from rxtemporal.events import Event
+from rxtemporal.packing import Packer
+from rxtemporal.payloads import BadPayloadError, PayloadReader
+from rxtemporal.ticks import MIN_TIME, ticks
+
+__all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "Source", "scanned"]
+
+# a stream that is all there already is answered in batches of at least so many rows
+SIZED_ROWS = 1_024
+
+
+class Source(Protocol):
+    """Something a stream comes from. Each run opens it anew.
+
+    ``schema`` is None where only the first event will tell.
+    """
+
+    name: str
+    schema: pl.Schema | None
+
+
+class ColumnDoor:
+    """A door for batches of complete rows: the same verdicts as ``Door``, computed at once."""
+
+    def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
+        self.door = Door(settings, source)
+        self._settings = settings
+        self._state = np.array([MIN_TIME, 0, 0, 0], np.int64)
+
+    def admit(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that go on, and the CTI after them."""
+        if self._settings is None or self._settings.generation is None:
+            return batch
+        # compiled code is loaded by the first query that needs it
+        from rxtemporal.kernels.door import admit
+
+        generation = self._settings.generation
+        frequency = generation.frequency
+        every = frequency if isinstance(frequency, int) else 0
+        span = 0 if isinstance(frequency, int) else ticks(frequency)
+        adjust = self._settings.policy is AdvanceTimePolicy.ADJUST
+        start, verdict, largest = admit(
+            batch.start, batch.end, every, span, generation.delay_ticks, adjust, self._state
+        )
+        door = self.door
+        door.events += len(batch)
+        door.largest_lateness = max(door.largest_lateness, int(largest))
+        adjusted, dropped = int((verdict == 1).sum()), int((verdict == 2).sum())
+        door.late.update({LateReason.ADJUSTED: adjusted, LateReason.DROPPED: dropped})
+        door.cti = int(self._state[0])
+        return batch.replace(start=start, cti=door.cti).take(verdict != 2)
+
+    def finish(self) -> int:
+        """The source has completed; return the CTI."""
+        self.door.finish()
+        return max(self.door.cti, MIN_TIME)
+
+
+class FrameSource:
+    """Frames of complete rows, in arrival order, read a batch at a time."""
+
+    def __init__(
+        self,
+        frames: Callable[[], Iterator[pl.DataFrame]],
+        schema: pl.Schema,
+        *,
+        start: str,
+        end: str | None,
+        settings: AdvanceTimeSettings | None,
+        name: str,
+    ) -> None:
+        for column in (start, end):
+            if column is not None and column not in schema:
+                raise SchemaError(
+                    f"{name} has no column {column!r}; it has {', '.join(schema) or 'none'}"
+                )
+        self.name = name
+        self._frames = frames
+        self._start, self._end = start, end
+        self._settings = settings
+        # an empty batch shows the payload's schema, and refuses what cannot be carried
+        empty = EventBatch.from_polars(pl.DataFrame(schema=dict(schema)), start=start, end=end)
+        self.schema: pl.Schema | None = empty.schema
+        self.time: TimeForm = "ticks" if schema[start].is_integer() else "datetime"
+
+    def open(self) -> OpenFrames:
+        """Return the source, ready to be read from its beginning."""
+        return OpenFrames(self, ColumnDoor(self._settings, self.name))
+
+    def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
+        """Yield the rows that the door lets in, and at the end the last CTI."""
+        schema = self.schema or pl.Schema()
+        cti = MIN_TIME
+        for frame in self._frames():
+            rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
+            batch = door.admit(rows)
+            cti = batch.cti
+            yield batch
+        if door.finish() > cti:
+            yield EventBatch.empty(schema, door.finish())
+
+
+class OpenFrames:
+    """A frame source being read."""
+
+    def __init__(self, source: FrameSource, door: ColumnDoor) -> None:
+        self.source = source
+        self.door = door.door
+        self.time: TimeForm | None = source.time
+        self._columns = door
+
+    def __iter__(self) -> Iterator[EventBatch]:
+        return self.source.batches(self._columns)
+
+
+def scanned(scan: Callable[[], pl.LazyFrame], batch_rows: int, what: str) -> tuple[Callable[[], Iterator[pl.DataFrame]], pl.Schema]:
+    """Return how to read a lazy frame in batches, and its schema; say which file is missing."""
+    try:
+        schema = scan().collect_schema()
+    except FileNotFoundError as error:
+        raise SourceError(f"there is no file {what}. Hint: check the path; {error}") from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SourceError(f"{what} cannot be read: {error}") from error
+
+    def frames() -> Iterator[pl.DataFrame]:
+        return iter(scan().collect_batches(chunk_size=batch_rows, maintain_order=True))
+
+    return frames, schema
+
+
+class EventSource:
+    """Row events from an iterable."""
+
+    def __init__(
+        self,
+        events: Iterable[Event],
+        schema: pl.Schema | None,
+        settings: AdvanceTimeSettings | None,
+        name: str,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self._events = events
+        self._settings = settings
+        # what has a length is all there, so nobody waits for an answer to the next CTI
+        self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
+
+    def open(self) -> OpenEvents:
+        """Return the source, ready to be read from its beginning."""
+        door = Door(self._settings, self.name)
+        packer = Packer(door, PayloadReader(self.schema), self._least)
+        return OpenEvents(iter(self._events), packer)
+
+
+class OpenEvents:
+    """An event source being read."""
+
+    def __init__(self, events: Iterator[Event], packer: Packer) -> None:
+        self.door = packer.door
+        self._events = events
+        self._packer = packer
+
+    @property
+    def time(self) -> TimeForm | None:
+        """The form in which the first event gave its time."""
+        return self._packer.time
+
+    def __iter__(self) -> Iterator[EventBatch]:
+        packer = self._packer
+        try:
+            for event in self._events:
+                batch = packer.take(event)
+                if batch is not None:
+                    yield batch
+            last = packer.finish()
+        except BadPayloadError as error:
+            # what came before it was accepted, and is not lost
+            accepted = packer.before(error)
+            if accepted is not None:
+                yield accepted
+            raise
+        except Exception:
+            accepted = packer.pack()
+            if accepted is not None:
+                yield accepted
+            raise
+        if last is not None:
+            yield last
+
+
+class ObservableSource:
+    """Row events or batches from an observable."""
+
+    def __init__(
+        self,
+        observable: Observable[Any],
+        schema: pl.Schema | None,
+        settings: AdvanceTimeSettings | None,
+        name: str,
+        least_rows: int,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.observable = observable
+        self._settings = settings
+        self._least = least_rows
+
+    def open(self) -> Packer:
+        """Return a packer for one run."""
+        return Packer(Door(self._settings, self.name), PayloadReader(self.schema), self._least)

@@ -1,0 +1,168 @@
+"""The CTI synchronizing subject in the imperative style: one hand-fused accumulator."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from reactivex import abc
+from reactivex.disposable import Disposable
+from reactivex.internal import DisposedException
+
+from rxtemporal.admission import AdvanceTimePolicy
+from rxtemporal.events import Cti, EventShape
+from rxtemporal.seam import OnCompleted, OnError, OnNext, Subscriber, report_failure
+from rxtemporal.subjects.common import CtiSubject
+from rxtemporal.subjects.inputs import Source
+from rxtemporal.ticks import MAX_TIME, Span
+
+__all__ = ["CtiSynchronizingSubjectAlternate"]
+
+
+class CtiSynchronizingSubjectAlternate(CtiSubject):
+    """Merges sources into one temporal stream; the fast form of ``CtiSynchronizingSubject``.
+
+    Rows, CTIs, what is held and thread rules are those of ``CtiSynchronizingSubject``, to the
+    event; a property test holds the two equal. Lock, accumulator and delivery are one function
+    here instead of a chain of operators, which is several times as fast.
+
+    Source: *CTI Synchronizing Subject*, round 2.
+
+    >>> from rxtemporal import Cti, PointEvent
+    >>> subject = CtiSynchronizingSubjectAlternate.create_point(delay=5)
+    >>> subscription = subject.subscribe(print)
+    >>> for event in PointEvent(7, "a"), Cti(8), PointEvent(2, "late"), PointEvent(3, "b"):
+    ...     subject.on_next(event)
+    PointEvent(7, 'a')
+    Cti(3)
+    PointEvent(3, 'b')
+    """
+
+    def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
+        super().__init__(shape, delay, policy)
+        self.subscriber_errors = 0
+        self._gate = threading.RLock()
+        self._busy = False
+        self._waiting: deque[tuple[Any, Source]] = deque()
+        # both are replaced, never changed, so that a delivery under way keeps its own
+        self._subscribers: tuple[Subscriber, ...] = ()
+        self._receivers: tuple[OnNext, ...] = ()
+        self._disposed = False
+        self._end: _End | None = None
+
+    def on_next(self, event: Any) -> None:
+        """Push an event or a CTI in, from any thread; refuse what is not of this subject's shape."""
+        self._accept(event, self._own)
+
+    def _accept(self, event: Any, source: Source) -> None:
+        # One function, and no call for an event that is in time: it runs once for each event.
+        kind = type(event)
+        if kind is not self._type and kind is not Cti and kind is not _End:
+            raise self._refuse(event)
+        with self._gate:
+            if self._busy:
+                self._waiting.append((event, source))
+                return
+            self._busy = True
+            try:
+                while True:
+                    if type(event) is self._type and self._end is None:
+                        source.events += 1
+                        start = event.start
+                        if start > source.reached:
+                            source.reached = start
+                        out = event
+                        if start < self._ledger.floor:
+                            out = self._ledger.admit(event, source)
+                    else:
+                        out = self._rarer(event, source)
+                    if out is not None:
+                        for receive in self._receivers:
+                            try:
+                                receive(out)
+                            except Exception:
+                                self._report()
+                    if not self._waiting:
+                        return
+                    event, source = self._waiting.popleft()
+            finally:
+                self._busy = False
+
+    def _rarer(self, event: Any, source: Source) -> Cti | None:
+        if self._disposed:
+            raise DisposedException
+        if self._end is not None:
+            return None
+        if type(event) is Cti:
+            return self._ledger.advance(event, source)
+        self._end, subscribers = event, self._subscribers
+        self._keep(())
+        for subscriber in subscribers:
+            event.tell(subscriber)
+        return None
+
+    def on_error(self, error: Exception) -> None:
+        """Fail the whole stream. A single source fails through its own handle, see ``input``."""
+        self._accept(_End(error), self._own)
+
+    def on_completed(self) -> None:
+        """End the stream: subscribers get a CTI at the end of time, then ``on_completed``."""
+        self._accept(Cti(MAX_TIME), self._own)
+        self._accept(_End(None), self._own)
+
+    def subscribe(
+        self,
+        on_next: abc.ObserverBase[Any] | OnNext | None = None,
+        on_error: OnError | None = None,
+        on_completed: OnCompleted | None = None,
+        *,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> abc.DisposableBase:
+        """Deliver everything that comes out from now on; dispose the result to stop."""
+        subscriber = Subscriber(self._subscriber_failed, on_next, on_error, on_completed)
+        with self._gate:
+            if self._disposed:
+                raise DisposedException
+            if self._end is not None:
+                self._end.tell(subscriber)
+                return Disposable()
+            self._keep((*self._subscribers, subscriber))
+        return Disposable(lambda: self._remove(subscriber))
+
+    def _remove(self, subscriber: Subscriber) -> None:
+        with self._gate:
+            self._keep(tuple(each for each in self._subscribers if each is not subscriber))
+
+    def _keep(self, subscribers: tuple[Subscriber, ...]) -> None:
+        self._subscribers = subscribers
+        self._receivers = tuple(each.receive for each in subscribers if each.receive is not None)
+
+    def _report(self) -> None:
+        self._subscriber_failed()
+        report_failure("on_next")
+
+    def _subscriber_failed(self) -> None:
+        self.subscriber_errors += 1
+
+    def dispose(self) -> None:
+        """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""
+        with self._gate:
+            self._disposed = True
+            self._end = self._end or _End(None)
+            self._keep(())
+
+
+class _End:
+    """The end of a stream, queued like an event."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def tell(self, subscriber: Subscriber) -> None:
+        if self.error is not None:
+            subscriber.on_error(self.error)
+        else:
+            subscriber.on_completed()

@@ -1,0 +1,156 @@
+"""The inputs of a CTI synchronizing subject: handles that come and go, and what is counted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from rxtemporal.admission import NO_CTI, LateReason, Opened
+from rxtemporal.errors import BindingError
+from rxtemporal.events import Cti, EdgeEvent
+from rxtemporal.log import get_logger
+from rxtemporal.matching import OpenRows
+from rxtemporal.ticks import MAX_TIME, Time, time_ticks
+
+__all__ = ["Input", "Source", "SourceStats", "SubjectStats"]
+
+_log = get_logger(__name__)
+
+
+class Source:
+    """What a subject knows of one source. It outlives the handles that are opened on it."""
+
+    __slots__ = ("events", "failed", "late", "name", "open_handles", "reached", "rows")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events = 0
+        self.late: Counter[LateReason] = Counter()
+        self.reached = NO_CTI
+        self.rows: OpenRows[Opened] = OpenRows()
+        self.open_handles = 0
+        self.failed: str | None = None
+
+    def stats(self, most_advanced: int) -> SourceStats:
+        """Return the counters as they stand."""
+        return SourceStats(
+            name=self.name,
+            open=self.open_handles > 0,
+            events=self.events,
+            late=self.late.total(),
+            late_by_reason=dict(self.late),
+            lag=None if self.reached == NO_CTI else most_advanced - self.reached,
+            open_rows=len(self.rows),
+            failed=self.failed,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceStats:
+    """One source of a subject, counted.
+
+    ``lag`` is how many ticks the furthest time seen from it (of an event or CTI) lies behind the
+    furthest seen from any source; None before its first event.
+    """
+
+    name: str
+    open: bool
+    events: int
+    late: int
+    late_by_reason: dict[LateReason, int]
+    lag: int | None
+    open_rows: int
+    failed: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SubjectStats:
+    """A subject, counted. Times and spans are ticks.
+
+    ``cti`` is None before the first. ``largest_lateness`` is by how much the latest event lagged
+    behind the highest CTI that any source had sent: the delay that would have lost nothing.
+    """
+
+    events: int
+    late: int
+    cti: int | None
+    largest_lateness: int
+    open_rows: int
+    subscriber_errors: int
+    sources: dict[str, SourceStats]
+
+
+class Input:
+    """One source's own handle on a subject: an observer that comes and goes.
+
+    Its completion, its failure and a CTI at ``MAX_TIME`` close this handle and nothing else: the
+    subject's time does not move and the other sources go on. Closing leaves open rows open for the
+    source's return under the same name; ``close(end=t)`` ends them at ``t``.
+
+    Threads: as the subject. Several handles of one name feed the same source.
+    """
+
+    __slots__ = ("_accept", "_closed", "_source")
+
+    def __init__(self, source: Source, accept: Callable[[Any, Source], None]) -> None:
+        self._source = source
+        self._accept = accept
+        self._closed = False
+        source.open_handles += 1
+
+    @property
+    def name(self) -> str:
+        """The source's name."""
+        return self._source.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether this handle takes nothing any more."""
+        return self._closed
+
+    def on_next(self, event: Any) -> None:
+        """Push one event of this source."""
+        if self._closed:
+            raise BindingError(
+                f"input {self.name!r} is closed. Hint: subject.input({self.name!r}) opens it again."
+            )
+        if type(event) is Cti and event.start == MAX_TIME:
+            self.close()
+        else:
+            self._accept(event, self._source)
+
+    def on_error(self, error: Exception) -> None:
+        """Note that the source failed, and close; the other sources go on."""
+        self._source.failed = repr(error)
+        _log.warning("a source failed; the others go on", source=self.name, error=repr(error))
+        self.close()
+
+    def on_completed(self) -> None:
+        """Close: this source has ended."""
+        self.close()
+
+    def close(self, *, end: Time | None = None) -> None:
+        """Take nothing more; with ``end`` also end the source's open rows at that time."""
+        if self._closed:
+            return
+        if end is not None:
+            end_ticks = time_ticks(end)
+            for row in list(self._source.rows):
+                ends = max(end_ticks, row.edge.start + 1)
+                self._accept(EdgeEvent.create_end(row.edge.start_time, ends, row.edge.payload), self._source)
+        self._closed = True
+        self._source.open_handles -= 1
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,80 @@
+"""Event batches into row events, on the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.events import Cti, EdgeEvent, Event, EventShape, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.schema import SCALAR_FIELD
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+
+__all__ = ["unpacked"]
+
+
+def unpacked(
+    emit: Callable[[Event], None],
+    shape: EventShape,
+    ctis: bool,
+    time: Callable[[], TimeForm],
+) -> Callable[[EventBatch], None]:
+    """Return a function that takes batches and emits their rows one by one, then their CTI.
+
+    A payload is a dict of its fields, or the bare value of a stream of scalars.
+    """
+    unpack = _Unpacker(shape, ctis, time)
+
+    def on_batch(batch: EventBatch) -> None:
+        for event in unpack.events(batch):
+            emit(event)
+
+    return on_batch
+
+
+class _Unpacker:
+    def __init__(self, shape: EventShape, ctis: bool, time: Callable[[], TimeForm]) -> None:
+        self._make = {
+            EventShape.POINT: _point,
+            EventShape.INTERVAL: IntervalEvent,
+            EventShape.EDGE: _edge,
+        }[shape]
+        self._edges = shape is EventShape.EDGE
+        self._ctis = ctis
+        self._time = time
+        self._cti = MIN_TIME
+
+    def events(self, batch: EventBatch) -> list[Event]:
+        form: Callable[[int], Time] = to_datetime if self._time() == "datetime" else int
+        events: list[Event] = []
+        payloads = _payloads(batch)
+        for start, end, edge, payload in zip(
+            batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), payloads, strict=True
+        ):
+            if self._edges and edge and end != MAX_TIME:
+                events.append(EdgeEvent.create_end(form(start), form(end), payload))
+            elif self._edges:
+                # a row that came complete is an edge pair whose end is known at once
+                events.append(EdgeEvent.create_start(form(start), payload))
+                if end != MAX_TIME:
+                    events.append(EdgeEvent.create_end(form(start), form(end), payload))
+            else:
+                events.append(self._make(form(start), form(end), payload))  # type: ignore[arg-type]
+        if self._ctis and batch.cti > self._cti:
+            self._cti = batch.cti
+            events.append(Cti(form(batch.cti)))
+        return events
+
+
+def _payloads(batch: EventBatch) -> list[Any]:
+    if batch.payload.columns == [SCALAR_FIELD]:
+        return batch.payload[SCALAR_FIELD].to_list()
+    return batch.payload.to_dicts() if batch.payload.width else [{}] * len(batch)
+
+
+def _point(start: Time, end: Time, payload: Any) -> RowEvent:
+    return PointEvent(start, payload)
+
+
+def _edge(start: Time, end: Time, payload: Any) -> RowEvent:
+    return EdgeEvent.create_start(start, payload)
