@@ -94,7 +94,8 @@ def judge(
     """
     if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
         return _judge_end(event, cti, rows)
-    kept, reason = event, None
+    kept: RowEvent | None = event
+    reason: LateReason | None = None
     if event.start < cti:
         kept, reason = _judge_late_start(event, cti, policy)
     if kept is None or not isinstance(event, EdgeEvent):
@@ -128,4 +129,3 @@ def lateness(event: RowEvent, cti: int) -> int:
     """Return by how many ticks the event comes after the CTI passed its judged time; at least 0."""
     ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
     return max(0, cti - (event.end if ends else event.start))
-

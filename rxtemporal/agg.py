@@ -6,7 +6,6 @@ nothing is 0; ``avg``, ``min`` and ``max`` of nothing are null.
 
 from __future__ import annotations
 
-import builtins
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
@@ -80,9 +79,7 @@ def _of(kind: Kind, field: str | pl.Expr) -> Aggregate:
         return Aggregate(kind, pl.col(field))
     if isinstance(field, pl.Expr):
         return Aggregate(kind, row_by_row(field, f"agg.{kind}"))
-    raise ArgumentError(
-        f"agg.{kind} takes a field's name or a polars expression, got {builtins.repr(field)}"
-    )
+    raise ArgumentError(f"agg.{kind} takes a field's name or a polars expression, got {field!r}")
 
 
 def count(field: str | pl.Expr | None = None) -> Aggregate:

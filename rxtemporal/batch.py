@@ -102,7 +102,9 @@ class EventBatch:
         return len(self.start)
 
     def __repr__(self) -> str:
-        return f"EventBatch({len(self)} rows, fields {self.payload.columns}, CTI {describe(self.cti)})"
+        return (
+            f"EventBatch({len(self)} rows, fields {self.payload.columns}, CTI {describe(self.cti)})"
+        )
 
     @property
     def schema(self) -> pl.Schema:
@@ -178,7 +180,9 @@ class EventBatch:
         judged = np.where((self.edge != 0) & (self.end != MAX_TIME), self.end, self.start)
         if len(judged) and judged.min() < previous_cti:
             row = int(judged.argmin())
-            raise EventError(f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}")
+            raise EventError(
+                f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}"
+            )
         if self.cti < previous_cti:
             raise EventError(f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}")
         return self
@@ -234,15 +238,16 @@ class EventBatch:
         cti: Time = MIN_TIME,
     ) -> EventBatch:
         """Return a batch of rows given as dicts; without ``end_time`` a row is a point."""
-        rows = [dict(row) for row in rows]
-        for number, row in enumerate(rows):
+        records = [dict(row) for row in rows]
+        for number, row in enumerate(records):
             if START not in row:
                 raise EventError(f"row {number} has no {START!r}: {row}")
-        starts = np.array([time_ticks(row.pop(START)) for row in rows], np.int64)
+        starts = np.array([time_ticks(row.pop(START)) for row in records], np.int64)
         ends = np.array(
-            [_end_of(row.pop(END, start + 1)) for row, start in zip(rows, starts, strict=True)], np.int64
+            [_end_of(row.pop(END, start + 1)) for row, start in zip(records, starts, strict=True)],
+            np.int64,
         )
-        frame = pl.DataFrame(rows, schema=None if schema is None else dict(schema))
+        frame = pl.DataFrame(records, schema=None if schema is None else dict(schema))
         return cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
 
     def to_arrow(self, time: TimeForm = "datetime") -> pa.Table:

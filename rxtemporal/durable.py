@@ -37,7 +37,7 @@ def reported(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         hint = _HINTS.get(error.errno or 0, "look at the device and at the rights on that path")
-        where = f" ({os.fsdecode(error.filename)})" if error.filename is not None else ""
+        where = f" ({error.filename})" if error.filename is not None else ""
         reason = error.strerror or str(error)
         raise SpoolError(f"{what}: {reason}{where}. Hint: {hint}.") from error
 

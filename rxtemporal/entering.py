@@ -119,7 +119,9 @@ def from_polars(
     )
 
 
-def from_arrow(table: pa.Table, *, start: str, end: str | None = None, **options: Any) -> Streamable:
+def from_arrow(
+    table: pa.Table, *, start: str, end: str | None = None, **options: Any
+) -> Streamable:
     """Make a stream of an Arrow table's rows; otherwise as ``from_polars``."""
     frame = pl.from_arrow(table)
     if not isinstance(frame, pl.DataFrame):
@@ -194,7 +196,10 @@ def read_json(
             for column, dtype in frame.collect_schema().items()
             if column in (start, end) and dtype == pl.String
         ]
-        return frame.with_columns(pl.col(column).str.to_datetime("%+", time_unit="us", time_zone="UTC") for column in written)
+        return frame.with_columns(
+            pl.col(column).str.to_datetime("%+", time_unit="us", time_zone="UTC")
+            for column in written
+        )
 
     return _read(scan, path, start, end, advance_time, batch_rows)
 

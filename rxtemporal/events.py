@@ -188,9 +188,7 @@ class IntervalEvent(RowEvent):
         return (IntervalEvent, (self.start_time, self.end_time, self.payload))
 
     def __repr__(self) -> str:
-        return (
-            f"IntervalEvent({_text(self.start_time)}, {_text(self.end_time)}, {self.payload!r})"
-        )
+        return f"IntervalEvent({_text(self.start_time)}, {_text(self.end_time)}, {self.payload!r})"
 
 
 @final

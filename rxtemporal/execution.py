@@ -12,7 +12,6 @@ from reactivex.subject import Subject
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import BindingError
 from rxtemporal.operators.operator import Operator
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import BadPayloadError
@@ -45,7 +44,9 @@ class Execution:
     until it returns False. Sources that push drive themselves.
     """
 
-    def __init__(self, node: Node, shape: Callable[[Observable[EventBatch]], Observable[Any]]) -> None:
+    def __init__(
+        self, node: Node, shape: Callable[[Observable[EventBatch]], Observable[Any]]
+    ) -> None:
         nodes = node.lineage()
         source = nodes[0].source
         assert source is not None
@@ -121,7 +122,7 @@ class Execution:
             subscription.dispose()
 
 
-class _Pusher:
+class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
     def __init__(self, packer: Packer, entry: Subject[EventBatch]) -> None:
@@ -133,7 +134,11 @@ class _Pusher:
         if self._ended:
             return
         try:
-            batch = self._packer.take_batch(item) if isinstance(item, EventBatch) else self._packer.take(item)
+            batch = (
+                self._packer.take_batch(item)
+                if isinstance(item, EventBatch)
+                else self._packer.take(item)
+            )
         except BadPayloadError as error:
             self._fail(self._packer.before(error), error)
             return
@@ -165,5 +170,3 @@ class _Pusher:
         if last is not None:
             self._entry.on_next(last)
         self._entry.on_completed()
-
-

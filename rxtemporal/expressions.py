@@ -73,9 +73,7 @@ def _separable(expression: pl.Expr, names: set[str]) -> bool:
     return bool(expression.meta.is_row_separable())
 
 
-def output_schema(
-    schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str
-) -> pl.Schema:
+def output_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str) -> pl.Schema:
     """Return the schema of the expressions' results over rows of ``schema``."""
     expressions = list(expressions)
     try:
@@ -91,9 +89,7 @@ def output_schema(
 
 def field_type(expression: pl.Expr, schema: pl.Schema) -> pl.DataType:
     """Return the type of one expression over rows of ``schema``."""
-    types: Sequence[pl.DataType] = list(
-        output_schema(schema, [expression], "aggregate").values()
-    )
+    types: Sequence[pl.DataType] = list(output_schema(schema, [expression], "aggregate").values())
     if len(types) != 1:
         raise SchemaError(f"{expression} gives {len(types)} fields where one is needed")
     return types[0]

@@ -106,7 +106,6 @@ class Packer:
     def before(self, bad: BadPayloadError) -> EventBatch | None:
         """Return the rows that were accepted before the one that does not fit."""
         for column in (self._start, self._end, self._edge, self._payload):
-            del column[bad.row :]  # type: ignore[attr-defined]
+            del column[bad.row :]
         self.door.cti = self._sent
         return self.pack()
-

@@ -68,7 +68,10 @@ class PayloadReader:
             if rows and max(map(len, rows)) > len(schema):
                 raise ValueError
             return pl.DataFrame(
-                [_column(name, dtype, [row[name] for row in rows]) for name, dtype in schema.items()]
+                [
+                    _column(name, dtype, [row[name] for row in rows])
+                    for name, dtype in schema.items()
+                ]
             )
         except (KeyError, *_REFUSED):
             raise self._first_bad(rows, schema) from None

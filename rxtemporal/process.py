@@ -47,7 +47,9 @@ class Process:
     Threads: every method from any.
     """
 
-    def __init__(self, name: str, execution: Execution, sink: Sink, schema: pl.Schema | None) -> None:
+    def __init__(
+        self, name: str, execution: Execution, sink: Sink, schema: pl.Schema | None
+    ) -> None:
         self.name = name
         self._execution = execution
         self._sink = sink
@@ -71,7 +73,9 @@ class Process:
             self._end(error)
             raise
         if self._execution.pulls:
-            self._thread = threading.Thread(target=self._pull, name=f"rxtemporal {self.name}", daemon=True)
+            self._thread = threading.Thread(
+                target=self._pull, name=f"rxtemporal {self.name}", daemon=True
+            )
             self._thread.start()
         return self
 
@@ -106,13 +110,23 @@ class Process:
             if self._closed:
                 return
             self._closed = True
+        if self._execution.pulls:
+            self._finish(error)
+            return
+        # a producer that pushes does not wait until a sink has carried everything on
+        thread = threading.Thread(
+            target=self._finish, args=(error,), name=f"rxtemporal {self.name} closing", daemon=True
+        )
+        thread.start()
+
+    def _finish(self, error: BaseException | None) -> None:
         try:
             if self._opened:
                 self._sink.close(error)
         except BaseException as failed:
             error = error or failed
         self._error = error
-        if error is not None:
+        if error is not None and not isinstance(error, _StoppedError):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
         self._done.set()
 
@@ -132,8 +146,9 @@ class Process:
         self._execution.dispose()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        self._end(error or _Stopped("the process was stopped"))
-        if isinstance(self._error, _Stopped):
+        self._end(error or _StoppedError("the process was stopped"))
+        self._done.wait()
+        if isinstance(self._error, _StoppedError):
             self._error = None
 
     def diagnostics(self) -> Diagnostics:
@@ -165,5 +180,5 @@ class Process:
             self.dispose(error)
 
 
-class _Stopped(BindingError):
+class _StoppedError(BindingError):
     """A process was stopped by ``dispose``."""

@@ -1,7 +1,8 @@
 """Payload schemas: flat records of named, typed fields that every engine here can carry.
 
-Spark has no unsigned integers, polars' finer time units have no tick, and a nested value has no key:
-so unsigned integers are widened, times are floored to microseconds, and the rest is refused by name.
+Spark has no unsigned integers, polars' finer time units have no tick, and a nested value has no
+key: so unsigned integers are widened, times are floored to microseconds, and the rest is refused by
+name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ __all__ = ["SCALAR_FIELD", "carried", "conform", "field", "fields_of", "payload_
 # the field that a bare scalar payload gets
 SCALAR_FIELD = "payload"
 
-_WIDENED: dict[Any, pl.DataType] = {pl.UInt8: pl.Int16(), pl.UInt16: pl.Int32(), pl.UInt32: pl.Int64()}
+_WIDENED: dict[Any, pl.DataType] = {
+    pl.UInt8: pl.Int16(),
+    pl.UInt16: pl.Int32(),
+    pl.UInt32: pl.Int64(),
+}
 _KEPT = (
     pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64,
     pl.String, pl.Binary, pl.Date, pl.Decimal, pl.Null,
@@ -54,11 +59,11 @@ def carried(name: str, dtype: Any) -> pl.DataType:
         return pl.Datetime("us", dtype.time_zone)
     if isinstance(dtype, pl.Duration):
         return pl.Duration("us")
-    hint = {
-        pl.UInt64: "Spark has no UInt64; cast it to Int64, Decimal or String",
-        pl.Categorical: "cast it to String",
-        pl.Enum: "cast it to String",
-    }.get(type(dtype), "a payload is a flat record; keep nested values outside or flatten them")
+    hint = "a payload is a flat record; keep nested values outside or flatten them"
+    if isinstance(dtype, pl.UInt64):
+        hint = "Spark has no UInt64; cast it to Int64, Decimal or String"
+    elif isinstance(dtype, (pl.Categorical, pl.Enum)):
+        hint = "cast it to String"
     raise SchemaError(f"field {name!r} has type {dtype}, which no payload can carry. Hint: {hint}.")
 
 
@@ -76,7 +81,9 @@ def payload_schema(given: Any) -> pl.Schema:
             "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
             f"got {given!r}"
         )
-    return pl.Schema({_name(name): carried(name, _polars_type(name, type_)) for name, type_ in fields})
+    return pl.Schema(
+        {_name(name): carried(name, _polars_type(name, type_)) for name, type_ in fields}
+    )
 
 
 def _name(name: Any) -> str:
@@ -86,7 +93,9 @@ def _name(name: Any) -> str:
 
 
 def _polars_type(name: str, type_: Any) -> Any:
-    if isinstance(type_, pl.DataType) or (isinstance(type_, type) and issubclass(type_, pl.DataType)):
+    if isinstance(type_, pl.DataType) or (
+        isinstance(type_, type) and issubclass(type_, pl.DataType)
+    ):
         return type_
     choices = [choice for choice in typing.get_args(type_) if choice is not NoneType] or [type_]
     if len(choices) == 1 and choices[0] in _PYTHON:

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from reactivex import Observable, abc
 
@@ -58,14 +58,11 @@ class Subscriber:
         on_completed: OnCompleted | None = None,
     ) -> None:
         if on_next is not None and hasattr(on_next, "on_next"):
-            observer = on_next
-            on_next, on_error, on_completed = (
-                observer.on_next,
-                observer.on_error,
-                observer.on_completed,
-            )
+            observer: Any = on_next
+            on_next, on_error = observer.on_next, observer.on_error
+            on_completed = observer.on_completed
         self._failed = failed
-        self.receive: OnNext | None = on_next
+        self.receive = cast("OnNext | None", on_next)
         self._on_error = on_error
         self._on_completed = on_completed
 

@@ -128,7 +128,9 @@ class OpenFrames:
         return self.source.batches(self._columns)
 
 
-def scanned(scan: Callable[[], pl.LazyFrame], batch_rows: int, what: str) -> tuple[Callable[[], Iterator[pl.DataFrame]], pl.Schema]:
+def scanned(
+    scan: Callable[[], pl.LazyFrame], batch_rows: int, what: str
+) -> tuple[Callable[[], Iterator[pl.DataFrame]], pl.Schema]:
     """Return how to read a lazy frame in batches, and its schema; say which file is missing."""
     try:
         schema = scan().collect_schema()

@@ -44,8 +44,11 @@ class Streamable:
     >>> readings = rxt.from_events(
     ...     [rxt.IntervalEvent(0, 10, {"temp": 20}), rxt.IntervalEvent(4, 6, {"temp": 24})]
     ... )
-    >>> readings.snapshot_window().aggregate(warmest=agg.max("temp")).to_events()
-    [IntervalEvent(0, 4, {'warmest': 20}), IntervalEvent(4, 6, {'warmest': 24}), IntervalEvent(6, 10, {'warmest': 20})]
+    >>> for event in readings.snapshot_window().aggregate(warmest=agg.max("temp")).to_events():
+    ...     print(event)
+    IntervalEvent(0, 4, {'warmest': 20})
+    IntervalEvent(4, 6, {'warmest': 24})
+    IntervalEvent(6, 10, {'warmest': 20})
     """
 
     def __init__(self, node: Node) -> None:
@@ -207,7 +210,11 @@ class Streamable:
             run.dispose()
 
     def to_events(
-        self, shape: EventShape = EventShape.INTERVAL, *, ctis: bool = False, time: TimeForm | None = None
+        self,
+        shape: EventShape = EventShape.INTERVAL,
+        *,
+        ctis: bool = False,
+        time: TimeForm | None = None,
     ) -> list[Event]:
         """Run the query over a source that ends, and return its results as events."""
         events: list[Event] = []

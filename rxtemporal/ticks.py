@@ -79,17 +79,16 @@ def to_datetime(tick: int) -> datetime:
 
 def time_ticks(value: Time) -> int:
     """Return a time as ticks, whether it came as an aware datetime or as ticks already."""
-    if type(value) is int:
-        if MIN_TIME <= value <= MAX_TIME:
-            return value
-        raise EventError(f"{value} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}")
+    if type(value) is int and MIN_TIME <= value <= MAX_TIME:  # it runs once for each event
+        return value
     if isinstance(value, datetime):
         return ticks(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return time_ticks(int(value))
-    # numpy's integers come out of columns and mean what they say
+    # numpy's integers come out of columns and mean what they say; a bool is a mistake
     if hasattr(value, "__index__") and not isinstance(value, bool):
-        return time_ticks(value.__index__())
+        tick = value.__index__()
+        if MIN_TIME <= tick <= MAX_TIME:
+            return tick
+        raise EventError(f"{tick} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}")
     raise EventError(
         f"a time is an aware datetime or an int of ticks, got {value!r} ({type(value).__name__})"
     )

@@ -141,13 +141,12 @@ def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  
 
 
 @compiled
-def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> int:  # type: ignore[type-arg]
-    """Take the top of key ``k``'s heap away, give its node back, and return the node."""
+def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
+    """Take the top of key ``k``'s heap away and give its node back."""
     node = heaps[k]
     heaps[k] = _meld(left[node], right[node], value, left, right)
     free[0] += 1
     free[free[0]] = node
-    return node
 
 
 @compiled

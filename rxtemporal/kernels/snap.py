@@ -43,9 +43,7 @@ def snapped_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArr
     return saturated(snap(end - 1, a, p) + p + d, end)
 
 
-def saturated(
-    times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def saturated(times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return ``times`` held within time; where ``before`` was an end of time it stays there."""
     times = np.clip(times, MIN_TIME, MAX_TIME)
     ends = (before == MIN_TIME) | (before == MAX_TIME)

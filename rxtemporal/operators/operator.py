@@ -62,6 +62,7 @@ class Operator:
             raise blame(error, self.place) from error.__cause__
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
+        """Return the observable of what this operator makes of a source's batches."""
         return lift(self._make_checked, self.place)(source)
 
     def _make_checked(self, batch: EventBatch) -> Step:
@@ -76,4 +77,5 @@ class Chain:
     operators: tuple[Operator, ...]
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
+        """Return the observable of what all of them make of a source's batches."""
         return reduce(lambda stream, operator: operator(stream), self.operators, source)

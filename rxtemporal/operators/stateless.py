@@ -83,7 +83,9 @@ class Select(Operator):
         if lost := set(self.drops) & set(keys):
             raise SchemaError(f"drop: {min(lost)!r} is a group key, which a grouped stream keeps")
         new = output_schema(schema, self.expressions, self.name)
-        computed = {e.meta.output_name() for e in self.expressions if not e.meta.is_column_selection()}
+        computed = {
+            e.meta.output_name() for e in self.expressions if not e.meta.is_column_selection()
+        }
         if changed := set(keys) & set(new) & computed:
             raise SchemaError(
                 f"{self.name}: {min(changed)!r} is a group key and cannot be changed. "

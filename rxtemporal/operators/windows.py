@@ -59,7 +59,9 @@ class AggregateSnapshots(Operator):
 
     def __post_init__(self) -> None:
         if not self.aggregates:
-            raise ArgumentError("aggregate takes at least one name=aggregate, such as n=agg.count()")
+            raise ArgumentError(
+                "aggregate takes at least one name=aggregate, such as n=agg.count()"
+            )
         for name, aggregate in self.aggregates:
             if not isinstance(aggregate, Aggregate):
                 raise ArgumentError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from rxtemporal.batch import Int64s
 
 __all__ = ["Changes", "Pending"]
 
-Column = npt.NDArray[np.generic]
+Column = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

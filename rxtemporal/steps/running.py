@@ -1,7 +1,8 @@
-"""Running aggregates as objects: the state arrays of one aggregate and the kernel that moves them."""
+"""Running aggregates as objects: one aggregate's state arrays and the kernel that moves them."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,9 @@ from rxtemporal.errors import SchemaError
 from rxtemporal.kernels import running as kernels
 from rxtemporal.steps.pending import Changes, Column
 
-__all__ = ["Average", "Count", "Extreme", "FloatSum", "IntegerSum", "Running", "grown"]
+__all__ = ["Average", "Count", "Extreme", "FloatSum", "IntegerSum", "Running", "Samples", "grown"]
+
+Own = tuple[Column, ...]
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
@@ -26,6 +29,18 @@ def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]
     return larger
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Where aggregates are asked for: of which key, before which change; rising ``at``.
+
+    ``keys`` is how many keys there are.
+    """
+
+    at: Int64s
+    of: Int64s
+    keys: int
+
+
 class Running(Protocol):
     """An aggregate over rows that come and go, for every key at once."""
 
@@ -36,9 +51,7 @@ class Running(Protocol):
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the arrays that travel with each change: what this aggregate reads of a row."""
 
-    def sweep(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Apply the changes (``own``: this aggregate's columns of them) and return the samples."""
 
 
@@ -60,13 +73,14 @@ class Count:
         self._n = np.zeros(0, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
+        """Return which values are not null."""
         return [_valid(field)]
 
-    def sweep(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> pl.Series:
-        self._n = grown(self._n, keys)
-        return pl.Series(kernels.count(changes.key, changes.sign, own[0], at, of, self._n))
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the counts, Int64."""
+        self._n = grown(self._n, samples.keys)
+        counts = kernels.count(changes.key, changes.sign, own[0], samples.at, samples.of, self._n)
+        return pl.Series(counts)
 
 
 class IntegerSum:
@@ -80,15 +94,17 @@ class IntegerSum:
         self._rough = np.zeros(0, np.float64)
 
     def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, and which are not null."""
         return [_physical(field, pl.Int64), _valid(field)]
 
-    def sweep(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> pl.Series:
-        self._total, self._rough = grown(self._total, keys), grown(self._rough, keys)
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the sums, Int64; raise if one is larger than that."""
+        self._total = grown(self._total, samples.keys)
+        self._rough = grown(self._rough, samples.keys)
         sums, overflow = kernels.integer_sum(
-            changes.key, changes.sign, own[0], own[1], at, of, self._total, self._rough
-        )
+            changes.key, changes.sign, own[0], own[1], samples.at, samples.of,
+            self._total, self._rough,
+        )  # fmt: skip
         if overflow >= 0:
             raise SchemaError(
                 f"the sum {self._name!r} is larger than an Int64 holds. "
@@ -109,31 +125,32 @@ class FloatSum:
         self._special = np.zeros((3, 0), np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, and which are not null."""
         return [_physical(field, pl.Float64), _valid(field)]
 
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the sums, Float64."""
+        return pl.Series(self._sums(changes, own, samples)[0])
+
     def _sums(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> Any:
+        self, changes: Changes, own: Own, samples: Samples
+    ) -> tuple[npt.NDArray[np.float64], Int64s]:
+        keys = samples.keys
         self._n, self._special = grown(self._n, keys), grown(self._special, keys)
         self._total, self._rest = grown(self._total, keys), grown(self._rest, keys)
-        state = (self._n, self._total, self._rest, self._special)
-        return kernels.float_sum(changes.key, changes.sign, own[0], own[1], at, of, *state)
-
-    def sweep(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> pl.Series:
-        return pl.Series(self._sums(changes, own, at, of, keys)[0])
+        return kernels.float_sum(
+            changes.key, changes.sign, own[0], own[1], samples.at, samples.of,
+            self._n, self._total, self._rest, self._special,
+        )  # fmt: skip
 
 
 class Average(FloatSum):
     """The mean of what is not null; null of nothing."""
 
-    def sweep(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> pl.Series:
-        sums, counts = self._sums(changes, own, at, of, keys)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means = pl.Series(sums / counts)
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the means, Float64."""
+        sums, counts = self._sums(changes, own, samples)
+        means = pl.Series(sums / np.maximum(counts, 1))
         return means.set(pl.Series(counts == 0), None) if len(means) else means
 
 
@@ -141,62 +158,64 @@ class Extreme:
     """The least or the greatest value; NaN only where there is nothing else, null of nothing."""
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
-        self._dtype = dtype
+        self._float = dtype.is_float()
         self._greatest = greatest
-        self.width = 3 if dtype.is_float() else 2
-        number = np.float64 if dtype.is_float() else np.int64
+        self.width = 3 if self._float else 2
         self._living = np.zeros(0, np.int64)
         self._removed = np.zeros(0, np.int64)
         self._sizes = np.zeros((2, 0), np.int64)
-        self._nans = np.zeros(0, np.int64)
-        self._value = np.zeros(0, number)
+        self._nans = Count()
+        self._value = np.zeros(0, np.float64 if self._float else np.int64)
         self._left = np.zeros(0, np.int64)
         self._right = np.zeros(0, np.int64)
         self._free = np.zeros(1, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
-        if self._dtype.is_float():
-            values, valid = _physical(field, pl.Float64), _valid(field)
-            nan = np.isnan(values)  # type: ignore[call-overload]
-            return [self._turned(values), valid & ~nan, valid & nan]
-        return [self._turned(_physical(field, pl.Int64)), _valid(field)]
+        """Return the values, turned so that the least counts, which count, and which are NaN."""
+        valid = _valid(field)
+        if not self._float:
+            return [self._turned(_physical(field, pl.Int64)), valid]
+        values = _physical(field, pl.Float64)
+        nan = np.isnan(values)
+        return [self._turned(values), valid & ~nan, valid & nan]
 
-    def _turned(self, values: Any) -> Any:
+    def _turned(self, values: Column) -> Column:
         # the kernel finds the least: turn the order round. ~x does it for every int64, -x does not
         if not self._greatest:
             return values
-        return -values if self._dtype.is_float() else ~values
+        return -values if self._float else ~values
 
-    def sweep(
-        self, changes: Changes, own: tuple[Column, ...], at: Int64s, of: Int64s, keys: int
-    ) -> pl.Series:
-        self._living, self._removed = grown(self._living, keys, -1), grown(self._removed, keys, -1)
-        self._sizes = grown(self._sizes, keys)
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the extremes, Float64 or Int64."""
+        self._living = grown(self._living, samples.keys, -1)
+        self._removed = grown(self._removed, samples.keys, -1)
+        self._sizes = grown(self._sizes, samples.keys)
         self._make_room(len(changes))
         values, there = kernels.extreme(
-            changes.key, changes.sign, own[0], own[1], at, of,
+            changes.key, changes.sign, own[0], own[1], samples.at, samples.of,
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip
-        there = pl.Series(there)
-        result = pl.Series(self._turned(values)).set(~there, None) if len(values) else pl.Series(values)
-        if self._dtype.is_float():
-            self._nans = grown(self._nans, keys)
-            nans = kernels.count(changes.key, changes.sign, own[2], at, of, self._nans)
-            result = result.set(~there & (pl.Series(nans) > 0), float("nan"))
+        result, nothing = pl.Series(self._turned(values)), pl.Series(~there)
+        if not len(result):
+            return result
+        result = result.set(nothing, None)
+        if self._float:
+            only_nan = nothing & (self._nans.sweep(changes, (own[2],), samples) > 0)
+            result = result.set(only_nan, float("nan"))
         return result
 
     def _make_room(self, more: int) -> None:
-        short = more - int(self._free[0])
+        """Have at least ``more`` unused nodes on the stack of unused nodes."""
+        unused = int(self._free[0])
+        have, short = len(self._value), more - unused
         if short <= 0:
             return
-        have = len(self._value)
         self._value = grown(self._value, have + short)
         self._left, self._right = grown(self._left, have + short), grown(self._right, have + short)
         new = np.arange(have, len(self._value), dtype=np.int64)
         stack = np.empty(len(self._value) + 1, np.int64)
-        used = int(self._free[0])
-        stack[1 : used + 1] = self._free[1 : used + 1]
-        stack[used + 1 : used + 1 + len(new)] = new
-        stack[0] = used + len(new)
+        stack[0] = unused + len(new)
+        stack[1 : unused + 1] = self._free[1 : unused + 1]
+        stack[unused + 1 : unused + 1 + len(new)] = new
         self._free = stack

@@ -29,7 +29,9 @@ class IntervalStep:
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI they allow."""
-        rows = _closed(batch if self._waiting is None else EventBatch.concat([self._waiting, batch]))
+        rows = _closed(
+            batch if self._waiting is None else EventBatch.concat([self._waiting, batch])
+        )
         cti = batch.cti
         opens = rows.edge != 0
         if opens.any() and cti < MAX_TIME:
@@ -83,8 +85,6 @@ class PointStep:
 
 def shaping(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:
     """Return the step that gives rows this shape."""
-    return {
-        EventShape.INTERVAL: IntervalStep,
-        EventShape.EDGE: EdgeStep,
-        EventShape.POINT: PointStep,
-    }[shape]()
+    if shape is EventShape.INTERVAL:
+        return IntervalStep()
+    return EdgeStep() if shape is EventShape.EDGE else PointStep()

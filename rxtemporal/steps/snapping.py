@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.batch import EventBatch
 from rxtemporal.kernels.snap import snap, snapped_end, snapped_start
 from rxtemporal.ticks import MAX_TIME
 
@@ -44,9 +45,7 @@ class SnapStep:
     def _without_gaps(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
         if self._waiting is not None:
             batch = EventBatch.concat([self._waiting, batch])
-            altered = EventBatch.concat(
-                [self._altered_waiting(altered.cti), altered]
-            )
+            altered = EventBatch.concat([self._altered_waiting(altered.cti), altered])
         undecided = self._undecided(batch)
         self._waiting = batch.take(np.flatnonzero(undecided)) if undecided.any() else None
         empty = altered.start >= altered.end
@@ -61,11 +60,12 @@ class SnapStep:
             start=snapped_start(waiting.start, *self._windows), end=waiting.end, cti=cti
         )
 
-    def _undecided(self, batch: EventBatch) -> Int64s:
+    def _undecided(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
         """Return which start edges may still vanish: their end could come before any window."""
         duration, period, alignment = self._windows
         opens = (batch.edge != 0) & (batch.end == MAX_TIME)
         closed = np.isin(batch.edge, batch.edge[(batch.edge != 0) & ~opens])
         # the start of the earliest window that ends after the row's start
         window = snap(batch.start, alignment + duration, period) + period - duration
-        return opens & ~closed & (window > batch.start) & (window >= batch.cti)
+        undecided = opens & ~closed & (window > batch.start) & (window >= batch.cti)
+        return np.asarray(undecided)

@@ -10,8 +10,8 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.kernels.snapshot import sweep
-from rxtemporal.steps.pending import Changes, Pending
-from rxtemporal.steps.running import Running, grown
+from rxtemporal.steps.pending import Changes, Column, Pending
+from rxtemporal.steps.running import Running, Samples, grown
 from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["Output", "SnapshotStep"]
@@ -74,8 +74,8 @@ class SnapshotStep:
             tuple(column[rows] for column in self._columns(batch.payload)),
         )
 
-    def _columns(self, payload: pl.DataFrame) -> list[np.ndarray]:  # type: ignore[type-arg]
-        columns = []
+    def _columns(self, payload: pl.DataFrame) -> list[Column]:
+        columns: list[Column] = []
         for output in self._outputs:
             if output.running is not None:
                 field = payload.select(output.reads.alias(output.name)).to_series()
@@ -93,13 +93,11 @@ class SnapshotStep:
             self._alive, self._last, self._edge, self._next_edge,
         )  # fmt: skip
         fields = [] if batch.groups is None else batch.groups.coder.decode(key).get_columns()
-        fields += self._aggregates(changes, at, key, alive, keys)
-        payload = pl.DataFrame(fields).cast(dict(self._schema))
+        fields += self._aggregates(changes, Samples(at, key, keys), alive)
+        payload = pl.DataFrame(fields).cast(self._schema)
         return EventBatch(start, end, edge, payload, batch.cti)
 
-    def _aggregates(
-        self, changes: Changes, at: Int64s, key: Int64s, alive: Int64s, keys: int
-    ) -> list[pl.Series]:
+    def _aggregates(self, changes: Changes, samples: Samples, alive: Int64s) -> list[pl.Series]:
         series, used = [], 0
         for output in self._outputs:
             if output.running is None:
@@ -107,5 +105,5 @@ class SnapshotStep:
                 continue
             own = changes.columns[used : used + output.running.width]
             used += output.running.width
-            series.append(output.running.sweep(changes, own, at, key, keys).alias(output.name))
+            series.append(output.running.sweep(changes, own, samples).alias(output.name))
         return series

@@ -73,4 +73,4 @@ class SelectStep:
             payload = payload.with_columns(self._expressions).select(list(self._schema))
         else:
             payload = pl.DataFrame(schema=dict(self._schema))
-        return batch.replace(payload=payload.cast(dict(self._schema)))
+        return batch.replace(payload=payload.cast(self._schema))

@@ -11,7 +11,7 @@ from reactivex.disposable import Disposable
 from reactivex.internal import DisposedException
 
 from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.events import Cti, EventShape
+from rxtemporal.events import Cti, EventShape, RowEvent
 from rxtemporal.seam import OnCompleted, OnError, OnNext, Subscriber, report_failure
 from rxtemporal.subjects.common import CtiSubject
 from rxtemporal.subjects.inputs import Source
@@ -41,7 +41,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
         super().__init__(shape, delay, policy)
-        self.subscriber_errors = 0
+        self._errors = 0
         self._gate = threading.RLock()
         self._busy = False
         self._waiting: deque[tuple[Any, Source]] = deque()
@@ -52,7 +52,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._end: _End | None = None
 
     def on_next(self, event: Any) -> None:
-        """Push an event or a CTI in, from any thread; refuse what is not of this subject's shape."""
+        """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
         self._accept(event, self._own)
 
     def _accept(self, event: Any, source: Source) -> None:
@@ -72,7 +72,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                         start = event.start
                         if start > source.reached:
                             source.reached = start
-                        out = event
+                        out: RowEvent | Cti | None = event
                         if start < self._ledger.floor:
                             out = self._ledger.admit(event, source)
                     else:
@@ -143,7 +143,12 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         report_failure("on_next")
 
     def _subscriber_failed(self) -> None:
-        self.subscriber_errors += 1
+        self._errors += 1
+
+    @property
+    def subscriber_errors(self) -> int:
+        """How often a subscriber has raised."""
+        return self._errors
 
     def dispose(self) -> None:
         """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""

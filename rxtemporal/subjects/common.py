@@ -81,11 +81,11 @@ class Ledger:
             self._set_floor()
         kept, reason, _ = judge(event, self.cti, self.policy, source.rows)
         if reason is not None:
-            source.late[reason] += 1
             broken = max(self.cti, MIN_TIME)
-            self.late.on_next(
-                LateEvent(event, source.name, reason, broken, lateness(event, broken))
-            )
+            by = lateness(event, broken)
+            source.late[reason] += 1
+            source.largest_lateness = max(source.largest_lateness, by)
+            self.late.on_next(LateEvent(event, source.name, reason, broken, by))
         return kept
 
     def _set_floor(self) -> None:
@@ -95,9 +95,6 @@ class Ledger:
 
 class CtiSubject(Observable[Any]):
     """The common half of the two CTI synchronizing subjects; use one of those."""
-
-    # how often a subscriber has raised
-    subscriber_errors: int
 
     def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
         super().__init__()
@@ -180,6 +177,11 @@ class CtiSubject(Observable[Any]):
                 source = self._sources[name] = Source(name)
             return source
 
+    @property
+    def subscriber_errors(self) -> int:
+        """How often a subscriber has raised."""
+        raise NotImplementedError
+
     def _refuse(self, event: Any) -> EventError:
         return EventError(
             f"this subject takes {self.shape.value} events and CTIs, got {event!r} "
@@ -191,7 +193,7 @@ class CtiSubject(Observable[Any]):
         raise NotImplementedError
 
     def on_next(self, event: Any) -> None:
-        """Push an event or a CTI in, from any thread; refuse what is not of this subject's shape."""
+        """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
         self._accept(event, self._own)
 
     def on_error(self, error: Exception) -> None:

@@ -23,12 +23,23 @@ _log = get_logger(__name__)
 class Source:
     """What a subject knows of one source. It outlives the handles that are opened on it."""
 
-    __slots__ = ("events", "failed", "late", "name", "open_handles", "reached", "rows")
+    __slots__ = (
+        "events",
+        "failed",
+        "largest_lateness",
+        "late",
+        "name",
+        "open_handles",
+        "reached",
+        "rows",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.events = 0
         self.late: Counter[LateReason] = Counter()
+        # of those that were late; by how much they came after the CTI that they broke
+        self.largest_lateness = 0
         self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
         self.open_handles = 0
@@ -42,6 +53,7 @@ class Source:
             events=self.events,
             late=self.late.total(),
             late_by_reason=dict(self.late),
+            largest_lateness=self.largest_lateness,
             lag=None if self.reached == NO_CTI else most_advanced - self.reached,
             open_rows=len(self.rows),
             failed=self.failed,
@@ -52,6 +64,7 @@ class Source:
 class SourceStats:
     """One source of a subject, counted.
 
+    ``largest_lateness`` is by how many ticks its latest event came after the CTI that it broke;
     ``lag`` is how many ticks the furthest time seen from it (of an event or CTI) lies behind the
     furthest seen from any source; None before its first event.
     """
@@ -61,6 +74,7 @@ class SourceStats:
     events: int
     late: int
     late_by_reason: dict[LateReason, int]
+    largest_lateness: int
     lag: int | None
     open_rows: int
     failed: str | None
@@ -140,7 +154,9 @@ class Input:
             end_ticks = time_ticks(end)
             for row in list(self._source.rows):
                 ends = max(end_ticks, row.edge.start + 1)
-                self._accept(EdgeEvent.create_end(row.edge.start_time, ends, row.edge.payload), self._source)
+                self._accept(
+                    EdgeEvent.create_end(row.edge.start_time, ends, row.edge.payload), self._source
+                )
         self._closed = True
         self._source.open_handles -= 1
 

@@ -28,6 +28,14 @@ class _Sent:
         self.source = source
 
 
+def _goes_on(ledger: Ledger) -> bool:
+    return ledger.out is not None
+
+
+def _out(ledger: Ledger) -> Any:
+    return ledger.out
+
+
 class CtiSynchronizingSubject(CtiSubject):
     """Merges sources that come and go, and that disagree on the time, into one temporal stream.
 
@@ -66,8 +74,8 @@ class CtiSynchronizingSubject(CtiSubject):
         return events.pipe(
             synchronize(),
             rx.scan(self._take, self._ledger),
-            rx.filter(lambda ledger: ledger.out is not None),
-            rx.map(lambda ledger: ledger.out),
+            rx.filter(_goes_on),
+            rx.map(_out),
         )
 
     def _take(self, ledger: Ledger, item: Any) -> Ledger:
@@ -86,7 +94,7 @@ class CtiSynchronizingSubject(CtiSubject):
         return ledger
 
     def on_next(self, event: Any) -> None:
-        """Push an event or a CTI in, from any thread; refuse what is not of this subject's shape."""
+        """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
         if type(event) is not self._type and type(event) is not Cti:
             raise self._refuse(event)
         self._push(event)

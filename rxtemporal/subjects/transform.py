@@ -57,7 +57,9 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         self.on_next = self._input.on_next  # type: ignore[method-assign]
 
     @staticmethod
-    def create(transform: Callable[[Observable[Any]], Observable[Any]]) -> TransformSubject[Any, Any]:
+    def create(
+        transform: Callable[[Observable[Any]], Observable[Any]],
+    ) -> TransformSubject[Any, Any]:
         """Return a subject whose output is ``transform`` of its input."""
         return TransformSubject(transform)
 

@@ -1,0 +1,9 @@
+"""``python -m rxtemporal``: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from rxtemporal.cli import main
+
+sys.exit(main())

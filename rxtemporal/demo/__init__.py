@@ -1,0 +1,1 @@
+"""The demonstration: three airports' flights of January 2013, end to end."""

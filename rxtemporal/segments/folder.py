@@ -1,0 +1,148 @@
+"""What any process may do with a spool: list, read and discard its segments, without a lock."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.durable import remove, reported, sync_folder
+from rxtemporal.errors import SpoolError
+
+__all__ = ["SEGMENT", "Segment", "SegmentFolder"]
+
+# the column that carries the number of each row's segment
+SEGMENT = "_segment"
+
+_NAME = re.compile(r"(\d{12})\.(arrow|json|done)")
+_DAMAGED = (
+    "a file was changed or lost after it was written. Restore it from a copy, or delete the whole "
+    "folder and what was made from it, and run the query again from its source"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """What is known of a segment without reading it; ``cti`` is the CTI after it, in ticks."""
+
+    sequence: int
+    rows: int
+    cti: int
+    size: int
+    crc32: int
+
+    def to_json(self) -> bytes:
+        """Return it as JSON that carries a checksum of its own."""
+        facts = dataclasses.asdict(self)
+        return json.dumps({**facts, "check": _check(facts)}).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes, origin: Path) -> Segment:
+        """Read it back; ``SpoolError`` where a byte of it has changed."""
+        try:
+            facts = json.loads(text)
+            if facts.pop("check") == _check(facts):
+                return cls(**facts)
+        except (ValueError, KeyError, AttributeError, TypeError):
+            pass
+        raise SpoolError(f"{origin} is damaged: its checksum does not fit. Hint: {_DAMAGED}.")
+
+
+def _check(facts: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())
+
+
+class SegmentFolder:
+    """What any process may do with a spool: list, read and discard segments, without a lock.
+
+    Each call looks at the folder anew. Errors of the file system arrive as ``SpoolError``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def file(self, sequence: int, kind: str) -> Path:
+        """Return where the ``arrow``, ``json`` or ``done`` file of a number lies."""
+        return self.path / f"{sequence:012d}.{kind}"
+
+    def numbers(self) -> dict[str, list[int]]:
+        """Return the numbers in the folder by kind of file, each list ascending."""
+        found: dict[str, list[int]] = {"arrow": [], "json": [], "done": []}
+        with reported(f"cannot list the spool {self.path}"):
+            names = os.listdir(self.path)
+        for match in filter(None, map(_NAME.fullmatch, names)):
+            found[match[2]].append(int(match[1]))
+        return {kind: sorted(numbers) for kind, numbers in found.items()}
+
+    def bounds(self) -> tuple[int, int]:
+        """Return the numbers of the last discarded segment and of the last one, 0 for none."""
+        found = self.numbers()
+        mark = max(found["done"], default=0)
+        return mark, max([mark, *found["arrow"]])
+
+    def header(self) -> dict[str, Any]:
+        """Return what ``spool.json`` says; ``SpoolError`` if that is not a spool's header."""
+        with reported(f"cannot read the spool {self.path}"):
+            text = (self.path / "spool.json").read_bytes()
+        try:
+            header = json.loads(text)
+            if isinstance(header, dict) and {"format", "id", "query", "schema"} <= set(header):
+                return header
+        except ValueError:
+            pass
+        raise SpoolError(f"{self.path / 'spool.json'} is damaged. Hint: {_DAMAGED}.")
+
+    def describe(self, sequence: int) -> Segment:
+        """Return what is known of a segment that is there, or of the last discarded one."""
+        # both, for a reader may turn the one into the other between two looks
+        for kind in ("json", "done"):
+            path = self.file(sequence, kind)
+            with reported(f"cannot read {path}"), contextlib.suppress(FileNotFoundError):
+                return Segment.from_json(path.read_bytes(), path)
+        raise SpoolError(f"segment {sequence} of {self.path} is not there. Hint: {_DAMAGED}.")
+
+    def content(self, sequence: int) -> bytes:
+        """Return a segment's Arrow IPC file, its size and CRC-32 verified."""
+        expected, path = self.describe(sequence), self.file(sequence, "arrow")
+        with reported(f"cannot read segment {sequence}"):
+            data = path.read_bytes()
+        if len(data) != expected.size:
+            raise SpoolError(
+                f"{path} is torn: it has {len(data)} bytes of {expected.size}. Hint: {_DAMAGED}."
+            )
+        if zlib.crc32(data) != expected.crc32:
+            raise SpoolError(f"{path} is damaged: its CRC-32 does not fit. Hint: {_DAMAGED}.")
+        return data
+
+    def read(self, sequence: int) -> pl.DataFrame:
+        """Return a segment's rows, verified: times in ticks, the payload, ``_segment``."""
+        return pl.read_ipc(io.BytesIO(self.content(sequence)))
+
+    def discard(self, upto: int) -> None:
+        """Delete the segments up to this number; the last one's CTI stays known."""
+        found = self.numbers()
+        committed = [number for number in found["arrow"] if number <= upto]
+        with reported(f"cannot discard segments of {self.path}"):
+            if committed:
+                with contextlib.suppress(FileNotFoundError):  # somebody else made the mark
+                    os.replace(self.file(committed[-1], "json"), self.file(committed[-1], "done"))
+                # the mark has to be on disk before what it stands for goes
+                sync_folder(self.path)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Delete what lies below the mark, as an interrupted ``discard`` leaves it."""
+        found = self.numbers()
+        mark = max(found["done"], default=0)
+        for kind, numbers in found.items():
+            for number in numbers:
+                if number < mark or (number == mark and kind != "done"):
+                    remove(self.file(number, kind))

@@ -1,0 +1,27 @@
+"""The way into Spark: a spool on disk, Spark's own streaming over it, and tables to write.
+
+Importing this package imports no pyspark; a Java process starts when a sink is opened or a session
+is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# At once and not on demand: the function has to win over the module of the same name.
+from rxtemporal.spark.session import session
+
+if TYPE_CHECKING:
+    from rxtemporal.spark.sink import SparkSink
+    from rxtemporal.spark.tables import ParquetTable
+
+__all__ = ["ParquetTable", "SparkSink", "session"]
+
+_HOMES = {"ParquetTable": "tables", "SparkSink": "sink"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

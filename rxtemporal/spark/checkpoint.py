@@ -1,0 +1,43 @@
+"""What Spark's checkpoint folder says, read without Spark: which segments belong to which batch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rxtemporal.durable import reported
+from rxtemporal.errors import SpoolError
+
+__all__ = ["committed_segment", "is_committed", "last_segment"]
+
+
+def last_segment(checkpoint: Path, batch: int) -> int:
+    """Return the last segment of a micro-batch; Spark writes it down before the batch runs.
+
+    ``SpoolError`` for a batch that Spark does not know of (any more: it keeps the last hundred).
+    """
+    path = checkpoint / "offsets" / str(batch)
+    with reported(f"Spark's checkpoint has no micro-batch {batch}"):
+        text = path.read_text(encoding="utf-8")
+    try:
+        # the version, the batch's metadata, and the offset of the one source
+        return int(json.loads(text.splitlines()[2])["segment"])
+    except (IndexError, ValueError, KeyError, TypeError) as error:
+        raise SpoolError(
+            f"{path} is damaged, or Spark has changed its layout. Hint: delete {checkpoint}; "
+            "what has not been published yet is read from the spool again."
+        ) from error
+
+
+def is_committed(checkpoint: Path, batch: int) -> bool:
+    """Whether Spark has noted that this micro-batch is done."""
+    return (checkpoint / "commits" / str(batch)).exists()
+
+
+def committed_segment(checkpoint: Path) -> int:
+    """Return the last segment of the last micro-batch that is done, 0 if there is none."""
+    commits = checkpoint / "commits"
+    if not commits.is_dir():
+        return 0
+    done = [int(path.name) for path in commits.iterdir() if path.name.isdigit()]
+    return last_segment(checkpoint, max(done)) if done else 0

@@ -1,0 +1,86 @@
+"""What the tests of the sink feed, and what they expect to find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.spark.sink import SparkSink
+from rxtemporal.ticks import MAX_TIME
+
+HOUR = 3_600_000_000
+SCHEMA = pl.Schema({"k": pl.String(), "v": pl.Int64()})
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Row = tuple[Any, ...]
+
+
+def rows(hours: int, each: int = 3) -> list[dict[str, Any]]:
+    """Some rows for each hour; the third one of an hour never ends."""
+    return [
+        {
+            "start_time": hour * HOUR + j,
+            "end_time": None if j == 2 else hour * HOUR + j + 90,
+            "k": f"k{j}",
+            "v": hour,
+        }
+        for hour in range(hours)
+        for j in range(each)
+    ]
+
+
+def batches(hours: int, *, end: int = MAX_TIME, step: int = 1) -> list[EventBatch]:
+    """The rows as a query would write them: a batch for every ``step`` hours, then the last CTI."""
+    given = rows(hours)
+    cut = []
+    for hour in range(0, hours, step):
+        until = min(hour + step, hours) * HOUR
+        part = [row for row in given if hour * HOUR <= row["start_time"] < until]
+        cut.append(EventBatch.from_dicts(part, schema=SCHEMA, cti=until))
+    return [*cut, EventBatch.empty(SCHEMA, end)]
+
+
+def expected(hours: int) -> list[Row]:
+    """What a table has to hold, sorted."""
+    return sorted(
+        (moment(row["start_time"]), moment(row["end_time"]), row["k"], row["v"])
+        for row in rows(hours)
+    )
+
+
+def moment(tick: int | None) -> datetime | None:
+    """A time in ticks as a datetime."""
+    return None if tick is None else EPOCH + timedelta(microseconds=tick)
+
+
+def found(table: Path) -> list[Row]:
+    """What a table holds, as polars reads it, sorted."""
+    return sorted(pl.read_parquet(table).select("start_time", "end_time", "k", "v").rows())
+
+
+def feed(sink: SparkSink, given: Sequence[EventBatch], name: str = "q") -> SparkSink:
+    """Run a query that ends well."""
+    sink.open(name, given[0].schema)
+    write(sink, given)
+    sink.close(None)
+    return sink
+
+
+def write(sink: SparkSink, given: Iterable[EventBatch]) -> None:
+    """Write batches."""
+    for batch in given:
+        sink.write(batch)
+
+
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait for something to happen."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)

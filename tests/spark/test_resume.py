@@ -1,0 +1,205 @@
+"""What a sink appends and what it leaves out, without any Spark."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from feeding import HOUR, SCHEMA, batches, rows, write
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import ArgumentError, BindingError, EventError, SpoolError
+from rxtemporal.events import EventShape
+from rxtemporal.segments import SegmentFolder
+from rxtemporal.sinks import Sink
+from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.ticks import MAX_TIME
+
+
+class NoSpark:
+    """Stands in for the runner: nothing runs, everything that is asked for has happened."""
+
+    batches, start_seconds, batch_seconds, failure = 0, 0.0, 0.0, None
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def start(self) -> None:
+        """Start nothing."""
+
+    def check(self) -> None:
+        """Find nothing wrong."""
+
+    def wait(self, last: int) -> None:
+        """Wait for nothing."""
+
+    def stop(self) -> None:
+        """Stop nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test here start Spark."""
+    monkeypatch.setattr("rxtemporal.spark.sink.Runner", NoSpark)
+
+
+def opened(path: Path, schema: pl.Schema = SCHEMA) -> SparkSink:
+    """A sink that is open."""
+    sink = SparkSink(print, path=path)
+    sink.open("q", schema)
+    return sink
+
+
+def spooled(path: Path) -> pl.DataFrame:
+    """All rows of the spool, in order."""
+    folder = SegmentFolder(path / "spool")
+    mark, last = folder.bounds()
+    return pl.concat([folder.read(number) for number in range(mark + 1, last + 1)])
+
+
+def cut(given: list[dict[str, Any]], rng: random.Random) -> list[EventBatch]:
+    """The same run, cut somewhere: each batch has the rows before its CTI, some have none."""
+    ctis = sorted(rng.sample(range(1, 8 * HOUR), 6)) + [8 * HOUR, MAX_TIME]
+    last, done = -1, []
+    for cti in ctis:
+        part = [row for row in given if last <= row["start_time"] < cti]
+        done.append(EventBatch.from_dicts(part, schema=SCHEMA, cti=cti))
+        last = cti
+    return done
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_number_of_broken_runs_make_one(tmp_path: Path, seed: int) -> None:
+    """However runs are cut and wherever they break off, the spool has each row just once."""
+    rng = random.Random(seed)
+    given = rows(8)
+    for _ in range(rng.randrange(4)):
+        sink = opened(tmp_path)
+        write(sink, cut(given, rng)[: rng.randrange(9)])
+        sink.close(RuntimeError("broken"))
+    sink = opened(tmp_path)
+    write(sink, cut(given, rng))
+    sink.close(RuntimeError("so that the spool stays"))
+    got = spooled(tmp_path).sort("start_time")
+    assert got["start_time"].to_list() == [row["start_time"] for row in given]
+    folder = SegmentFolder(tmp_path / "spool")
+    assert folder.describe(folder.bounds()[1]).cti == MAX_TIME
+
+
+def test_a_batch_without_rows_has_no_segment(tmp_path: Path) -> None:
+    """The next segment's CTI covers it, and the place that is kept never runs ahead."""
+    sink = opened(tmp_path)
+    write(sink, [EventBatch.empty(SCHEMA, 5), batches(1)[0], EventBatch.empty(SCHEMA, 2 * HOUR)])
+    assert sink.stats().segments == 1
+    sink.close(RuntimeError())
+    assert SegmentFolder(tmp_path / "spool").describe(1).cti == HOUR
+
+
+def test_the_last_cti_is_durable_when_a_run_ends_well(tmp_path: Path) -> None:
+    """``close`` without an error appends the CTI that was reached, at the end of time or before."""
+    sink = opened(tmp_path)
+    write(sink, batches(1, end=7 * HOUR))
+    sink.close(None)
+    assert SegmentFolder(tmp_path / "spool").describe(2).cti == 7 * HOUR
+
+
+def test_the_end_of_time_is_remembered_at_once(tmp_path: Path) -> None:
+    """A batch with the last CTI is a segment even without rows, and the rest is left out."""
+    sink = opened(tmp_path)
+    write(sink, batches(1))
+    assert sink.stats().segments == 2
+    write(sink, batches(1))
+    assert (sink.stats().segments, sink.stats().rows_known) == (2, 3)
+    sink.close(None)
+
+
+def test_a_row_that_is_not_finished_is_refused(tmp_path: Path) -> None:
+    """A row at or after its batch's CTI would be lost by the next run, so it is an error."""
+    sink = opened(tmp_path)
+    row = {"start_time": 5, "k": "a", "v": 1}
+    with pytest.raises(EventError, match="only finished rows"):
+        sink.write(EventBatch.from_dicts([row], schema=SCHEMA, cti=5))
+    edge = EventBatch.from_dicts([row], schema=SCHEMA, cti=6)
+    with pytest.raises(EventError, match="edge"):
+        sink.write(edge.replace(edge=edge.edge + 1))
+    sink.close(None)
+
+
+def test_a_path_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
+    """A second sink on the path is refused while the first is open, and not afterwards."""
+    first = opened(tmp_path)
+    with pytest.raises(SpoolError, match="is being written by"):
+        opened(tmp_path)
+    first.close(None)
+    opened(tmp_path).close(None)
+
+
+def test_a_sink_is_opened_once_and_used_while_open(tmp_path: Path) -> None:
+    """Writing before ``open`` or after ``close``, and opening twice, are errors that say so."""
+    sink = SparkSink(print, path=tmp_path)
+    assert isinstance(sink, Sink)
+    with pytest.raises(BindingError, match="not open"):
+        sink.write(batches(1)[0])
+    sink.open("q", SCHEMA)
+    with pytest.raises(BindingError, match="opened once"):
+        sink.open("q", SCHEMA)
+    sink.close(None)
+    with pytest.raises(BindingError, match="not open"):
+        sink.write(batches(1)[0])
+
+
+class Connected:
+    """Looks like a session of Spark Connect."""
+
+
+Connected.__module__ = "pyspark.sql.connect.session"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"target": "table"}, ArgumentError, "ParquetTable or a function"),
+        ({"mode": "direct"}, ArgumentError, "mode is 'spooled' in this version, got 'direct'"),
+        ({"shape": EventShape.EDGE}, ArgumentError, "files cannot be updated"),
+        ({"shape": EventShape.POINT}, ArgumentError, "INTERVAL"),
+        ({"shape": EventShape.EDGE, "target": print}, ArgumentError, "INTERVAL"),
+        ({"trigger": 1}, ArgumentError, "'1 second'"),
+        ({"max_segments_per_batch": 0}, ArgumentError, "1 or more"),
+        ({"session": Connected()}, BindingError, "Connect"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(
+    tmp_path: Path, options: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    """A wrong argument is refused when the sink is made, with what is allowed."""
+    target = options.pop("target", ParquetTable(tmp_path / "t"))
+    with pytest.raises(error, match=says) as refused:
+        SparkSink(target, path=tmp_path, **options)
+    assert "Hint" in str(refused.value) or "got" in str(refused.value)
+
+
+def test_importing_imports_no_pyspark() -> None:
+    """The package, its Spark side and a sink are made without pyspark."""
+    code = (
+        "import sys, rxtemporal, rxtemporal.spark as s\n"
+        "s.SparkSink(s.ParquetTable('t'), path='p'); s.session\n"
+        "assert 'pyspark' not in sys.modules and 'pyarrow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_session_is_the_function() -> None:
+    """``rxtemporal.spark.session`` is the function, whatever was imported before it."""
+    import importlib
+
+    import rxtemporal.spark
+
+    importlib.import_module("rxtemporal.spark.session")
+    assert callable(rxtemporal.spark.session)
+    with pytest.raises(AttributeError, match="nothing"):
+        rxtemporal.spark.nothing  # noqa: B018

@@ -1,0 +1,162 @@
+"""The sink end to end: into tables and functions, repeated, broken off, taken up again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from feeding import HOUR, SCHEMA, batches, expected, feed, found, rows, until, write
+
+from rxtemporal.errors import ArgumentError, SpoolError
+from rxtemporal.segments import SegmentFolder
+from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.ticks import MAX_TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.java
+
+
+def sink(target: Any, path: Path, spark: SparkSession, **options: Any) -> SparkSink:
+    """A sink on the tests' session, without pauses."""
+    options = {"trigger": "0 seconds", **options}
+    return SparkSink(target, path=path / "sink", session=spark, **options)
+
+
+def test_a_table_holds_what_the_query_gave(spark: SparkSession, tmp_path: Path) -> None:
+    """Every row arrives once, in several micro-batches, and nothing is left in the spool."""
+    table = tmp_path / "table"
+    done = feed(sink(ParquetTable(table), tmp_path, spark, max_segments_per_batch=4), batches(9))
+    assert found(table) == expected(9)
+    assert sorted(map(tuple, spark.read.parquet(str(table)).select("k", "v").collect())) == sorted(
+        (row["k"], row["v"]) for row in rows(9)
+    )
+    stats = done.stats()
+    assert (stats.segments, stats.rows, stats.rows_known) == (10, 27, 0)
+    assert stats.micro_batches >= 3
+    folder = SegmentFolder(tmp_path / "sink" / "spool")
+    assert folder.bounds() == (10, 10)
+    assert folder.describe(10).cti == MAX_TIME
+
+
+def test_a_finished_run_repeated_adds_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second run of a finished query drops every row and says so, without any Spark."""
+    table = ParquetTable(tmp_path / "table")
+    feed(sink(table, tmp_path, spark), batches(4))
+    files = sorted((tmp_path / "table").iterdir())
+    with caplog.at_level("INFO", "rxtemporal"):
+        again = feed(sink(table, tmp_path, spark), batches(4))
+    assert "spark_sink.finished_before" in caplog.text
+    assert (again.stats().segments, again.stats().rows_known) == (0, 12)
+    assert again.stats().micro_batches == 0
+    assert sorted((tmp_path / "table").iterdir()) == files
+
+
+def test_a_broken_off_run_is_taken_up(spark: SparkSession, tmp_path: Path) -> None:
+    """What ends a run loses nothing; the next one, cut otherwise, adds just the rest."""
+    table = ParquetTable(tmp_path / "table", partition_by="start_time")
+    first = sink(table, tmp_path, spark)
+    first.open("q", SCHEMA)
+    write(first, batches(6)[:4])
+    first.close(KeyboardInterrupt())
+    again = feed(sink(table, tmp_path, spark), batches(6, step=3))
+    assert found(tmp_path / "table") == expected(6)
+    assert (again.stats().rows, again.stats().rows_known) == (6, 12)
+
+
+def test_a_stream_that_grows_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """A run that ended before the end of time leaves its CTI, and a longer one adds the rest."""
+    table = ParquetTable(tmp_path / "table")
+    feed(sink(table, tmp_path, spark), batches(2, end=5 * HOUR))
+    assert SegmentFolder(tmp_path / "sink" / "spool").describe(3).cti == 5 * HOUR
+    feed(sink(table, tmp_path, spark), batches(7))
+    assert [row for row in found(tmp_path / "table") if row[3] >= 5] == [
+        row for row in expected(7) if row[3] >= 5
+    ]
+
+
+def test_a_lost_checkpoint_neither_loses_nor_doubles(spark: SparkSession, tmp_path: Path) -> None:
+    """Without its checkpoint Spark groups the segments anew, and the ledger sorts it out."""
+    table = ParquetTable(tmp_path / "table")
+    first = sink(table, tmp_path, spark, max_segments_per_batch=2)
+    first.open("q", SCHEMA)
+    write(first, batches(8)[:6])
+    until(lambda: first.stats().micro_batches >= 2)
+    first.close(RuntimeError("the machine goes down"))
+    shutil.rmtree(tmp_path / "sink" / "checkpoint")
+    feed(sink(table, tmp_path, spark, max_segments_per_batch=3), batches(8))
+    assert found(tmp_path / "table") == expected(8)
+
+
+def test_a_function_gets_rows_times_and_the_key(spark: SparkSession, tmp_path: Path) -> None:
+    """A function sees timestamps (null: never ends), the payload, ``_segment``, and the CTI."""
+    seen: list[tuple[Any, ...]] = []
+    types: dict[str, str] = {}
+    ctis: list[int] = []
+
+    def take(frame: DataFrame, number: int) -> None:
+        types.update(frame.dtypes)
+        ctis.append(it.cti(number))
+        seen.extend(map(tuple, frame.collect()))
+
+    it = sink(take, tmp_path, spark)
+    feed(it, batches(3))
+    assert types == {
+        "start_time": "timestamp",
+        "end_time": "timestamp",
+        "k": "string",
+        "v": "bigint",
+        "_segment": "bigint",
+    }
+    assert len(seen) == 9
+    assert sum(row[1] is None for row in seen) == 3
+    assert {row[4] for row in seen} == {1, 2, 3}
+    assert ctis[-1] == MAX_TIME
+    assert ctis == sorted(ctis)
+    assert it.cti(len(ctis) - 1) == MAX_TIME
+    with pytest.raises(ArgumentError, match="micro-batch 99"):
+        it.cti(99)
+
+
+def test_an_exception_in_a_function_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    """It ends the run as itself, saying where and what to do; the next run gets the batch again."""
+    seen: list[int] = []
+
+    def fails(frame: DataFrame, number: int) -> None:
+        raise LookupError("no such customer")
+
+    first = sink(fails, tmp_path, spark)
+    first.open("q", SCHEMA)
+    write(first, batches(3)[:1])
+    with pytest.raises(LookupError, match="no such customer") as refused:
+        first.close(None)
+    assert "in micro-batch 0 of the Spark sink" in refused.value.__notes__[0]
+    feed(sink(lambda frame, _: seen.append(frame.count()), tmp_path, spark), batches(3))
+    assert sum(seen) == 9
+
+
+def test_a_checkpoint_ahead_of_its_spool_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A spool that was deleted while its checkpoint stayed is found before anything is lost."""
+    feed(sink(lambda frame, _: frame.count(), tmp_path, spark), batches(2))
+    shutil.rmtree(tmp_path / "sink" / "spool")
+    with pytest.raises(SpoolError, match="do not belong together"):
+        sink(print, tmp_path, spark).open("q", SCHEMA)
+
+
+def test_damage_in_the_spool_is_said_by_the_run(spark: SparkSession, tmp_path: Path) -> None:
+    """A flipped bit that Spark meets ends the run with the file's name, not with wrong rows."""
+    table = ParquetTable(tmp_path / "table")
+    it = sink(table, tmp_path, spark, trigger="1 hour")
+    it.open("q", SCHEMA)
+    it.write(batches(2)[0])
+    segment = tmp_path / "sink" / "spool" / "000000000001.arrow"
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(Exception, match=r"000000000001\.arrow is damaged"):
+        it.close(None)

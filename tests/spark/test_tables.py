@@ -1,0 +1,243 @@
+"""Parquet tables: each segment once, whatever comes twice, is half done or grouped anew."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
+from rxtemporal.segments import SegmentFolder, Spool
+from rxtemporal.spark import ParquetTable
+from rxtemporal.spark.tables import Origin
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, ticks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pl.Schema({"x": pl.Int64()})
+FEBRUARY = ticks(datetime(1960, 2, 29, 23, 59, tzinfo=UTC))
+NEW_YEAR = ticks(datetime(2024, 1, 1, tzinfo=UTC))
+
+
+def origin(query: str = "q", spool: str = "id", committed: int = 0) -> Origin:
+    """Where rows come from."""
+    return Origin(query, spool, SCHEMA, committed)
+
+
+def micro_batch(spark: SparkSession, first: int, last: int) -> DataFrame:
+    """Two rows for each of the segments."""
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    rows = [
+        (moment + timedelta(days=number % 2), None, 10 * number + j, number)
+        for number in range(first, last + 1)
+        for j in range(2)
+    ]
+    schema = "start_time timestamp, end_time timestamp, x bigint, _segment bigint"
+    return spark.createDataFrame(rows, schema)
+
+
+def values(path: Path) -> list[int]:
+    """The field x of all rows."""
+    return sorted(pl.read_parquet(path)["x"].to_list())
+
+
+def of_segments(*numbers: int) -> list[int]:
+    """What ``values`` gives for these segments."""
+    return [10 * number + j for number in numbers for j in range(2)]
+
+
+@pytest.mark.java
+def test_a_batch_that_comes_again_is_run_and_not_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Only segments above the ledger are written, however they are grouped the second time."""
+    table = ParquetTable(tmp_path / "t")
+    writer = table.open(origin())
+    writer.write(micro_batch(spark, 1, 2), 0, 2)
+    writer.write(micro_batch(spark, 1, 2), 0, 2)
+    ran = spark.sparkContext.accumulator(0)
+
+    def note(batches: Any) -> Any:
+        for batch in batches:
+            ran.add(batch.num_rows)
+            yield batch
+
+    frame = micro_batch(spark, 1, 3)
+    table.open(origin()).write(frame.mapInArrow(note, frame.schema), 0, 3)
+    assert values(tmp_path / "t") == of_segments(1, 2, 3)
+    table.open(origin()).write(frame.mapInArrow(note, frame.schema), 0, 3)
+    assert values(tmp_path / "t") == of_segments(1, 2, 3)
+    assert ran.value > 0
+    assert pl.read_parquet(tmp_path / "t").columns == ["start_time", "end_time", "x"]
+    assert {path.suffix for path in tmp_path.glob("t/*")} == {".parquet"}
+
+
+@pytest.mark.java
+def test_what_was_half_published_is_undone(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that were moved in before the ledger are deleted on opening; other queries' are not."""
+    table = ParquetTable(tmp_path / "t", partition_by="start_time")
+    writer = table.open(origin())
+    writer.write(micro_batch(spark, 1, 2), 0, 2)
+    table.open(origin("q-2")).write(micro_batch(spark, 5, 6), 0, 6)
+    ledger = tmp_path / ".t.rxtemporal" / "q.json"
+    before = ledger.read_bytes()
+    writer.write(micro_batch(spark, 3, 4), 1, 4)
+    ledger.write_bytes(before)
+    writer = table.open(origin())
+    assert values(tmp_path / "t") == of_segments(1, 2, 5, 6)
+    writer.write(micro_batch(spark, 3, 4), 0, 4)
+    assert values(tmp_path / "t") == of_segments(1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("query", ["late flights/Köln", "_hidden", ".", "[a]*", "50%"])
+def test_any_name_of_a_query_will_do(spark: SparkSession, tmp_path: Path, query: str) -> None:
+    """A query's name never hides its files from readers."""
+    writer = ParquetTable(tmp_path / "t").open(origin(query))
+    writer.write(micro_batch(spark, 1, 1), 0, 1)
+    assert values(tmp_path / "t") == of_segments(1)
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 2
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("partition_by", "column", "folders"),
+    [
+        ("start_time", "start_time_day", {"1969-12-31", "2023-12-31", "0001-01-01"}),
+        ("end_time", "end_time_day", {"1970-01-01", "2024-01-01", "__HIVE_DEFAULT_PARTITION__"}),
+        ("at", "at_day", {"9999-12-31", "1960-02-29", "__HIVE_DEFAULT_PARTITION__"}),
+        ("local", "local_day", {"1969-12-31", "1970-01-01", "__HIVE_DEFAULT_PARTITION__"}),
+        ("day", "day", {"1970-01-01", "1970-01-02", "__HIVE_DEFAULT_PARTITION__"}),
+        ("name", "name", {"a", "b", "__HIVE_DEFAULT_PARTITION__"}),
+    ],
+)
+def test_days_are_in_utc(
+    spark: SparkSession, tmp_path: Path, partition_by: str, column: str, folders: set[str]
+) -> None:
+    """A column of time makes folders of UTC days, at the ends of time too, in any session."""
+    from rxtemporal.spark.source import SpoolReader, spark_schema, with_times
+
+    payload = pl.DataFrame(
+        {
+            "at": pl.Series([MAX_TIME, FEBRUARY, None]).cast(pl.Datetime("us", "Asia/Tokyo")),
+            "local": pl.Series([0, -1, None]).cast(pl.Datetime("us")),
+            "day": [date(1970, 1, 1), date(1970, 1, 2), None],
+            "name": ["a", "b", None],
+        }
+    )
+    starts = pl.Series([-1, NEW_YEAR - 1, MIN_TIME]).to_numpy()
+    ends = pl.Series([1, NEW_YEAR, MAX_TIME]).to_numpy()
+    with Spool.open(tmp_path / "s", "q", payload.schema) as spool:
+        spool.append(EventBatch.of_rows(starts, ends, payload, MAX_TIME))
+    schema = spark_schema(payload.schema)
+    options = {"path": str(tmp_path / "s"), "max_segments": "1", "tasks": "1"}
+    reader = SpoolReader(options, schema)
+    (run,) = reader.partitions({"segment": 0}, {"segment": 1})
+    import pyarrow as pa
+
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = with_times(spark.createDataFrame(pa.Table.from_batches(reader.read(run)), schema))
+        table = ParquetTable(tmp_path / "t", partition_by)
+        table.open(Origin("q", "id", payload.schema, 0)).write(frame, 0, 1)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert {path.name for path in (tmp_path / "t").iterdir()} == {f"{column}={f}" for f in folders}
+    got = pl.read_parquet(tmp_path / "t").sort("start_time")
+    assert got["start_time"].to_physical().to_list() == sorted(starts.tolist())
+    assert sorted(got["end_time"].is_null().to_list()) == [False, False, True]
+
+
+def test_a_ledger_of_another_spool_is_refused(tmp_path: Path) -> None:
+    """A table that holds another run's rows of the same query says so instead of mixing them."""
+    aside = tmp_path / ".t.rxtemporal"
+    aside.mkdir()
+    (aside / "q.json").write_text('{"query": "q", "spool": "a", "segment": 3}', encoding="utf-8")
+    ParquetTable(tmp_path / "t").open(origin(spool="a", committed=3))
+    with pytest.raises(SpoolError, match="another spool"):
+        ParquetTable(tmp_path / "t").open(origin(spool="b"))
+
+
+def test_a_ledger_behind_spark_is_refused(tmp_path: Path) -> None:
+    """A table that has lost what Spark committed is found when it is opened."""
+    with pytest.raises(SpoolError, match="has lost rows"):
+        ParquetTable(tmp_path / "t").open(origin(committed=4))
+
+
+def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
+    """A ledger that cannot be read is no reason to begin anew."""
+    (tmp_path / ".t.rxtemporal").mkdir()
+    (tmp_path / ".t.rxtemporal" / "q.json").write_text('{"query": "q"', encoding="utf-8")
+    with pytest.raises(SpoolError, match="damaged"):
+        ParquetTable(tmp_path / "t").open(origin())
+
+
+def test_a_table_names_columns_that_exist(tmp_path: Path) -> None:
+    """``partition_by`` with a wrong name is refused with the right ones."""
+    with pytest.raises(SchemaError, match="'start_time', 'end_time', 'x'"):
+        ParquetTable(tmp_path / "t", partition_by="y").open(origin())
+    clash = Origin("q", "id", pl.Schema({"start_time_day": pl.Date()}), 0)
+    with pytest.raises(SchemaError, match="start_time_day"):
+        ParquetTable(tmp_path / "t", partition_by="start_time").open(clash)
+
+
+def test_a_table_is_a_local_folder(tmp_path: Path) -> None:
+    """An object store is refused with another way to go, a path below a file by its name."""
+    with pytest.raises(ArgumentError, match="atomic rename"):
+        ParquetTable("s3://bucket/table")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SpoolError, match="is a file"):
+        ParquetTable(tmp_path / "file" / "t").open(origin())
+
+
+@pytest.mark.java
+def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
+    """Offsets are segment numbers; limits, runs and commits follow them."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+    from rxtemporal.spark import source
+
+    with Spool.open(tmp_path, "q", SCHEMA) as spool:
+        for number in range(5):
+            row = {"start_time": number, "x": number}
+            spool.append(EventBatch.from_dicts([row], schema=SCHEMA, cti=number + 1))
+        options = {"path": str(tmp_path), "max_segments": "2", "tasks": "2"}
+        reader = source.SpoolReader(options, source.spark_schema(SCHEMA))
+        assert reader.initialOffset() == {"segment": 0}
+        assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
+        assert reader.latestOffset({"segment": 1}, ReadMaxFiles(2)) == {"segment": 3}
+        assert reader.latestOffset({"segment": 1}, ReadAllAvailable()) == {"segment": 5}
+        reader.prepareForTriggerAvailableNow()
+        spool.append(EventBatch.empty(SCHEMA, 9))
+        assert reader.latestOffset({"segment": 1}, ReadAllAvailable()) == {"segment": 5}
+        with pytest.raises(SpoolError, match="do not belong together"):
+            reader.latestOffset({"segment": 7}, ReadAllAvailable())
+        assert reader.partitions({"segment": 2}, {"segment": 2}) == []
+        (run,) = reader.partitions({"segment": 0}, {"segment": 5})
+        assert (run.first, run.last) == (1, 5)
+        (batch,) = reader.read(source.Run(2, 2))
+        assert batch.to_pylist() == [{"start_time": 1, "end_time": 2, "x": 1, "_segment": 2}]
+        reader.commit({"segment": 3})
+        assert SegmentFolder(tmp_path).bounds() == (3, 6)
+        assert reader.initialOffset() == {"segment": 3}
+
+
+@pytest.mark.java
+def test_many_rows_are_read_by_all_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task reads one contiguous run; there are no more tasks than the rows are worth."""
+    from rxtemporal.spark import source
+
+    monkeypatch.setattr(source, "ROWS_PER_TASK", 1)
+    with Spool.open(tmp_path, "q", SCHEMA) as spool:
+        for number in range(5):
+            row = {"start_time": number, "x": number}
+            spool.append(EventBatch.from_dicts([row], schema=SCHEMA, cti=number + 1))
+    options = {"path": str(tmp_path), "max_segments": "9", "tasks": "2"}
+    reader = source.SpoolReader(options, source.spark_schema(SCHEMA))
+    runs = reader.partitions({"segment": 0}, {"segment": 5})
+    assert [(run.first, run.last) for run in runs] == [(1, 2), (3, 5)]
