@@ -80,16 +80,16 @@ class Opened:
     id: int
 
 
-Verdict: TypeAlias = tuple[RowEvent | None, LateReason | None, int]
+Verdict: TypeAlias = tuple[RowEvent | None, LateReason | None, Opened | None]
 
 
 def judge(
     event: RowEvent, cti: int, policy: AdvanceTimePolicy | None, rows: OpenRows[Opened]
 ) -> Verdict:
-    """Return what goes on of an event after ``cti``, why it is not the event itself, and its id.
+    """Return what goes on of an event after ``cti``, why it is not the event itself, and its row.
 
     An event that fits goes on as the same object. ``rows`` remembers open start edges and is
-    asked at end edges; the id is that of the edge's row, 0 for points and intervals. Without a
+    asked at end edges; the row is that of an edge, None for points and intervals. Without a
     policy nothing may be mended: the caller raises where there is a reason.
     """
     if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
@@ -99,10 +99,10 @@ def judge(
     if event.start < cti:
         kept, reason = _judge_late_start(event, cti, policy)
     if kept is None or not isinstance(event, EdgeEvent):
-        return kept, reason, 0
+        return kept, reason, None
     row = Opened(event, kept.start, rows.opened + 1)
     rows.open(event.start, event.payload, row)
-    return kept, reason, row.id
+    return kept, reason, row
 
 
 def _judge_late_start(
@@ -117,12 +117,12 @@ def _judge_late_start(
 def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
     row = rows.close(event.start, event.payload)
     if row is None:
-        return None, LateReason.NO_OPEN_ROW, 0
+        return None, LateReason.NO_OPEN_ROW, None
     end = max(event.end, cti, row.start + TICK)
     reason = None if end == event.end else LateReason.END_MOVED
     if reason is None and row.start == event.start:
-        return event, None, row.id
-    return event.moved(row.start, end), reason, row.id
+        return event, None, row
+    return event.moved(row.start, end), reason, row
 
 
 def lateness(event: RowEvent, cti: int) -> int:

@@ -141,7 +141,12 @@ class Door:
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
         if self._due is not None and not ends and self._due.after(event.start):
             self.cti = max(self.cti, add(event.start, -self._due.delay))
-        return kept, row
+        if row is None:
+            return kept, 0
+        if ends and kept is not None and kept.payload is not row.edge.payload:
+            # payloads equal as keys may differ in a type or a sign: the start edge's counts
+            kept = EdgeEvent.create_end(kept.start_time, kept.end_time, row.edge.payload)
+        return kept, row.id
 
     def finish(self) -> None:
         """The source has completed: advance to the end of time, unless the settings say not to."""
@@ -199,7 +204,7 @@ class _Due:
         if self._every:
             self._count += 1
             return self._count % self._every == 0
-        if self._last is not None and start < self._last + self._span:
+        if self._last is not None and start < add(self._last, self._span):
             return False
         self._last = start
         return True

@@ -33,7 +33,7 @@ class Aggregate:
         return f"{self.kind}({'' if self.reads is None else self.reads})"
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
-        """Return the result's type for rows of this schema, and refuse what has no such aggregate."""
+        """Return the result's type for rows of this schema; refuse what has no such aggregate."""
         if self.reads is None or self.kind == "count":
             if self.reads is not None:
                 field_type(self.reads, schema)
@@ -45,7 +45,8 @@ class Aggregate:
             return pl.Float64()
         if dtype.is_integer() or dtype in (pl.Boolean, pl.Null):
             return pl.Int64() if self.kind == "sum" else pl.Float64()
-        advice = "cast it to Float64" if dtype.is_decimal() else "take its number of units first"
+        units = "take a number of units of it first, such as .dt.total_seconds()"
+        advice = units if dtype.is_temporal() else "cast it to Float64"
         raise SchemaError(f"{self!r} of type {dtype} is not defined. Hint: {advice}.")
 
     def _ordered(self, dtype: pl.DataType) -> pl.DataType:

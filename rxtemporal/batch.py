@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.errors import EventError, SchemaError
+from rxtemporal.errors import CtiViolationError, EventError, SchemaError
 from rxtemporal.keys import Groups
 from rxtemporal.schema import conform
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
@@ -63,10 +63,9 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
                 f'Hint: filter with pl.col("{name}").is_not_null(), and count what you leave out.'
             )
         series = series.fill_null(null)
-    times = np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
-    if len(times) and not (times.min() >= MIN_TIME and times.max() <= MAX_TIME):
+    if len(series) and not (series.min() >= MIN_TIME and series.max() <= MAX_TIME):  # type: ignore[operator]
         raise EventError(f"column {name!r} holds times outside of time, {MIN_TIME} to {MAX_TIME}")
-    return times
+    return np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +172,9 @@ class EventBatch:
         lengths = {len(self.start), len(self.end), len(self.edge), self.payload.height}
         if len(lengths) > 1:
             raise SchemaError(f"the columns of a batch differ in length: {sorted(lengths)}")
+        if len(self) and self.start.max() >= MAX_TIME:
+            row = int(self.start.argmax())
+            raise EventError(f"row {row} starts at the end of time: its last tick is reserved")
         if not (self.start < self.end).all():
             row = int(np.argmin(self.start < self.end))
             raise EventError(f"row {row} ends before it starts: {self._row_text(row)}")
@@ -180,11 +182,13 @@ class EventBatch:
         judged = np.where((self.edge != 0) & (self.end != MAX_TIME), self.end, self.start)
         if len(judged) and judged.min() < previous_cti:
             row = int(judged.argmin())
-            raise EventError(
+            raise CtiViolationError(
                 f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}"
             )
         if self.cti < previous_cti:
-            raise EventError(f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}")
+            raise CtiViolationError(
+                f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}"
+            )
         return self
 
     def _row_text(self, row: int) -> str:
@@ -247,7 +251,8 @@ class EventBatch:
             [_end_of(row.pop(END, start + 1)) for row, start in zip(records, starts, strict=True)],
             np.int64,
         )
-        frame = pl.DataFrame(records, schema=None if schema is None else dict(schema))
+        types = None if schema is None else dict(schema)
+        frame = pl.DataFrame(records, schema=types, infer_schema_length=None)
         return cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
 
     def to_arrow(self, time: TimeForm = "datetime") -> pa.Table:
@@ -266,7 +271,7 @@ class EventBatch:
 
 def _ends(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
     ends = time_column(end, null=MAX_TIME)
-    if getattr(start.dtype, "time_unit", None) == "ns":
+    if "ns" in (getattr(each.dtype, "time_unit", None) for each in (start, end)):
         # flooring may have emptied a lifetime that was not empty: it is one tick
         longer = (end > start).fill_null(True).to_numpy()
         return np.where((ends == starts) & longer, ends + TICK, ends)

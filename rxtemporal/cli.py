@@ -25,6 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RxTemporalError as error:
         print(f"rxtemporal: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        where = f" at {error.filename}" if error.filename else ""
+        print(
+            f"rxtemporal: {error.strerror or error}{where}. Hint: see that the place exists, can "
+            "be written and has room, or name another.",
+            file=sys.stderr,
+        )
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,7 +124,7 @@ def _demo(options: argparse.Namespace) -> int:
     try:
         report = demo(options.out, spark=not options.no_spark, rate=options.rate, display=display)
     except KeyboardInterrupt:
-        display.say(going_on(options.out))
+        display.say(going_on(options.out, spark=not options.no_spark))
         return INTERRUPTED
     display.summary(report)
     return 0

@@ -5,11 +5,11 @@
     Exception
      └── RxTemporalError
           ├── ArgumentError (also ValueError)     an argument no operator or subject can work with
-          ├── EventError (also ValueError)        an event that cannot be: naive times, end <= start …
+          ├── EventError (also ValueError)        an event that cannot be: it ends before it starts
           ├── SchemaError (also ValueError)       a payload or field that does not fit
           ├── CtiViolationError                   an event before a promise that was already made
           ├── UnboundedWindowError                infinitely many windows were asked for
-          ├── AdvanceTimeError (also ValueError)  settings for advancing time that contradict themselves
+          ├── AdvanceTimeError (also ValueError)  settings that cannot be followed
           ├── BindingError                        a query and its streams that do not fit together
           ├── SourceError                         an input that cannot be read
           ├── CheckpointError                     saved state that cannot be used

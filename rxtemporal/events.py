@@ -7,6 +7,7 @@ Source of the shapes and constructors: the StreamInsight documents on event shap
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
 
@@ -115,7 +116,7 @@ def _start_ticks(time: Time) -> int:
 
 
 def _text(time: Time) -> str:
-    return str(time) if isinstance(time, int) else time.isoformat().replace("+00:00", "Z")
+    return time.isoformat().replace("+00:00", "Z") if isinstance(time, datetime) else str(time)
 
 
 def _after(start_time: Time, start: int, end_time: Time) -> int:

@@ -14,7 +14,6 @@ from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.operators.operator import Operator
 from rxtemporal.packing import Packer
-from rxtemporal.payloads import BadPayloadError
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource, OpenEvents, OpenFrames
 
 __all__ = ["Execution", "Node"]
@@ -77,6 +76,11 @@ class Execution:
         """Whether the source has to be asked for its batches."""
         return not isinstance(self._source, ObservableSource)
 
+    @property
+    def may_block(self) -> bool:
+        """Whether asking the source for more may take for ever."""
+        return isinstance(self._source, EventSource)
+
     def start(
         self,
         on_next: Callable[[Any], None],
@@ -115,6 +119,11 @@ class Execution:
         self._entry.on_next(batch)
         return not self.ended
 
+    def drain(self) -> None:
+        """Read a source that has to be asked to its end."""
+        while self.advance():
+            pass
+
     def dispose(self) -> None:
         """Let go of source and observer."""
         self.ended = True
@@ -139,24 +148,22 @@ class _Pusher(abc.ObserverBase[Any]):
                 if isinstance(item, EventBatch)
                 else self._packer.take(item)
             )
-        except BadPayloadError as error:
-            self._fail(self._packer.before(error), error)
-            return
         except Exception as error:
-            self._fail(self._packer.pack(), error)
+            self._fail(error)
             return
         if batch is not None:
             self._entry.on_next(batch)
 
-    def _fail(self, accepted: EventBatch | None, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
         self._ended = True
+        accepted, first = self._packer.rescue(error)
         if accepted is not None:
             self._entry.on_next(accepted)
-        self._entry.on_error(error)
+        self._entry.on_error(first)
 
     def on_error(self, error: Exception) -> None:
         if not self._ended:
-            self._fail(self._packer.pack(), error)
+            self._fail(error)
 
     def on_completed(self) -> None:
         if self._ended:
@@ -164,8 +171,8 @@ class _Pusher(abc.ObserverBase[Any]):
         self._ended = True
         try:
             last = self._packer.finish()
-        except BadPayloadError as error:
-            self._fail(self._packer.before(error), error)
+        except Exception as error:
+            self._fail(error)
             return
         if last is not None:
             self._entry.on_next(last)

@@ -11,7 +11,7 @@ import polars as pl
 
 __all__ = ["Groups", "KeyCoder"]
 
-_CODE = "__code__"
+_CODE, _ROW = "__code__", "__row__"
 
 
 class KeyCoder:
@@ -27,37 +27,60 @@ class KeyCoder:
     ['a']
     """
 
-    __slots__ = ("_known", "names")
+    __slots__ = ("_codes", "_values", "names")
 
     def __init__(self, schema: pl.Schema | dict[str, pl.DataType]) -> None:
         self.names = tuple(schema)
-        self._known = pl.DataFrame(schema=dict(schema)).with_columns(
-            pl.lit(None, dtype=pl.Int64).alias(_CODE)
-        )
+        self._values = pl.DataFrame(schema=dict(schema))
+        keys = [_joinable(column) for column in self._values.get_columns()]
+        self._codes = pl.DataFrame([*keys, pl.Series(_CODE, [], dtype=pl.Int64)])
 
     def __len__(self) -> int:
-        return self._known.height
+        return self._values.height
 
     def encode(self, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
         """Return the code of each row's key, numbering those that are new."""
-        keys = frame.select(self.names)
+        keys = pl.DataFrame([_joinable(frame[name]) for name in self.names])
         codes = self._look_up(keys)
         if codes.null_count():
-            new = keys.filter(codes.is_null()).unique(maintain_order=True)
-            numbers = pl.Series(_CODE, range(len(self), len(self) + new.height), dtype=pl.Int64)
-            self._known = pl.concat([self._known, new.with_columns(numbers)])
+            rows = pl.Series(_ROW, range(keys.height), dtype=pl.Int64)
+            new = keys.with_columns(rows).filter(codes.is_null())
+            new = new.unique(list(self.names), keep="first", maintain_order=True)
+            self._number(frame, new)
             codes = self._look_up(keys)
         return np.ascontiguousarray(codes.to_numpy())
 
+    def _number(self, frame: pl.DataFrame, new: pl.DataFrame) -> None:
+        values = frame.select(self.names)[new[_ROW].to_numpy()]
+        numbers = pl.Series(_CODE, range(len(self), len(self) + new.height), dtype=pl.Int64)
+        self._values = pl.concat([self._values, values])
+        self._codes = pl.concat([self._codes, new.drop(_ROW).with_columns(numbers)])
+
     def _look_up(self, keys: pl.DataFrame) -> pl.Series:
         joined = keys.join(
-            self._known, on=list(self.names), how="left", nulls_equal=True, maintain_order="left"
+            self._codes, on=list(self.names), how="left", nulls_equal=True, maintain_order="left"
         )
         return joined[_CODE]
 
     def decode(self, codes: npt.NDArray[np.int64] | Sequence[int]) -> pl.DataFrame:
         """Return the keys with these codes, as columns."""
-        return self._known.select(self.names)[codes]
+        return self._values[codes]
+
+
+def _joinable(column: pl.Series) -> pl.Series:
+    """Return a key column with floats as their bits, one NaN and one zero.
+
+    polars' join finds NaN in a frame of several rows and misses it in a frame of one.
+    """
+    if not column.dtype.is_float():
+        return column
+    values = column.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
+    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return (
+        pl.Series(column.name, bits).set(column.is_null(), None)
+        if len(bits)
+        else column.cast(pl.Int64)
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

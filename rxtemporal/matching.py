@@ -6,6 +6,7 @@ Null equals null, NaN equals NaN and -0.0 equals 0.0, as wherever a value is a k
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -20,8 +21,9 @@ _NAN = object()
 def identity(payload: Any) -> Hashable:
     """Return what two payloads have in common exactly when an end edge of one closes the other.
 
-    Dicts, lists and sets compare by content; a payload of any other class by its own ``==`` and
-    ``hash``, and by being the same object where it has no hash.
+    Dicts, lists, sets and dataclasses that compare by their fields do so by content; a payload of
+    any other class by its own ``==`` and ``hash``, and by being the same object where it has no
+    hash.
     """
     if isinstance(payload, float) and payload != payload:
         return _NAN
@@ -31,6 +33,10 @@ def identity(payload: Any) -> Hashable:
         return (type(payload), *map(identity, payload))
     if isinstance(payload, (set, frozenset)):
         return frozenset(map(identity, payload))
+    parameters = getattr(payload, "__dataclass_params__", None)
+    if parameters is not None and parameters.eq and not isinstance(payload, type):
+        compared = [field.name for field in dataclasses.fields(payload) if field.compare]
+        return (type(payload), *(identity(getattr(payload, name)) for name in compared))
     try:
         hash(payload)
     except TypeError:
@@ -57,8 +63,9 @@ class OpenRows(Generic[Row]):
         return self._count
 
     def __iter__(self) -> Iterator[Row]:
-        for rows in self._rows.values():
-            yield from rows
+        # copies: who closes a source's rows goes through them while another thread opens more
+        for rows in list(self._rows.values()):
+            yield from list(rows)
 
     def open(self, start: int, payload: Any, row: Row) -> None:
         """Remember ``row`` under the start and payload that its end edge will name."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import AdvanceTimeError
-from rxtemporal.events import Event
+from rxtemporal.errors import AdvanceTimeError, EventError
+from rxtemporal.events import EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["Packer"]
 
@@ -40,14 +41,19 @@ class Packer:
         self._start: list[int] = []
         self._end: list[int] = []
         self._edge: list[int] = []
+        # the CTI that stood before each row, for the case that its payload does not fit
+        self._cti: list[int] = []
         self._payload: list[Any] = []
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
+        before = self.door.cti
         kept, row = self.door.accept(event)
-        if kept is not None:
-            if self.time is None:
-                self.time = "ticks" if isinstance(kept.start_time, int) else "datetime"
+        if self.time is None:
+            self.time = "datetime" if isinstance(event.start_time, datetime) else "ticks"
+        # an end edge at the end of time leaves its row as it is: one that never ends
+        if kept is not None and not (_ends(kept) and kept.end == MAX_TIME):
+            self._cti.append(before)
             self._start.append(kept.start)
             self._end.append(kept.end)
             self._edge.append(row)
@@ -70,7 +76,10 @@ class Packer:
             )
         if len(batch) and self.time is None:
             self.time = "ticks"
+        if self._start:
+            raise EventError("a stream is either of events or of batches, got both")
         batch.check(self._sent)
+        batch = self._payloads.conformed(batch)
         self._sent = self.door.cti = batch.cti
         return batch
 
@@ -103,9 +112,25 @@ class Packer:
         self._clear()
         return batch
 
-    def before(self, bad: BadPayloadError) -> EventBatch | None:
-        """Return the rows that were accepted before the one that does not fit."""
-        for column in (self._start, self._end, self._edge, self._payload):
-            del column[bad.row :]
-        self.door.cti = self._sent
-        return self.pack()
+    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
+        """Return what was accepted before the stream failed, and the first thing that was wrong.
+
+        Payloads are looked into when they are packed, so that one which does not fit may have come
+        before the event that ``error`` is about.
+        """
+        while True:
+            try:
+                if isinstance(error, BadPayloadError):
+                    self._forget_from(error.row)
+                return self.pack(), error
+            except BadPayloadError as earlier:
+                error = earlier
+
+    def _forget_from(self, row: int) -> None:
+        self.door.cti = self._cti[row]
+        for column in (self._start, self._end, self._edge, self._cti, self._payload):
+            del column[row:]
+
+
+def _ends(event: RowEvent) -> bool:
+    return isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.batch import EventBatch
 from rxtemporal.errors import SchemaError
-from rxtemporal.schema import field, fields_of
+from rxtemporal.schema import conform, field, fields_of, takes
 
 __all__ = ["BadPayloadError", "PayloadReader"]
 
@@ -28,8 +29,8 @@ class PayloadReader:
     value that is not null. Until every field has one, ``settled`` is false.
 
     >>> reader = PayloadReader()
-    >>> reader.frame([{"x": None}, {"x": 2}]).schema
-    Schema({'x': Int64})
+    >>> dict(reader.frame([{"x": None}, {"x": 2}]).schema)
+    {'x': Int64}
     """
 
     def __init__(self, schema: pl.Schema | None = None) -> None:
@@ -59,22 +60,33 @@ class PayloadReader:
         self.schema = pl.Schema(types)
 
     def frame(self, payloads: Sequence[Any]) -> pl.DataFrame:
-        """Return the payloads as a frame; say which one does not fit, and why."""
+        """Return the payloads as a frame; say which one does not fit, and why.
+
+        From the first frame on the schema stays: a field that was null in all of it is of type null.
+        """
         self.learn(payloads)
+        self._given = self.schema is not None
         schema = self.schema or pl.Schema()
         plain = all(type(payload) is dict for payload in payloads)
         rows = payloads if plain else [fields_of(payload) for payload in payloads]
         try:
             if rows and max(map(len, rows)) > len(schema):
                 raise ValueError
-            return pl.DataFrame(
-                [
-                    _column(name, dtype, [row[name] for row in rows])
-                    for name, dtype in schema.items()
-                ]
-            )
+            columns = [
+                _column(name, dtype, [row[name] for row in rows]) for name, dtype in schema.items()
+            ]
+            return pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
         except (KeyError, *_REFUSED):
             raise self._first_bad(rows, schema) from None
+
+    def conformed(self, batch: EventBatch) -> EventBatch:
+        """Return a batch with its payload in the stream's schema, which the first one may set."""
+        if self.schema is None:
+            self.schema = batch.schema
+        self._given = True
+        if batch.schema == self.schema:
+            return batch
+        return batch.replace(payload=conform(batch.payload, self.schema))
 
     @staticmethod
     def _first_bad(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> BadPayloadError:
@@ -96,6 +108,9 @@ def _learned(name: str, value: Any, row: int) -> pl.DataType:
 
 
 def _column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
+    # polars would convert some values of another type in silence
+    if not takes(dtype, values):
+        raise TypeError
     return pl.Series(name, values, dtype=dtype, strict=True)
 
 

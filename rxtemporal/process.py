@@ -57,6 +57,9 @@ class Process:
         self._schema = schema
         self._done = threading.Event()
         self._closing = threading.Lock()
+        # held while the sink works, so that it is not closed in the midst of a write
+        self._sinking = threading.RLock()
+        self._writer: int | None = None
         self._closed = False
         self._error: BaseException | None = None
         self._rows = self._batches = 0
@@ -80,8 +83,8 @@ class Process:
         return self
 
     def _open(self, schema: pl.Schema) -> None:
-        self._opened = True
         self._sink.open(self.name, schema)
+        self._opened = True
 
     def _pull(self) -> None:
         try:
@@ -91,16 +94,23 @@ class Process:
             self._end(error)
 
     def _write(self, batch: EventBatch) -> None:
-        if self._closed:
-            return
         try:
-            if not self._opened:
-                self._open(batch.schema)
-            self._sink.write(batch)
+            with self._sinking:
+                if self._closed:
+                    return
+                self._writer = threading.get_ident()
+                try:
+                    self._into_sink(batch)
+                finally:
+                    self._writer = None
         except Exception as error:
             self._execution.dispose()
             self._end(error)
-            return
+
+    def _into_sink(self, batch: EventBatch) -> None:
+        if not self._opened:
+            self._open(batch.schema)
+        self._sink.write(batch)
         self._rows += len(batch)
         self._batches += 1
         self._cti = batch.cti
@@ -110,7 +120,7 @@ class Process:
             if self._closed:
                 return
             self._closed = True
-        if self._execution.pulls:
+        if self._execution.pulls or self._writer == threading.get_ident():
             self._finish(error)
             return
         # a producer that pushes does not wait until a sink has carried everything on
@@ -121,8 +131,9 @@ class Process:
 
     def _finish(self, error: BaseException | None) -> None:
         try:
-            if self._opened:
-                self._sink.close(error)
+            with self._sinking:
+                if self._opened:
+                    self._sink.close(error)
         except BaseException as failed:
             error = error or failed
         self._error = error
@@ -142,12 +153,16 @@ class Process:
         return True
 
     def dispose(self, error: BaseException | None = None) -> None:
-        """Stop: nothing more is read or written, and the sink is closed."""
+        """Stop: nothing more is written, and the sink is closed.
+
+        An iterable that is just being asked for its next event is left alone: it may never answer.
+        """
         self._execution.dispose()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
         self._end(error or _StoppedError("the process was stopped"))
         self._done.wait()
+        own = self._thread is threading.current_thread()
+        if self._thread is not None and not own and not self._execution.may_block:
+            self._thread.join()
         if isinstance(self._error, _StoppedError):
             self._error = None
 
@@ -175,7 +190,12 @@ class Process:
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            self.wait()
+            try:
+                self.wait()
+            except BaseException as interrupt:
+                if not self._done.is_set():
+                    self.dispose(interrupt)
+                raise
         else:
             self.dispose(error)
 

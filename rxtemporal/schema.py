@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rxtemporal.errors import SchemaError
 
-__all__ = ["SCALAR_FIELD", "carried", "conform", "field", "fields_of", "payload_schema"]
+__all__ = ["SCALAR_FIELD", "carried", "conform", "field", "fields_of", "payload_schema", "takes"]
 
 # the field that a bare scalar payload gets
 SCALAR_FIELD = "payload"
@@ -108,7 +109,8 @@ def _polars_type(name: str, type_: Any) -> Any:
 
 def field(name: str, value: Any) -> pl.DataType:
     """Return the type of the field ``name`` as a first ``value`` shows it."""
-    if isinstance(value, Decimal):
+    _name(name)
+    if isinstance(value, Decimal) and value.is_finite():
         return pl.Decimal(38, max(0, -int(value.as_tuple().exponent)))
     if isinstance(value, datetime):
         return pl.Datetime("us", "UTC" if value.tzinfo is not None else None)
@@ -121,6 +123,37 @@ def field(name: str, value: Any) -> pl.DataType:
     )
 
 
+def takes(dtype: pl.DataType, values: Sequence[Any]) -> bool:
+    """Whether a field of this type holds all these values as they are; any field may be null.
+
+    An integer is a float too; a bool is no number, and a naive datetime is not an aware one.
+    """
+    kinds = set(map(type, values)) - {NoneType}
+    if isinstance(dtype, pl.Datetime):
+        naive = {value.tzinfo is None for value in values if isinstance(value, datetime)}
+        return all(issubclass(kind, datetime) for kind in kinds) and naive <= {
+            dtype.time_zone is None
+        }
+    if isinstance(dtype, pl.Decimal):
+        return all(issubclass(kind, Decimal) for kind in kinds) and all(
+            value is None or -int(value.as_tuple().exponent) <= dtype.scale for value in values
+        )
+    allowed, refused = _taken(dtype)
+    return all(issubclass(kind, allowed) and not issubclass(kind, refused) for kind in kinds)
+
+
+def _taken(dtype: pl.DataType) -> tuple[tuple[type, ...], tuple[type, ...]]:
+    if dtype.is_integer():
+        return (int, np.integer), (bool,)
+    if dtype.is_float():
+        return (int, float, np.integer, np.floating), (bool,)
+    if dtype == pl.Boolean():
+        return (bool, np.bool_), ()
+    if dtype == pl.Date():
+        return (date,), (datetime,)
+    return tuple(type_ for type_, own in _PYTHON.items() if own == dtype), ()
+
+
 def fields_of(payload: Any) -> dict[str, Any]:
     """Return a payload as a flat dict: of a dict, dataclass or NamedTuple, or of a bare scalar."""
     if isinstance(payload, dict):
@@ -130,6 +163,16 @@ def fields_of(payload: Any) -> dict[str, Any]:
     if isinstance(payload, tuple) and hasattr(payload, "_asdict"):
         return dict(payload._asdict())
     return {SCALAR_FIELD: payload}
+
+
+def _widens(have: pl.DataType, want: pl.DataType) -> bool:
+    """Whether a column casts to another type without loss, or else polars says that it does not."""
+    return (
+        have == want
+        or have == pl.Null()
+        or (have.is_integer() and want.is_integer())
+        or (have.is_float() and want == pl.Float64())
+    )
 
 
 def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFrame:
@@ -145,6 +188,12 @@ def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFram
         )
     if frame.schema == schema:
         return frame
+    for name, dtype in schema.items():
+        if not _widens(frame.schema[name], dtype):
+            raise SchemaError(
+                f"field {name!r} is {frame.schema[name]}, and the stream's is {dtype}. "
+                "Hint: a field keeps its type; cast it before it enters."
+            )
     try:
         return frame.select(pl.col(name).cast(dtype, strict=True) for name, dtype in schema.items())
     except pl.exceptions.PolarsError as error:

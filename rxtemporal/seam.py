@@ -7,6 +7,7 @@ the three, once.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import deque
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from reactivex import Observable, abc
+from reactivex.internal import DisposedException
+from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import blame
@@ -22,14 +25,14 @@ from rxtemporal.log import get_logger
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Subscriber", "composed_at", "lift", "report_failure", "synchronize"]
+__all__ = ["DirectSubject", "Subscriber", "composed_at", "lift", "report_failure", "synchronize"]
 
 T = TypeVar("T")
 OnNext: TypeAlias = Callable[[Any], None]
 OnError: TypeAlias = Callable[[Exception], None]
 OnCompleted: TypeAlias = Callable[[], None]
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = str(Path(__file__).parent) + os.sep
 _log = get_logger(__name__)
 
 
@@ -102,6 +105,22 @@ class Subscriber:
 def report_failure(channel: str) -> None:
     """Log the exception of a subscriber that is being handled."""
     _log.exception("a subscriber raised; the others are not affected", channel=channel)
+
+
+class DirectSubject(Subject[T]):
+    """A reactivex ``Subject`` whose ``on_next`` is one call and takes no lock.
+
+    reactivex's takes its lock twice for each value to copy the list of observers, and delivers
+    outside of it; copying a list is atomic, so the order of deliveries is no less certain here.
+    """
+
+    def on_next(self, value: T) -> None:
+        """Deliver a value to whoever is subscribed."""
+        if self.is_disposed:
+            raise DisposedException
+        if not self.is_stopped:
+            for observer in self.observers.copy():
+                observer.on_next(value)
 
 
 def synchronize() -> Callable[[Observable[T]], Observable[T]]:
@@ -226,6 +245,10 @@ class _Lifted:
         self._cti = MIN_TIME
 
     def on_next(self, batch: EventBatch) -> None:
+        if self._step is None and not len(batch) and not batch.schema:
+            # the stream ended before any event told its fields: only the time comes through
+            self._pass_on(batch)
+            return
         try:
             if self._step is None:
                 self._step = self._make(batch)
@@ -233,6 +256,9 @@ class _Lifted:
         except Exception as error:
             self._observer.on_error(blame(error, self._place))
             return
+        self._pass_on(result)
+
+    def _pass_on(self, result: EventBatch) -> None:
         if len(result) or result.cti > self._cti:
             self._cti = result.cti
             self._observer.on_next(result)

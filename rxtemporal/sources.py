@@ -15,7 +15,7 @@ from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import SchemaError, SourceError
 from rxtemporal.events import Event
 from rxtemporal.packing import Packer
-from rxtemporal.payloads import BadPayloadError, PayloadReader
+from rxtemporal.payloads import PayloadReader
 from rxtemporal.ticks import MIN_TIME, ticks
 
 __all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "Source", "scanned"]
@@ -44,6 +44,7 @@ class ColumnDoor:
 
     def admit(self, batch: EventBatch) -> EventBatch:
         """Return the rows that go on, and the CTI after them."""
+        self.door.events += len(batch)
         if self._settings is None or self._settings.generation is None:
             return batch
         # compiled code is loaded by the first query that needs it
@@ -58,7 +59,6 @@ class ColumnDoor:
             batch.start, batch.end, every, span, generation.delay_ticks, adjust, self._state
         )
         door = self.door
-        door.events += len(batch)
         door.largest_lateness = max(door.largest_lateness, int(largest))
         adjusted, dropped = int((verdict == 1).sum()), int((verdict == 2).sum())
         door.late.update({LateReason.ADJUSTED: adjusted, LateReason.DROPPED: dropped})
@@ -140,7 +140,10 @@ def scanned(
         raise SourceError(f"{what} cannot be read: {error}") from error
 
     def frames() -> Iterator[pl.DataFrame]:
-        return iter(scan().collect_batches(chunk_size=batch_rows, maintain_order=True))
+        try:
+            yield from scan().collect_batches(chunk_size=batch_rows, maintain_order=True)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise SourceError(f"{what} cannot be read: {error}") from error
 
     return frames, schema
 
@@ -190,17 +193,12 @@ class OpenEvents:
                 if batch is not None:
                     yield batch
             last = packer.finish()
-        except BadPayloadError as error:
+        except Exception as error:
             # what came before it was accepted, and is not lost
-            accepted = packer.before(error)
+            accepted, first = packer.rescue(error)
             if accepted is not None:
                 yield accepted
-            raise
-        except Exception:
-            accepted = packer.pack()
-            if accepted is not None:
-                yield accepted
-            raise
+            raise first from first.__cause__
         if last is not None:
             yield last
 

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
+from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal import operators as ops
 from rxtemporal.agg import Aggregate
@@ -180,7 +181,10 @@ class Streamable:
         ) -> abc.DisposableBase:
             run = self._execution(shape)
             emit = unpacked(observer.on_next, shape, ctis, lambda: time or run.time)
-            return _driven(run, emit, observer.on_error, observer.on_completed)
+            run.start(emit, observer.on_error, observer.on_completed)
+            # in turn, when whoever subscribes has the means to stop it (take, for one, does)
+            CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
+            return Disposable(run.dispose)
 
         return Observable(subscribe)
 
@@ -285,9 +289,7 @@ def _driven(
     on_next: Callable[[EventBatch], None],
     on_error: Callable[[Exception], None],
     on_completed: Callable[[], None],
-) -> abc.DisposableBase:
-    """Start a run, and read its source to the end if it has to be asked."""
+) -> None:
+    """Run over a source that ends, to its end."""
     run.start(on_next, on_error, on_completed)
-    while run.advance():
-        pass
-    return Disposable(run.dispose)
+    run.drain()

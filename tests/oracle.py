@@ -239,7 +239,7 @@ def first_window_ending_after(t: int, d: int, p: int, a: int = 0) -> int:
     return (t - a - d) // p + 1
 
 
-def last_window_starting_before(t: int, d: int, p: int, a: int = 0) -> int:
+def last_window_starting_before(t: int, p: int, a: int = 0) -> int:
     """The greatest n with a + np < t."""
     return -((a - t) // p) - 1
 
@@ -260,11 +260,9 @@ def snap_to_window_intervals(rows: Iterable[Row], d: int, p: int, a: int = 0) ->
     """
     snapped: list[Row] = []
     for start, end, payload in rows:
-        first = first_window_ending_after(start, d, p, a)
-        last = last_window_starting_before(end, d, p, a)
-        if first <= last or start == MIN_TIME or end == MAX_TIME:
-            altered_end = MAX_TIME if end == MAX_TIME else a + last * p + d + p
-            snapped += _row(snap_time(start, d, p, a), altered_end, payload)
+        last = last_window_starting_before(end, p, a)
+        altered_end = MAX_TIME if end == MAX_TIME else a + last * p + d + p
+        snapped += _row(snap_time(start, d, p, a), altered_end, payload)  # in a gap: nothing left
     return snapped
 
 

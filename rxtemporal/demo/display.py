@@ -130,8 +130,10 @@ def _minute(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def going_on(out: Path) -> str:
+def going_on(out: Path, *, spark: bool) -> str:
     """Say what happened at Ctrl-C and how to go on."""
+    if not spark:
+        return "\nStopped; without Spark nothing is kept. The same command starts again."
     return (
         f"\nStopped. What was committed is safe in {out}; the same command goes on from there, "
         "and adds nothing twice."

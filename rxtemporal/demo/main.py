@@ -128,7 +128,7 @@ def draw(recorded: pl.DataFrame, out: Path) -> Path:
 
 
 def paced(advance: Callable[[], None], rate: float | None) -> Callable[[], None]:
-    """Return what to call for each event: it shows progress, and waits where a rate is asked for."""
+    """Return what to call for each event: it shows progress, and waits if a rate is asked for."""
     if rate is None:
         return advance
     begun, count = time.monotonic(), 0

@@ -44,7 +44,8 @@ def admit(
             count += 1
             due = count % every == 0
         else:
-            due = span > 0 and (seen == 0 or s >= last + span)
+            next_due = last if last == _MIN else min(last + span, _MAX)
+            due = span > 0 and (seen == 0 or s >= next_due)
             if due:
                 last = s
                 seen = 1

@@ -65,6 +65,8 @@ def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
 
 def drop(*fields: str) -> Select:
     """Take fields out of the payload."""
+    if not fields:
+        raise ArgumentError("drop takes at least one field")
     return Select(expressions=(), drops=fields, line=composed_at())
 
 

@@ -30,6 +30,11 @@ class Where(Operator):
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema, if the predicate is a bool over it."""
         types = output_schema(schema, [self.predicate], self.name)
+        if len(types) != 1:
+            raise SchemaError(
+                f"where takes predicates of one result, and {self.predicate} gives {len(types)}. "
+                "Hint: combine them with pl.all_horizontal(…) or pl.any_horizontal(…)."
+            )
         for dtype in types.values():
             if dtype not in (pl.Boolean, pl.Null):
                 raise SchemaError(f"where takes a predicate, got {self.predicate} of type {dtype}")
@@ -83,9 +88,8 @@ class Select(Operator):
         if lost := set(self.drops) & set(keys):
             raise SchemaError(f"drop: {min(lost)!r} is a group key, which a grouped stream keeps")
         new = output_schema(schema, self.expressions, self.name)
-        computed = {
-            e.meta.output_name() for e in self.expressions if not e.meta.is_column_selection()
-        }
+        computing = [e for e in self.expressions if not e.meta.is_column_selection()]
+        computed = set(output_schema(schema, computing, self.name))
         if changed := set(keys) & set(new) & computed:
             raise SchemaError(
                 f"{self.name}: {min(changed)!r} is a group key and cannot be changed. "

@@ -62,7 +62,7 @@ class Runner:
         self.published, self._number = committed, -1
         self._ctis: dict[int, int] = {}
         self.failure: BaseException | None = None
-        self._stopping = False
+        self._stopping = self._busy = False
         self._query: Any = None
         self.batches, self.start_seconds, self.batch_seconds = 0, 0.0, 0.0
         self._thread = threading.Thread(target=self._run, name="rxtemporal-spark", daemon=True)
@@ -100,6 +100,10 @@ class Runner:
                 log.debug("spark.stop_failed", error=repr(error))
         if self._thread.ident:
             self._thread.join()
+        with self._changed:
+            # Spark has waited for it, unless its process is gone; the next run must not meet it
+            while self._busy:
+                self._changed.wait(1)
         remove(self._settings.path / "spark.pid")
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
@@ -182,24 +186,31 @@ class Runner:
     def _on_batch(self, frame: DataFrame, number: int) -> None:
         """Take a micro-batch from Spark."""
         began = time.monotonic()
-        last = last_segment(self._settings.checkpoint, number)
-        self._ctis[number] = self._spool.describe(last).cti
-        self._ctis.pop(number - REMEMBERED, None)
+        with self._changed:
+            if self._stopping:
+                raise SpoolError("the sink has been closed")
+            self._busy = True
         try:
+            last = last_segment(self._settings.checkpoint, number)
+            self._ctis[number] = self._spool.describe(last).cti
+            self._ctis.pop(number - REMEMBERED, None)
             self._writer.write(frame, number, last)
         except BaseException as error:
             error.add_note(
-                f"in micro-batch {number} of the Spark sink, which ends with segment {last}. "
-                f"Hint: {_SAFE}; this micro-batch then comes again."
+                f"in micro-batch {number} of the Spark sink. Hint: {_SAFE}; this micro-batch "
+                "then comes again."
             )
             self._fail(error)
             raise
-        with self._changed:
+        else:
             self.published, self._number = max(self.published, last), number
             self.batches += 1
             self.batch_seconds += time.monotonic() - began
-            self._changed.notify_all()
-        log.debug("spark.batch", number=number, last_segment=last)
+            log.debug("spark.batch", number=number, last_segment=last)
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
 
 
 def _runs_spark(pid: int) -> bool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.errors import ArgumentError, BindingError, EventError, SpoolError
+from rxtemporal.batch import END, START, EventBatch
+from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SpoolError
 from rxtemporal.events import EventShape
 from rxtemporal.log import get_logger
-from rxtemporal.segments import Spool
+from rxtemporal.segments import SEGMENT, Spool
 from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.runner import Runner, Settings
 from rxtemporal.spark.tables import Origin, ParquetTable, writer_for
@@ -53,7 +53,8 @@ class SparkSink:
     ``path`` is a folder that belongs to this query alone, for its spool and Spark's checkpoint.
     After a crash, run the same query over the same source with the same ``path``: what has been
     written is recognised by its CTI and left out, the rest goes on. That needs a source that
-    gives the same events again, in the same order.
+    gives the same events again, in the same order. On a cluster ``path`` has to be on storage
+    that driver and executors share, and this package installed on both.
 
     ``trigger`` is the pause between micro-batches (``"0 seconds"``: none), and their size is
     ``max_segments_per_batch``; ``session`` is a Spark session that is there already. Spark starts
@@ -94,10 +95,12 @@ class SparkSink:
         """Take up the spool of this query, undo what was half done, start Spark behind the scenes.
 
         ``SpoolError``: the path is in use, damaged, not writable, or belongs to another query or
-        schema. That Spark does not start is said by the next ``write`` or by ``close``.
+        schema. ``SchemaError``: names that Spark, which ignores case, cannot tell apart. That
+        Spark does not start is said by the next ``write`` or by ``close``.
         """
         if self._spool is not None:
             raise BindingError("a sink is opened once. Hint: make one SparkSink for each run.")
+        _check_names(schema)
         spool = Spool.open(self._settings.path / "spool", name, schema)
         try:
             self._runner = self._prepare(spool, name)
@@ -246,6 +249,17 @@ def _check_mode(mode: str, shape: EventShape, target: Any) -> None:
     raise ArgumentError(
         f"shape is EventShape.INTERVAL in this version, got {shape!r}. Hint: leave it out."
     )
+
+
+def _check_names(schema: pl.Schema) -> None:
+    seen = {name: name for name in (START, END, SEGMENT)}
+    for name in schema:
+        if seen.setdefault(name.lower(), name) is name:
+            continue
+        raise SchemaError(
+            f"Spark does not tell the field {name!r} from {seen[name.lower()]!r}. "
+            "Hint: rename one of them with select()."
+        )
 
 
 def _check_session(session: Any) -> None:

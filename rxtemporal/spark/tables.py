@@ -208,9 +208,9 @@ def _day_of(frame: DataFrame, name: str) -> Column:
     """Return the day of a time column: in UTC for an instant, whatever the session's zone is."""
     from pyspark.sql import functions as sf
 
-    if frame.schema[name].dataType.typeName() == "timestamp_ntz":
-        return sf.to_date(sf.col(name))
     quoted = "`" + name.replace("`", "``") + "`"
+    if frame.schema[name].dataType.typeName() == "timestamp_ntz":
+        return sf.to_date(sf.col(quoted))
     day = 86_400_000_000
     # whole numbers throughout: a double has no microsecond in the year 9999
     whole = f"(unix_micros({quoted}) - pmod(unix_micros({quoted}), {day})) div {day}"

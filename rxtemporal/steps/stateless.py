@@ -67,10 +67,8 @@ class SelectStep:
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with their new payload, the same lifetimes and CTI."""
-        payload = batch.payload
-        if payload.width:
-            # with_columns repeats a literal for each row, where select would give it once
-            payload = payload.with_columns(self._expressions).select(list(self._schema))
-        else:
-            payload = pl.DataFrame(schema=dict(self._schema))
+        if not self._schema:  # polars' select of nothing would forget how many rows there are
+            return batch.replace(payload=pl.DataFrame(height=len(batch)))
+        # with_columns repeats a literal for each row, where select would give it once
+        payload = batch.payload.with_columns(self._expressions).select(list(self._schema))
         return batch.replace(payload=payload.cast(self._schema))

@@ -50,6 +50,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._receivers: tuple[OnNext, ...] = ()
         self._disposed = False
         self._end: _End | None = None
+        # what goes the short way; nothing does when the stream has ended
+        self._takes: type[RowEvent] | None = self._type
 
     def on_next(self, event: Any) -> None:
         """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
@@ -57,17 +59,15 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     def _accept(self, event: Any, source: Source) -> None:
         # One function, and no call for an event that is in time: it runs once for each event.
-        kind = type(event)
-        if kind is not self._type and kind is not Cti and kind is not _End:
-            raise self._refuse(event)
         with self._gate:
             if self._busy:
+                self._check(event)
                 self._waiting.append((event, source))
                 return
             self._busy = True
             try:
                 while True:
-                    if type(event) is self._type and self._end is None:
+                    if type(event) is self._takes:
                         source.events += 1
                         start = event.start
                         if start > source.reached:
@@ -89,14 +89,19 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             finally:
                 self._busy = False
 
+    def _check(self, event: Any) -> None:
+        if type(event) not in (self._type, Cti, _End):
+            raise self._refuse(event)
+
     def _rarer(self, event: Any, source: Source) -> Cti | None:
         if self._disposed:
             raise DisposedException
         if self._end is not None:
             return None
+        self._check(event)
         if type(event) is Cti:
             return self._ledger.advance(event, source)
-        self._end, subscribers = event, self._subscribers
+        self._end, self._takes, subscribers = event, None, self._subscribers
         self._keep(())
         for subscriber in subscribers:
             event.tell(subscriber)
@@ -154,7 +159,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""
         with self._gate:
             self._disposed = True
-            self._end = self._end or _End(None)
+            self._end, self._takes = self._end or _End(None), None
             self._keep(())
 
 

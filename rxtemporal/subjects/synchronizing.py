@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from reactivex import Observable, abc
@@ -26,14 +27,6 @@ class _Sent:
     def __init__(self, event: Any, source: Source) -> None:
         self.event = event
         self.source = source
-
-
-def _goes_on(ledger: Ledger) -> bool:
-    return ledger.out is not None
-
-
-def _out(ledger: Ledger) -> Any:
-    return ledger.out
 
 
 class CtiSynchronizingSubject(CtiSubject):
@@ -74,18 +67,19 @@ class CtiSynchronizingSubject(CtiSubject):
         return events.pipe(
             synchronize(),
             rx.scan(self._take, self._ledger),
-            rx.filter(_goes_on),
-            rx.map(_out),
+            # an event is true and None is not; attrgetter runs at C speed, once for each event
+            rx.filter(attrgetter("out")),
+            rx.map(attrgetter("out")),
         )
 
     def _take(self, ledger: Ledger, item: Any) -> Ledger:
-        if type(item) is _Sent:
-            event, source = item.event, item.source
-        else:
-            event, source = item, self._own
-        if type(event) is Cti:
-            ledger.out = ledger.advance(event, source)
-            return ledger
+        event, source = item, self._own
+        if type(item) is not self._type:
+            if type(item) is _Sent:
+                event, source = item.event, item.source
+            if type(event) is Cti:
+                ledger.out = ledger.advance(event, source)
+                return ledger
         source.events += 1
         start = event.start
         if start > source.reached:

@@ -8,10 +8,9 @@ from typing import Any, Generic, TypeVar
 from reactivex import Observable, abc
 from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable
-from reactivex.subject import Subject
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.seam import OnCompleted, OnError, OnNext, Subscriber
+from rxtemporal.seam import DirectSubject, OnCompleted, OnError, OnNext, Subscriber
 
 __all__ = ["TransformSubject"]
 
@@ -47,9 +46,10 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
             raise ArgumentError(
                 f"transform is a function from an observable to an observable, got {transform!r}"
             )
-        self._input: Subject[In] = Subject()
-        self._output = transform(self._input).pipe(rx.publish())
-        connection = self._output.connect()
+        self._input: DirectSubject[In] = DirectSubject()
+        self._output: DirectSubject[Out] = DirectSubject()
+        # publish, with a subject of ours
+        connection = transform(self._input).pipe(rx.multicast(self._output)).connect()
         assert connection is not None
         self._subscription = CompositeDisposable(self._input, connection)
         self.subscriber_errors = 0
@@ -84,6 +84,7 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
         """Deliver everything that comes out from now on; dispose the result to stop."""
+        self._input.check_disposed()
         guarded = Subscriber(self._subscriber_failed, on_next, on_error, on_completed)
         return self._output.subscribe(
             guarded.on_next, guarded.on_error, guarded.on_completed, scheduler=scheduler

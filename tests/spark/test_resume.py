@@ -13,7 +13,7 @@ import pytest
 from feeding import HOUR, SCHEMA, batches, rows, write
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.errors import ArgumentError, BindingError, EventError, SpoolError
+from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SpoolError
 from rxtemporal.events import EventShape
 from rxtemporal.segments import SegmentFolder
 from rxtemporal.sinks import Sink
@@ -64,7 +64,7 @@ def spooled(path: Path) -> pl.DataFrame:
 
 def cut(given: list[dict[str, Any]], rng: random.Random) -> list[EventBatch]:
     """The same run, cut somewhere: each batch has the rows before its CTI, some have none."""
-    ctis = sorted(rng.sample(range(1, 8 * HOUR), 6)) + [8 * HOUR, MAX_TIME]
+    ctis = [*sorted(rng.sample(range(1, 8 * HOUR), 6)), 8 * HOUR, MAX_TIME]
     last, done = -1, []
     for cti in ctis:
         part = [row for row in given if last <= row["start_time"] < cti]
@@ -151,6 +151,15 @@ def test_a_sink_is_opened_once_and_used_while_open(tmp_path: Path) -> None:
     sink.close(None)
     with pytest.raises(BindingError, match="not open"):
         sink.write(batches(1)[0])
+
+
+@pytest.mark.parametrize("names", [("k", "K"), ("Start_Time",), ("_SEGMENT",), ("Ä", "ä")])
+def test_names_that_spark_cannot_tell_apart_are_refused(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """Spark ignores case in the names of columns, so two that differ by it alone are an error."""
+    with pytest.raises(SchemaError, match=f"the field '{names[-1]}' from"):
+        opened(tmp_path, pl.Schema({name: pl.Int64() for name in names}))
 
 
 class Connected:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import polars as pl
 import pytest
 from feeding import HOUR, SCHEMA, batches, expected, feed, found, rows, until, write
 
+from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.ticks import MAX_TIME
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,6 +145,31 @@ def test_an_exception_in_a_function_comes_back(spark: SparkSession, tmp_path: Pa
     assert sum(seen) == 9
 
 
+def test_closing_waits_for_a_function_that_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """A run that is broken off never leaves a function behind that could meet the next run's."""
+    begun, go_on, order = threading.Event(), threading.Event(), list[str]()
+
+    def slow(frame: DataFrame, number: int) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        order.append("function")
+
+    def close() -> None:
+        it.close(KeyboardInterrupt())
+        order.append("closed")
+
+    it = sink(slow, tmp_path, spark)
+    it.open("q", SCHEMA)
+    write(it, batches(1))
+    assert begun.wait(60)
+    closing = threading.Thread(target=close)
+    closing.start()
+    until(lambda: it._runner is not None and it._runner._stopping)
+    go_on.set()
+    closing.join()
+    assert order == ["function", "closed"]
+
+
 def test_a_checkpoint_ahead_of_its_spool_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A spool that was deleted while its checkpoint stayed is found before anything is lost."""
     feed(sink(lambda frame, _: frame.count(), tmp_path, spark), batches(2))
@@ -160,3 +190,38 @@ def test_damage_in_the_spool_is_said_by_the_run(spark: SparkSession, tmp_path: P
     segment.write_bytes(data)
     with pytest.raises(Exception, match=r"000000000001\.arrow is damaged"):
         it.close(None)
+
+
+def test_every_type_gets_through(spark: SparkSession, tmp_path: Path) -> None:
+    """Each type a payload has, nulls, both ends of time and odd names arrive in the table."""
+    payload = pl.DataFrame(
+        {
+            "flag": [True, None],
+            "a.b": pl.Series([-1, None], dtype=pl.Int8),
+            "UPPER": pl.Series([-1, None], dtype=pl.Int16),
+            "ä ö": pl.Series([-1, None], dtype=pl.Int32),
+            "real": pl.Series([0.5, None], dtype=pl.Float32),
+            "number": [math.inf, None],
+            "text": ["ä", None],
+            "raw": [b"\x00", None],
+            "money": pl.Series(["1.50", None]).cast(pl.Decimal(38, 2)),
+            "at": pl.Series([MIN_TIME, MAX_TIME]).cast(pl.Datetime("us", "Europe/Berlin")),
+            "local": pl.Series([MAX_TIME, None]).cast(pl.Datetime("us")),
+            "took": pl.Series([-7, None]).cast(pl.Duration("us")),
+            "day": pl.Series([-1, None]).cast(pl.Date),
+            "nothing": pl.Series([None, None], dtype=pl.Null),
+        }
+    )
+    given = EventBatch.of_rows(np.array([MIN_TIME, 2]), np.array([3, MAX_TIME]), payload, MAX_TIME)
+    feed(sink(ParquetTable(tmp_path / "table"), tmp_path, spark), [given])
+    got = pl.read_parquet(tmp_path / "table").sort("start_time")
+    assert got["start_time"].to_physical().to_list() == [MIN_TIME, 2]
+    assert got["end_time"].to_physical().to_list() == [3, None]
+    # Parquet knows no duration, no column without a type, and one zone
+    there = payload.with_columns(
+        pl.col("took").dt.total_microseconds(),
+        pl.col("nothing").cast(pl.String),
+        pl.col("at").dt.convert_time_zone("UTC"),
+    )
+    assert got.select(there.columns).schema == there.schema
+    assert got.select(there.columns).rows() == there.rows()

@@ -1,0 +1,59 @@
+"""Three airports' departures of January 2013, merged and counted in hopping windows.
+
+Each airport's feed comes in order of *scheduled* departure while an event's time is the *actual*
+one, so feeds are out of order by as much as flights were delayed. Each feed sends a CTI at its
+latest departure so far; the subject holds CTIs back by four hours, and what is later is dropped.
+
+    python samples/flights.py
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA, departures, flights
+from rxtemporal.replay import merged_by_time
+
+
+def main() -> None:
+    recorded = flights()
+    feeds = {airport: departures(recorded, airport) for airport in AIRPORTS}
+
+    subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay=timedelta(hours=4))
+    hourly = (
+        rxt.from_observable(subject, schema=DEPARTURE_SCHEMA, batch_rows=512)
+        .group_by("origin")
+        .hopping_window2(timedelta(hours=1), timedelta(minutes=15))
+        .aggregate(departures=agg.count(), mean_delay=agg.avg("dep_delay"))
+    )
+    results: list[rxt.IntervalEvent] = []
+    hourly.to_observable(ctis=False, time="datetime").subscribe(results.append)
+
+    inputs = {airport: subject.input(airport) for airport in AIRPORTS}
+    for airport, event in merged_by_time(feeds):
+        inputs[airport].on_next(event)
+        inputs[airport].on_next(rxt.Cti(event.start))  # one that does not advance is not passed on
+    subject.on_completed()
+
+    print(f"{len(results):,} windows; the busiest:")
+    busiest = sorted(results, key=lambda event: (-event.payload["departures"], event.start))
+    for event in busiest[:5]:
+        # a hopping window's result begins when the window ends
+        begin = event.start_time - timedelta(hours=1)
+        origin, count, delay = event.payload.values()
+        print(
+            f"  {begin:%d %b %H:%M} to {event.start_time:%H:%M}  {origin}  "
+            f"{count} departures, {delay:.1f} min late"
+        )
+
+    stats = subject.stats()
+    for airport in AIRPORTS:
+        source = stats.sources[airport]
+        print(f"{airport}  {source.events:,} departures, {source.late} too late to count")
+    print(f"the latest came {timedelta(microseconds=stats.largest_lateness)} behind")
+
+
+if __name__ == "__main__":
+    main()

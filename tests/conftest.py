@@ -1,0 +1,26 @@
+"""Settings of the whole suite: hypothesis profiles, and what may be skipped where."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+from needs import skip_or_fail
+
+__all__ = ["skip_or_fail"]
+
+# the same examples on each run, so that what is green here is green there
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "deep",
+    deadline=None,
+    max_examples=3_000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,0 +1,33 @@
+"""What a test may be skipped for want of.
+
+A module of its own, and not part of ``conftest``: ``spark/conftest.py`` has the same name, and an
+import gets whichever came last.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+REQUIRED = set(filter(None, os.environ.get("RXTEMPORAL_REQUIRE", "").split(",")))
+
+
+def skip_or_fail(what: str, reason: str) -> None:
+    """Skip for want of something; fail where the environment says that it is there."""
+    if what in REQUIRED:
+        pytest.fail(f"{what} is required here, and {reason}")
+    pytest.skip(reason)
+
+
+def need_java() -> None:
+    """Skip, or fail, where Spark cannot run."""
+    from rxtemporal.errors import RxTemporalError
+    from rxtemporal.spark.java import find_java
+    from rxtemporal.spark.session import require_pyspark
+
+    try:
+        require_pyspark()
+        find_java()
+    except RxTemporalError as error:
+        skip_or_fail("java", str(error))

@@ -1,0 +1,120 @@
+"""Physical streams of the oracle's tuples as the engine's events and batches, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import oracle
+import polars as pl
+import reactivex as rx
+from oracle import MAX_TIME, MIN_TIME, Row
+
+import rxtemporal as rxt
+from rxtemporal import EventBatch
+from rxtemporal.matching import OpenRows
+
+SCHEMA = {"k": pl.String, "x": pl.Int64, "y": pl.Float64}
+
+
+def event(item: tuple[Any, ...]) -> Any:
+    """Return the engine's event for one of the oracle's tuples."""
+    make = {
+        "point": rxt.PointEvent,
+        "interval": rxt.IntervalEvent,
+        "start": rxt.EdgeEvent.create_start,
+        "end": rxt.EdgeEvent.create_end,
+        "cti": rxt.Cti,
+    }
+    return make[item[0]](*item[1:])
+
+
+def tuples(events: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return the oracle's tuples for the engine's events."""
+    found: list[tuple[Any, ...]] = []
+    for each in events:
+        if isinstance(each, rxt.Cti):
+            found.append(("cti", each.start))
+        elif isinstance(each, rxt.PointEvent):
+            found.append(("point", each.start, each.payload))
+        elif isinstance(each, rxt.IntervalEvent):
+            found.append(("interval", each.start, each.end, each.payload))
+        elif each.edge_type is rxt.EdgeType.START:
+            found.append(("start", each.start, each.payload))
+        else:
+            found.append(("end", each.start, each.end, each.payload))
+    return found
+
+
+def batches(items: Sequence[tuple[Any, ...]], runs: Iterable[slice]) -> list[EventBatch]:
+    """Return a legal stream cut into batches; edges are matched across all of them.
+
+    Where the CTI of a run comes before some of its rows the run is cut there, so that what a batch
+    promises after its rows is what the stream has promised by then.
+    """
+    open_rows: OpenRows[int] = OpenRows()
+    cti, made = MIN_TIME, []
+    for run in runs:
+        columns: list[tuple[int, int, int, Any]] = []
+        for item in items[run]:
+            if item[0] == "cti":
+                cti = item[1]
+                continue
+            edge = 0
+            if item[0] == "start":
+                edge = open_rows.opened + 1
+                open_rows.open(item[1], item[-1], edge)
+            elif item[0] == "end":
+                edge = open_rows.close(item[1], item[-1]) or 0
+            start, end = oracle.lifetime(item)
+            columns.append((start, end, edge, item[-1]))
+        made.append(_batch(columns, cti))
+    return made
+
+
+def _batch(columns: list[tuple[int, int, int, Any]], cti: int) -> EventBatch:
+    start, end, edge = (np.array([column[i] for column in columns], np.int64) for i in range(3))
+    payload = pl.DataFrame([column[3] for column in columns], schema=SCHEMA)
+    return EventBatch(start, end, edge, payload, cti)
+
+
+def run(made: Sequence[EventBatch], *operators: Any) -> list[EventBatch]:
+    """Return what the operators make of the batches; each returned batch keeps its contract."""
+    out: list[EventBatch] = []
+    failed: list[Exception] = []
+    stream = rx.from_iterable(made)
+    for operator in operators:
+        stream = operator(stream)
+    stream.subscribe(out.append, failed.append)
+    if failed:
+        raise failed[0]
+    cti = MIN_TIME
+    for batch in out:
+        batch.check(cti)
+        cti = batch.cti
+    return out
+
+
+def rows(out: Iterable[EventBatch]) -> list[Row]:
+    """Return the canonical history that batches describe."""
+    found: list[list[Any]] = []
+    open_rows: dict[int, list[Any]] = {}
+    for batch in out:
+        for start, end, edge, payload in zip(
+            batch.start.tolist(),
+            batch.end.tolist(),
+            batch.edge.tolist(),
+            batch.payload.to_dicts(),
+            strict=True,
+        ):
+            if edge and end != MAX_TIME:
+                row = open_rows.pop(edge)
+                assert (row[0], oracle.freeze(row[2])) == (start, oracle.freeze(payload))
+                row[1] = end
+                continue
+            found.append([start, end, payload])
+            if edge:
+                assert edge not in open_rows
+                open_rows[edge] = found[-1]
+    return [Row(*row) for row in found]

@@ -1,0 +1,107 @@
+"""Every code block of the README and the docs runs, and so does every docstring's example."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from needs import need_java, skip_or_fail
+
+import rxtemporal
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PACKAGE = Path(rxtemporal.__file__).parent
+
+FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
+EXAMPLE = re.compile(r"^\s*>>> ", re.M)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page: what follows the fence, its text, and the line it begins at."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return a page's fenced blocks, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(match["kind"].strip(), match["text"], text.count("\n", 0, match.start("text")))
+        for match in FENCE.finditer(text)
+    ]
+
+
+def run(page: Path, kinds: set[str]) -> None:
+    """Run a page's blocks of these kinds, and compare what they print with what the page says."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed: str | None = None
+    for block in blocks(page):
+        if block.kind in kinds:
+            # as many empty lines before it as it has in the page, so that tracebacks name the line
+            code = compile("\n" * block.line + block.text, str(page), "exec")
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(code, names)
+            printed = out.getvalue()
+        elif block.kind == "text" and printed is not None:
+            assert printed == block.text, f"{page.name}, line {block.line}"
+        elif block.kind.startswith("python"):
+            printed = None
+
+
+@pytest.fixture(autouse=True)
+def _aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page: Path) -> None:
+    """The blocks of a page run one after the other and print what the page says."""
+    run(page, {"python"})
+
+
+WITH_JAVA = [page for page in PAGES if any(block.kind == "python java" for block in blocks(page))]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("page", WITH_JAVA, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_with_spark(page: Path) -> None:
+    """The blocks that need Spark run among the others."""
+    need_java()
+    run(page, {"python", "python java"})
+
+
+def test_no_block_is_of_an_unknown_kind() -> None:
+    """What a page shows is code that runs, its output, a command, or a plain listing."""
+    kinds = {block.kind for page in PAGES for block in blocks(page)}
+    assert kinds <= {"python", "python java", "text", "sh", ""}
+
+
+def modules() -> Iterator[str]:
+    """The names of the modules whose docstrings hold examples."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if EXAMPLE.search(path.read_text(encoding="utf-8")):
+            parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_the_examples_of_a_module_run(name: str) -> None:
+    """Every example in a module's docstrings gives what it says; none is lost."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        needed = str(error.name).partition(".")[0]
+        skip_or_fail("java" if needed == "pyspark" else needed, f"{name} needs {needed}")
+    ran = doctest.testmod(module)
+    written = Path(str(module.__file__)).read_text(encoding="utf-8")
+    assert (ran.failed, ran.attempted) == (0, len(EXAMPLE.findall(written)))

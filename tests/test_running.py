@@ -1,0 +1,180 @@
+"""Running aggregates: adding and removing, against the definition over what is alive."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rxtemporal import SchemaError
+from rxtemporal.steps.pending import Changes, Pending
+from rxtemporal.steps.running import Average, Count, Extreme, FloatSum, IntegerSum, Samples
+
+KEYS = 3
+INTS = st.one_of(st.none(), st.integers(-5, 5), st.integers(-(2**40), 2**40))
+FLOATS = st.one_of(
+    st.none(), st.sampled_from([math.nan, math.inf, -math.inf, 0.1, 0.2, 1e22, -1e22]),
+    st.floats(-1e6, 1e6),
+)  # fmt: skip
+
+
+def changes_of(running: Any, key: list[int], sign: list[int], values: pl.Series) -> Changes:
+    """Return changes at times 0, 1, 2 … with the columns that the aggregate reads."""
+    time = np.arange(len(key), dtype=np.int64)
+    columns = tuple(running.columns(values))
+    return Changes(time, np.array(key, np.int64), np.array(sign, np.int64), columns)
+
+
+@st.composite
+def comings_and_goings(draw: st.DrawFn, values: Any) -> list[tuple[int, int, Any]]:
+    """Draw (key, sign, value), each value removed at most once and after it was added."""
+    alive: list[tuple[int, Any]] = []
+    made = []
+    for _ in range(draw(st.integers(0, 60))):
+        if alive and draw(st.booleans()):
+            key, value = alive.pop(draw(st.integers(0, len(alive) - 1)))
+            made.append((key, -1, value))
+        else:
+            key, value = draw(st.integers(0, KEYS - 1)), draw(values)
+            alive.append((key, value))
+            made.append((key, 1, value))
+    return made
+
+
+def sampled(running: Any, made: list[tuple[int, int, Any]], dtype: Any, cut: int) -> list[Any]:
+    """Return the aggregate of key 0 before each change and after the last, in two sweeps."""
+    results: list[Any] = []
+    for part in (made[:cut], made[cut:]):
+        values = pl.Series([value for _, _, value in part], dtype=dtype)
+        changes = changes_of(running, [c[0] for c in part], [c[1] for c in part], values)
+        at = np.arange(len(part) + 1, dtype=np.int64)
+        samples = Samples(at, np.zeros(len(at), np.int64), KEYS)
+        results += running.sweep(changes, changes.columns, samples).to_list()
+    return results
+
+
+def alive_of_key_0(made: list[tuple[int, int, Any]], cut: int) -> list[list[Any]]:
+    """Return the values of key 0 alive at each of those samples, nulls left out."""
+    alive: list[Any] = []
+    found = []
+    for i, (key, sign, value) in enumerate(made):
+        found.append([v for v in alive if v is not None])
+        if i == cut:
+            found.append(found[-1])
+        if key == 0 and sign > 0:
+            alive.append(value)
+        elif key == 0:
+            alive.remove(next(v for v in alive if v is value or v == value))
+    last = [v for v in alive if v is not None]
+    return [*found, last, last] if cut >= len(made) else [*found, last]
+
+
+def definition(values: list[Any]) -> float:
+    """Return the sum as IEEE has it for NaN and infinities, exact otherwise."""
+    special = [value for value in values if not math.isfinite(value)]
+    return sum(special) if special else float(sum(map(Fraction, values)))
+
+
+@given(made=comings_and_goings(INTS), data=st.data())
+def test_integer_aggregates(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
+    """Count, sum, least and greatest of integers are those of the values alive."""
+    cut = data.draw(st.integers(0, len(made)))
+    alive = alive_of_key_0(made, cut)
+    assert sampled(Count(), made, pl.Int64, cut) == [len(v) for v in alive]
+    assert sampled(IntegerSum("s"), made, pl.Int64, cut) == [sum(v) for v in alive]
+    least, greatest = (Extreme(pl.Int64(), greatest=way) for way in (False, True))
+    assert sampled(least, made, pl.Int64, cut) == [min(v, default=None) for v in alive]
+    assert sampled(greatest, made, pl.Int64, cut) == [max(v, default=None) for v in alive]
+
+
+@given(made=comings_and_goings(FLOATS), data=st.data())
+def test_float_aggregates(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
+    """Float sums keep their bound; NaN and infinities leave as they came."""
+    cut = data.draw(st.integers(0, len(made)))
+    alive = alive_of_key_0(made, cut)
+    bound = 1e-12 * sum(abs(v) for _, _, v in made if v is not None and math.isfinite(v))
+    sums = sampled(FloatSum(), made, pl.Float64, cut)
+    means = sampled(Average(), made, pl.Float64, cut)
+    for values, total, mean in zip(alive, sums, means, strict=True):
+        expected = definition(values)
+        assert total == pytest.approx(expected, rel=0, abs=bound, nan_ok=True)
+        if values:
+            assert mean == pytest.approx(expected / len(values), rel=1e-15, abs=bound, nan_ok=True)
+        else:
+            assert (total, mean) == (0.0, None)
+
+
+@given(made=comings_and_goings(FLOATS), data=st.data())
+def test_float_extremes(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
+    """Least and greatest leave NaN out, unless there is nothing else."""
+    cut = data.draw(st.integers(0, len(made)))
+    for greatest, pick in ((False, min), (True, max)):
+        found = sampled(Extreme(pl.Float64(), greatest=greatest), made, pl.Float64, cut)
+        for values, extreme in zip(alive_of_key_0(made, cut), found, strict=True):
+            numbers = [value for value in values if value == value]
+            if numbers or not values:
+                assert extreme == pick(numbers, default=None)
+            else:
+                assert math.isnan(extreme)
+
+
+def test_sum_does_not_drift() -> None:
+    """After a hundred thousand adds and removes, large ones among them, what is left is exact."""
+    rng = np.random.default_rng(7)
+    values = rng.normal(size=50_000) * 10.0 ** rng.integers(-8, 8, 50_000)
+    column = pl.Series(np.concatenate([[0.5], values, values]))
+    running = FloatSum()
+    sign = [1, *[1] * len(values), *[-1] * len(values)]
+    changes = changes_of(running, [0] * len(sign), sign, column)
+    samples = Samples(np.array([len(sign)]), np.array([0]), 1)
+    total = running.sweep(changes, changes.columns, samples)[0]
+    assert abs(total - 0.5) <= 1e-12 * np.abs(np.cumsum(np.concatenate([values, -values]))).max()
+
+
+def test_integer_sum_overflow_is_an_error() -> None:
+    """A sum beyond Int64 raises, and one that only passed beyond it on the way does not."""
+    large = 2**62
+    running = IntegerSum("total")
+    changes = changes_of(running, [0, 0, 0], [1, 1, -1], pl.Series([large, large, large]))
+    fits = Samples(np.array([1, 3]), np.array([0, 0]), 1)
+    assert running.sweep(changes, changes.columns, fits).to_list() == [large, large]
+    more = changes_of(running, [0], [1], pl.Series([large]))
+    with pytest.raises(SchemaError, match="'total' is larger than an Int64"):
+        running.sweep(more, more.columns, Samples(np.array([1]), np.array([0]), 1))
+
+
+def test_extreme_holds_no_more_than_what_lives() -> None:
+    """A value that stays on top does not make what is beneath it pile up."""
+    running = Extreme(pl.Int64(), greatest=True)
+    for time in range(2_000):
+        value = pl.Series([10**6 if time == 0 else time] * 2)
+        sign = [1, 1] if time == 0 else [1, -1]
+        changes = changes_of(running, [0, 0], sign, value)
+        running.sweep(changes, changes.columns, Samples(np.array([2]), np.array([0]), 1))
+    assert running._sizes.sum() < 50
+
+
+@given(
+    pushes=st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=12),
+    ctis=st.lists(st.integers(0, 60), min_size=12, max_size=12),
+)
+def test_pending_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> None:
+    """However runs are merged, a commit takes out just what lies before it, in order."""
+    pending, model = Pending(), []
+    for times, cti in zip(pushes, sorted(ctis), strict=False):
+        time = np.array(times, np.int64)
+        pending.push(Changes(time, time * 2, np.ones(len(time), np.int64), (time * 3,)))
+        model += times
+        due = pending.due(cti)
+        taken = Changes.concat(due).in_order() if due else None
+        expected = sorted(t for t in model if t < cti)
+        model = [t for t in model if t >= cti]
+        assert (taken.time.tolist() if taken else []) == expected
+        assert (taken.columns[0].tolist() if taken else []) == [3 * t for t in expected]
+        assert len(pending) == len(model)

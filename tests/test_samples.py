@@ -1,0 +1,93 @@
+"""The samples run, from anywhere, and print what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+PRINTED_RUN = """\
+INPUT Insert: input A, time 5, payload 1
+OUTPUT Insert: time 5, payload 1
+INPUT Insert: input B, time 0, payload 2
+OUTPUT Insert: time 0, payload 2
+INPUT CTI: input A, time 5
+OUTPUT CTI: time 0
+INPUT CTI: input B, time 0
+INPUT Insert: input A, time 7, payload 3
+OUTPUT Insert: time 7, payload 3
+INPUT CTI: input A, time 8
+OUTPUT CTI: time 3
+INPUT Insert: input B, time 1, payload 4
+"""
+
+HOPPING_TABLES = """\
+Adjusted Events
+  00:00:01  never ends  e0
+  00:00:03  00:00:07    e1
+  00:00:05  00:00:15    e2
+  00:00:11  00:00:15    e3
+Query
+  00:00:01  00:00:03    1
+  00:00:03  00:00:05    2
+  00:00:05  00:00:07    3
+  00:00:07  00:00:11    2
+  00:00:11  00:00:15    3
+  00:00:15  never ends  1
+"""
+
+DEVICES = """\
+completed
+attic  360 events, 0 late, 4 windows with 180 warm readings
+cellar 360 events, 0 late, 4 windows with 180 warm readings
+hall   360 events, 0 late, 4 windows with 180 warm readings
+lab    360 events, 0 late, 4 windows with 180 warm readings
+shed   360 events, 360 late, 0 windows with 0 warm readings
+"""
+
+FLIGHTS = """\
+6,577 windows; the busiest:
+  05 Jan 20:15 to 21:15  JFK  37 departures, 2.9 min late
+  06 Jan 20:15 to 21:15  JFK  36 departures, 2.3 min late
+  24 Jan 13:30 to 14:30  EWR  36 departures, 14.2 min late
+  02 Jan 20:15 to 21:15  JFK  35 departures, 14.3 min late
+  05 Jan 20:30 to 21:30  JFK  35 departures, 3.3 min late
+EWR  9,655 departures, 547 too late to count
+JFK  9,061 departures, 619 too late to count
+LGA  7,767 departures, 316 too late to count
+the latest came 21:46:00 behind
+"""
+
+RUNS = [
+    ("printed_run.py", [], PRINTED_RUN),
+    ("printed_run.py", ["--alternate"], PRINTED_RUN),
+    ("hopping_tables.py", [], HOPPING_TABLES),
+    ("devices.py", [], DEVICES),
+    ("flights.py", [], FLIGHTS),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "printed"), RUNS)
+def test_a_sample_prints_what_it_promises(
+    name: str, arguments: list[str], printed: str, tmp_path: Path
+) -> None:
+    """A sample ends well, prints just these lines, and no warning."""
+    ran = subprocess.run(
+        [sys.executable, str(SAMPLES / name), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == printed
+
+
+def test_every_sample_is_run() -> None:
+    """There is no sample that nobody runs."""
+    assert {path.name for path in SAMPLES.glob("*.py")} == {name for name, _, _ in RUNS}
