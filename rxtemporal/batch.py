@@ -271,11 +271,16 @@ class EventBatch:
 
 def _ends(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
     ends = time_column(end, null=MAX_TIME)
-    if "ns" in (getattr(each.dtype, "time_unit", None) for each in (start, end)):
-        # flooring may have emptied a lifetime that was not empty: it is one tick
-        longer = (end > start).fill_null(True).to_numpy()
-        return np.where((ends == starts) & longer, ends + TICK, ends)
-    return ends
+    # flooring may have emptied a lifetime that was not empty: it is one tick
+    longer = _below_a_tick(end) > _below_a_tick(start)
+    return np.where((ends == starts) & longer, ends + TICK, ends) if longer.any() else ends
+
+
+def _below_a_tick(times: pl.Series) -> Int64s:
+    """Return what flooring took of each time, in nanoseconds; one 0 where it takes nothing."""
+    if getattr(times.dtype, "time_unit", None) != "ns":
+        return np.zeros(1, np.int64)
+    return (times.to_physical() % 1_000).fill_null(0).to_numpy()
 
 
 def _end_of(time: Time | None) -> int:

@@ -186,14 +186,15 @@ def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFram
         raise SchemaError(
             f"fields {sorted(frame.columns)} do not fit the stream's fields {sorted(schema)}"
         )
+    else:
+        for name, dtype in schema.items():
+            if not _widens(frame.schema[name], dtype):
+                raise SchemaError(
+                    f"field {name!r} is {frame.schema[name]}, and the stream's is {dtype}. "
+                    "Hint: a field keeps its type; cast it before it enters."
+                )
     if frame.schema == schema:
         return frame
-    for name, dtype in schema.items():
-        if not _widens(frame.schema[name], dtype):
-            raise SchemaError(
-                f"field {name!r} is {frame.schema[name]}, and the stream's is {dtype}. "
-                "Hint: a field keeps its type; cast it before it enters."
-            )
     try:
         return frame.select(pl.col(name).cast(dtype, strict=True) for name, dtype in schema.items())
     except pl.exceptions.PolarsError as error:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rxtemporal.errors import JavaError
+from rxtemporal.errors import BindingError, JavaError
 from rxtemporal.spark.java import find_java, packaged_home
+from rxtemporal.spark.session import session
 
 
 def java(folder: Path, version: str, code: int = 0) -> Path:
@@ -139,3 +141,41 @@ def test_a_cache_that_cannot_be_written_is_reported(
     monkeypatch.setenv("RXTEMPORAL_JAVA", "packaged")
     with pytest.raises(JavaError, match="file/rxtemporal"):
         find_java()
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session without pyspark is a ``BindingError`` with the command that installs it."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(BindingError, match=r"pip install 'rxtemporal\[spark,jre\]'"):
+        session()
+
+
+def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Connect client could not reach this process from its functions."""
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://somewhere")
+    with pytest.raises(BindingError, match="unset SPARK_REMOTE"):
+        session()
+
+
+def test_a_java_that_spark_does_not_start_in_is_told(tmp_path: Path) -> None:
+    """What Java wrote to its error output is part of the one error, with what to do."""
+    pytest.importorskip("pyspark")
+    home = java(tmp_path / "home", "21.0.2")
+    text = (home / "bin" / "java").read_text(encoding="utf-8")
+    broken = text.replace(
+        "exit 0", 'case "$*" in *-version*) ;; *) echo no heap >&2; exit 7;; esac'
+    )
+    (home / "bin" / "java").write_text(broken, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", "from rxtemporal.spark import session; session()"],
+        env={**os.environ, "RXTEMPORAL_JAVA": str(home), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("rxtemporal.errors.JavaError: Spark does not start with Java 21.0.2")
+    assert "no heap" in said
+    assert "RXTEMPORAL_JAVA" in said
