@@ -40,7 +40,7 @@ class Aggregate:
             return pl.Int64()
         dtype = field_type(self.reads, schema)
         if self.kind in ("min", "max"):
-            return self._ordered(dtype)
+            return dtype
         if dtype.is_float():
             return pl.Float64()
         if dtype.is_integer() or dtype in (pl.Boolean, pl.Null):
@@ -49,19 +49,9 @@ class Aggregate:
         advice = units if dtype.is_temporal() else "cast it to Float64"
         raise SchemaError(f"{self!r} of type {dtype} is not defined. Hint: {advice}.")
 
-    def _ordered(self, dtype: pl.DataType) -> pl.DataType:
-        if dtype.is_numeric() and not dtype.is_decimal():
-            return dtype
-        if dtype.is_temporal() or dtype in (pl.Boolean, pl.Null):
-            return dtype
-        raise SchemaError(
-            f"{self!r} of type {dtype} is not supported: min and max take numbers, bools, dates, "
-            "datetimes and durations"
-        )
-
     def running(self, name: str, schema: pl.Schema) -> Running | None:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
-        from rxtemporal.steps import running
+        from rxtemporal.steps import ordered, running
 
         if self.reads is None:
             return None
@@ -72,7 +62,10 @@ class Aggregate:
             return running.Average()
         if self.kind == "sum":
             return running.FloatSum() if dtype.is_float() else running.IntegerSum(name)
-        return running.Extreme(dtype, greatest=self.kind == "max")
+        greatest = self.kind == "max"
+        if dtype in (pl.String, pl.Binary, pl.Decimal):
+            return ordered.ObjectExtreme(greatest=greatest)
+        return running.Extreme(dtype, greatest=greatest)
 
 
 def _of(kind: Kind, field: str | pl.Expr) -> Aggregate:

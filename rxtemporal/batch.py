@@ -50,6 +50,8 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
                 f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean.'
             )
         series = series.dt.cast_time_unit("us").to_physical()
+    elif dtype == pl.Null():
+        series = series.cast(pl.Int64)
     elif not dtype.is_integer():
         raise EventError(
             f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "

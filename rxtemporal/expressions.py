@@ -1,8 +1,9 @@
 """polars expressions that are computed row by row, checked when a query is composed.
 
 A predicate or projection must give a row the same answer whatever batch it comes in. polars' own
-``meta.is_row_separable`` does not suffice (it calls ``x > x.mean()`` and ``x.is_in(y)`` separable),
-so the expression's tree is looked through as well.
+``meta.is_row_separable`` does not suffice: it looks at the outermost node alone (and so calls
+``x.cum_sum() > 1`` separable), and it takes ``x.is_in(y)`` for separable too. So the expression's
+tree is looked through, and polars is asked about each function in it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,17 @@ from rxtemporal.schema import carried
 
 __all__ = ["field_type", "output_schema", "row_by_row"]
 
-_NOT_ROW_BY_ROW = {
+# what these nodes of an expression's tree compute depends on other rows
+_NODES = {
     "Agg", "AnonymousAgg", "AnonymousFunction", "Explode", "Filter", "Gather", "Len", "Over",
     "Rolling", "Slice", "Sort", "SortBy", "SubPlan", "Window",
 }  # fmt: skip
+# polars calls these functions separable, for they forget nothing but rows
 _CHANGES_LENGTH = {"DropNans", "DropNulls", "Unique"}
+# a series is one value for each row, but for these it is a set of constants
+_TAKES_A_SET = {"IsIn", "Business", "Replace", "ReplaceStrict"}
+
+Tree = Any
 
 
 def row_by_row(expression: Any, operator: str) -> pl.Expr:
@@ -37,67 +44,79 @@ def row_by_row(expression: Any, operator: str) -> pl.Expr:
             f"{operator} cannot look into {expression}. Hint: instead of map_elements or "
             "map_batches give where() a plain Python function of the row."
         ) from error
-    names = set(_names(tree))
-    culprit = names & (_NOT_ROW_BY_ROW | _CHANGES_LENGTH)
-    if "IsIn" in names and _asks_a_column(tree):
-        culprit.add("IsIn")
-    if culprit or not _separable(expression, tree, names):
-        kind = f" ({', '.join(sorted(culprit))})" if culprit else ""
+    culprits = sorted(set(_looking_around(tree)))
+    if culprits:
         raise ArgumentError(
-            f"{operator} computes row by row, and {expression} looks at other rows{kind}. "
-            "Hint: over many rows compute with a window, for example "
+            f"{operator} computes row by row, and {expression} looks at other rows "
+            f"({', '.join(culprits)}). Hint: over many rows compute with a window, for example "
             "snapshot_window().aggregate(…)."
         )
     return expression
 
 
-def _names(tree: Any) -> Iterator[str]:
-    """Yield every node and function name of a serialized expression."""
+def _looking_around(tree: Tree) -> Iterator[str]:
+    """Yield the name of each part of a serialized expression that looks at other rows."""
     if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, dict):
-        for name, inner in tree.items():
-            yield name
-            # what is below these is the user's data or a name, not the tree's
-            if name in ("Alias", "RenameAlias"):
-                yield from _names(inner["expr"] if isinstance(inner, dict) else inner[0])
-            elif name not in ("Literal", "Column", "Selector", "FieldByName"):
-                yield from _names(inner)
+        yield from {tree} & _NODES
     elif isinstance(tree, list):
         for inner in tree:
-            yield from _names(inner)
+            yield from _looking_around(inner)
+    elif isinstance(tree, dict):
+        for name, inner in tree.items():
+            yield from {name} & _NODES
+            # the rest is the user's: names, constants, types
+            if name == "Function":
+                yield from _function(inner)
+            elif name == "Literal":
+                yield from {"Series"} & set(inner)
+            elif name == "Alias":
+                yield from _looking_around(inner[0])
+            elif name == "RenameAlias":
+                yield from _looking_around(inner["expr"])
+            elif name == "Eval":  # of each list by itself, or of all rows so far
+                yield from set() if inner["variant"] in ("List", "Array") else {name}
+                yield from _looking_around(inner["expr"])
+            elif name not in ("Column", "Selector", "dtype"):
+                yield from _looking_around(inner)
 
 
-def _asks_a_column(tree: Any) -> bool:
-    """Whether some ``is_in`` looks among all values of a column, which polars calls separable."""
-    if isinstance(tree, list):
-        return any(map(_asks_a_column, tree))
-    if not isinstance(tree, dict):
-        return False
-    function = tree.get("function")
-    kind = function.get("Boolean") if isinstance(function, dict) else None
-    if isinstance(kind, dict) and "IsIn" in kind and "Column" in _names(tree["input"][1]):
-        return True
-    return any(map(_asks_a_column, tree.values()))
+def _function(node: Tree) -> Iterator[str]:
+    names = list(_path(node["function"]))
+    inputs = node["input"]
+    if not _CHANGES_LENGTH.isdisjoint(names[:1]) or not _separable(node):
+        yield names[0]
+    if _TAKES_A_SET.isdisjoint(names):
+        yield from _looking_around(inputs)
+        return
+    if "IsIn" in names and _reads_a_column(inputs[1]):
+        yield "IsIn"  # among all values of a column, which polars calls separable
+    yield from _looking_around(inputs[0])
+    yield from (name for name in _looking_around(inputs[1:]) if name != "Series")
 
 
-def _separable(expression: pl.Expr, tree: Any, names: set[str]) -> bool:
-    if "Selector" in names:  # polars wants it expanded; any one column stands for its columns
-        one = json.dumps(_of_one_column(tree)).encode()
-        expression = pl.Expr.deserialize(io.BytesIO(one), format="json")
-    try:
-        return bool(expression.meta.is_row_separable())
-    except pl.exceptions.PolarsError:  # for a few functions polars would have to see the columns
-        return False
+def _path(function: Tree) -> Iterator[str]:
+    """Yield the name of a function and of its kinds, from the outermost."""
+    while isinstance(function, dict) and function:
+        name, function = next(iter(function.items()))
+        yield name
+    if isinstance(function, str):
+        yield function
 
 
-def _of_one_column(tree: Any) -> Any:
-    """Return a serialized expression with every selector replaced by a column."""
+def _reads_a_column(tree: Tree) -> bool:
     if isinstance(tree, dict):
-        if "Selector" in tree:
-            return {"Column": ""}
-        return {name: _of_one_column(inner) for name, inner in tree.items()}
-    return [_of_one_column(inner) for inner in tree] if isinstance(tree, list) else tree
+        return bool({"Column", "Selector"} & set(tree)) or any(map(_reads_a_column, tree.values()))
+    return isinstance(tree, list) and any(map(_reads_a_column, tree))
+
+
+def _separable(node: Tree) -> bool:
+    """Ask polars about a function, whatever its inputs are."""
+    function = {"Function": {**node, "input": [{"Column": ""}] * len(node["input"])}}
+    try:
+        expression = pl.Expr.deserialize(io.BytesIO(json.dumps(function).encode()), format="json")
+        return bool(expression.meta.is_row_separable())
+    except pl.exceptions.PolarsError:  # for a few functions it would have to see the columns
+        return False
 
 
 def output_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str) -> pl.Schema:

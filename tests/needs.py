@@ -6,6 +6,7 @@ import gets whichever came last.
 
 from __future__ import annotations
 
+import functools
 import os
 
 import pytest
@@ -20,8 +21,9 @@ def skip_or_fail(what: str, reason: str) -> None:
     pytest.skip(reason)
 
 
-def need_java() -> None:
-    """Skip, or fail, where Spark cannot run."""
+@functools.cache
+def without_java() -> str | None:
+    """Return what keeps Spark from running here; None if nothing does."""
     from rxtemporal.errors import RxTemporalError
     from rxtemporal.spark.java import find_java
     from rxtemporal.spark.session import require_pyspark
@@ -30,4 +32,11 @@ def need_java() -> None:
         require_pyspark()
         find_java()
     except RxTemporalError as error:
-        skip_or_fail("java", str(error))
+        return str(error)
+    return None
+
+
+def need_java() -> None:
+    """Skip, or fail, where Spark cannot run."""
+    if reason := without_java():
+        skip_or_fail("java", reason)

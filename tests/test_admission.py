@@ -233,7 +233,11 @@ def test_the_start_edges_payload_is_the_one_that_counts() -> None:
 @pytest.mark.parametrize(
     ("events", "error", "message"),
     [
-        ([Cti(10), PointEvent(4, "a")], CtiViolationError, r"PointEvent\(4, 'a'\) of stream 's'.*by 6"),
+        (
+            [Cti(10), PointEvent(4, "a")],
+            CtiViolationError,
+            r"PointEvent\(4, 'a'\) of stream 's'.*by 6",
+        ),
         ([Cti(10), IntervalEvent(9, 20, "a")], CtiViolationError, "by 1 ticks.*policy"),
         ([Cti(10), start(4, "a")], CtiViolationError, r"breaks CTI 1970-01-01T00:00:00.000010Z"),
         ([start(4, "a"), Cti(10), end(4, 8, "a")], CtiViolationError, r"create_end\(4, 8, 'a'\)"),
@@ -368,8 +372,8 @@ def test_settings_that_cannot_be_followed_are_refused(
 
 def test_the_ready_made_settings_are_each_event_and_drop() -> None:
     """Increasing starts have a CTI at each start, strictly increasing ones a tick after it."""
-    assert rxt.INCREASING_START_TIME == settings(1, 0)
-    assert rxt.STRICTLY_INCREASING_START_TIME == settings(1, -1)
+    assert settings(1, 0) == rxt.INCREASING_START_TIME
+    assert settings(1, -1) == rxt.STRICTLY_INCREASING_START_TIME
 
 
 # The door for columns ---------------------------------------------------------------------------
@@ -388,9 +392,7 @@ def test_columns_pass_the_same_door_as_events(
     events = [IntervalEvent(s, e, {"n": n}) for n, (s, e) in enumerate(times)]
     one_by_one = rxt.from_events(events, advance_time=given).to_events()
     frame = pl.DataFrame({"s": [s for s, _ in times], "e": [e for _, e in times], "n": range(9)})
-    stream = rxt.from_polars(
-        frame, start="s", end="e", advance_time=given, batch_rows=batch_rows
-    )
+    stream = rxt.from_polars(frame, start="s", end="e", advance_time=given, batch_rows=batch_rows)
     assert sorted(map(repr, stream.to_events())) == sorted(map(repr, one_by_one))
 
 

@@ -47,6 +47,7 @@ AGGREGATES = {
     "ly": (agg.min("y"), oracle.min_("y")),
     "gx": (agg.max("x"), oracle.max_("x")),
     "gy": (agg.max("y"), oracle.max_("y")),
+    "lk": (agg.min("k"), oracle.min_("k")),
 }
 OURS = {name: pair[0] for name, pair in AGGREGATES.items()}
 MODEL = {name: pair[1] for name, pair in AGGREGATES.items()}

@@ -68,7 +68,18 @@ def test_a_first_value_shows_its_fields_type(value: Any, dtype: pl.DataType) -> 
 
 @pytest.mark.parametrize(
     "value",
-    [[1], (1, 2), {"a": 1}, {1}, object(), int, np.int64(5), 1j, Decimal("NaN"), Decimal("-Infinity")],
+    [
+        [1],
+        (1, 2),
+        {"a": 1},
+        {1},
+        object(),
+        int,
+        np.int64(5),
+        1j,
+        Decimal("NaN"),
+        Decimal("-Infinity"),
+    ],
 )
 def test_what_is_no_scalar_is_refused_by_field_and_value(value: Any) -> None:
     """A field that holds a list, a record or any other object is named with what it holds."""
@@ -133,7 +144,9 @@ def test_a_field_that_was_always_null_stays_of_type_null_once_rows_have_left() -
     reader = PayloadReader()
     reader.frame([{"x": None}])
     assert reader.settled
-    with pytest.raises(BadPayloadError, match=r"field 'x' is Null and cannot hold 5 .*give schema="):
+    with pytest.raises(
+        BadPayloadError, match=r"field 'x' is Null and cannot hold 5 .*give schema="
+    ):
         reader.frame([{"x": None}, {"x": 5}])
 
 
@@ -201,7 +214,9 @@ def test_what_means_the_same_fits(first: Any, then: Any, dtype: pl.DataType) -> 
 
 def test_a_field_that_appears_or_vanishes_is_refused_by_name() -> None:
     """A row with more or fewer fields than the first is named with the stream's fields."""
-    with pytest.raises(BadPayloadError, match=r"'y' appears in mid-stream, in .*fields are x: Int64"):
+    with pytest.raises(
+        BadPayloadError, match=r"'y' appears in mid-stream, in .*fields are x: Int64"
+    ):
         PayloadReader().frame([{"x": 1}, {"x": 1, "y": 2}])
     with pytest.raises(BadPayloadError, match=r"'x' is missing in \{\}; .*fields are x: Int64"):
         PayloadReader().frame([{"x": 1}, {}])
@@ -260,7 +275,9 @@ def test_a_naive_datetime_is_no_instant_in_a_payload_either() -> None:
         read(datetime(2026, 1, 1), schema=datetime)
 
 
-@pytest.mark.parametrize("dtype", [pl.List(pl.Int64), pl.Struct({"a": pl.Int64}), pl.Time, pl.Object])
+@pytest.mark.parametrize(
+    "dtype", [pl.List(pl.Int64), pl.Struct({"a": pl.Int64}), pl.Time, pl.Object]
+)
 def test_a_nested_type_is_not_carried(dtype: Any) -> None:
     """What has no key and no Spark type is refused by name."""
     with pytest.raises(SchemaError, match="field 'x' has type"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal import SchemaError
+from rxtemporal import SchemaError, agg, from_polars
+from rxtemporal.steps.ordered import ObjectExtreme
 from rxtemporal.steps.pending import Changes, Pending
 from rxtemporal.steps.running import Average, Count, Extreme, FloatSum, IntegerSum, Samples
 
@@ -124,6 +127,16 @@ def test_float_extremes(made: list[tuple[int, int, Any]], data: st.DataObject) -
                 assert math.isnan(extreme)
 
 
+@given(made=comings_and_goings(st.one_of(st.none(), st.sampled_from("abcde"))), data=st.data())
+def test_extremes_of_strings(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
+    """Least and greatest of strings are those of the values alive."""
+    cut = data.draw(st.integers(0, len(made)))
+    alive = alive_of_key_0(made, cut)
+    for greatest, pick in ((False, min), (True, max)):
+        found = sampled(ObjectExtreme(greatest=greatest), made, pl.String, cut)
+        assert found == [pick(values, default=None) for values in alive]
+
+
 def test_sum_does_not_drift() -> None:
     """After a hundred thousand adds and removes, large ones among them, what is left is exact."""
     rng = np.random.default_rng(7)
@@ -178,3 +191,28 @@ def test_pending_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> 
         assert (taken.time.tolist() if taken else []) == expected
         assert (taken.columns[0].tolist() if taken else []) == [3 * t for t in expected]
         assert len(pending) == len(model)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (pl.Int8(), [3, -1]),
+        (pl.Float32(), [0.5, -0.5]),
+        (pl.Boolean(), [True, False]),
+        (pl.Date(), [datetime(2026, 1, 2), datetime(2026, 1, 1)]),
+        (pl.Datetime("us", "UTC"), [datetime(2026, 1, 2), datetime(2026, 1, 1)]),
+        (pl.Duration("us"), [timedelta(2), timedelta(1)]),
+        (pl.String(), ["b", "a"]),
+        (pl.Binary(), [b"b", b"a"]),
+        (pl.Decimal(10, 2), [Decimal("2.50"), Decimal("1.25")]),
+        (pl.Null(), [None, None]),
+    ],
+)
+def test_extremes_keep_the_type(dtype: pl.DataType, values: list[Any]) -> None:
+    """min and max are of the field's own type, whatever it is."""
+    field = pl.Series("v", values).cast(dtype)
+    frame = pl.DataFrame({"t": [0, 0], "e": [9, 9]}).with_columns(field)
+    query = from_polars(frame, start="t", end="e").snapshot_window()
+    result = query.aggregate(low=agg.min("v"), high=agg.max("v")).to_polars()
+    assert result.schema["low"] == result.schema["high"] == dtype
+    assert result.row(0)[2:] == (field[1], field[0])

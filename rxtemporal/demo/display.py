@@ -59,6 +59,9 @@ class Display:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show that something takes its time while the block runs."""
+        if not self.console.is_terminal:
+            yield
+            return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=self.console, transient=True) as progress:
             progress.add_task(what, total=None)

@@ -15,6 +15,7 @@ import polars as pl
 from rxtemporal.demo.feeds import AIRPORTS, departures, fates, flights
 from rxtemporal.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.demo.results import Results, SparkResults, TableResults
+from rxtemporal.kernels.compiled import on_first_compile
 from rxtemporal.process import Diagnostics
 from rxtemporal.subjects.inputs import SubjectStats
 
@@ -59,6 +60,7 @@ def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Rep
     merge = Merge()
     query = departures_by_airport(merge.stream)
     display.say(results.promise())
+    on_first_compile(lambda: display.say("compiling the kernels; later runs find them compiled"))
     with query.run(results.sink(), name=QUERY) as process:
         with (
             clock.part("events"),

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core import event as numba_event
 
 from rxtemporal.log import get_logger
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "on_first_compile"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +33,27 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     except RuntimeError:
         _use_temporary_cache()
         return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+class _FirstCompile(numba_event.Listener):  # type: ignore[misc]
+    """Calls a function when the first kernel is compiled, and never again."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell: Callable[[], None] | None = tell
+
+    def on_start(self, event: Any) -> None:
+        """Compilation begins."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
+
+    def on_end(self, event: Any) -> None:
+        """Compilation has ended."""
+
+
+def on_first_compile(tell: Callable[[], None]) -> None:
+    """Call ``tell`` when this process first has to compile a kernel; not if all are cached."""
+    numba_event.register("numba:compile", _FirstCompile(tell))
 
 
 def _use_temporary_cache() -> None:

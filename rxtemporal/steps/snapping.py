@@ -37,6 +37,11 @@ class SnapStep:
             end=snapped_end(batch.end, *self._windows),
             cti=int(snapped_start(np.array([batch.cti]), *self._windows)[0]),
         )
+        # a row whose end was moved to the end of time never ends: nothing closes its start edge
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        told = ~(closes & (altered.end == MAX_TIME))
+        if not told.all():
+            batch, altered = batch.take(told), altered.take(told)
         if period > duration:
             return self._without_gaps(batch, altered)
         # at the ends of time a window may be cut to nothing

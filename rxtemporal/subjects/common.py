@@ -15,7 +15,15 @@ from rxtemporal.admission import (
     lateness,
 )
 from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    EventShape,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
 from rxtemporal.seam import OnCompleted, OnError, OnNext
 from rxtemporal.subjects.inputs import Input, Source, SubjectStats
 from rxtemporal.subjects.transform import TransformSubject
@@ -75,6 +83,8 @@ class Ledger:
 
     def admit(self, event: RowEvent, source: Source) -> RowEvent | None:
         """Return what goes on of an edge, or of an event below the floor; None if nothing does."""
+        if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+            source.reached = max(source.reached, event.end)
         behind = lateness(event, self.high)
         if behind > self.largest:
             self.largest = behind
@@ -112,7 +122,7 @@ class CtiSubject(Observable[Any]):
         self._sources: dict[str, Source] = {}
         self._sources_lock = threading.Lock()
         self._own = self._source(OWN)
-        self._own.open_handles = 1
+        self._own.opened(self)
 
     @classmethod
     def create_point(

@@ -24,12 +24,12 @@ class Source:
     """What a subject knows of one source. It outlives the handles that are opened on it."""
 
     __slots__ = (
+        "_handles",
         "events",
         "failed",
         "largest_lateness",
         "late",
         "name",
-        "open_handles",
         "reached",
         "rows",
     )
@@ -42,14 +42,23 @@ class Source:
         self.largest_lateness = 0
         self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
-        self.open_handles = 0
         self.failed: str | None = None
+        # handles come and go on any thread
+        self._handles: set[int] = set()
+
+    def opened(self, handle: object) -> None:
+        """Note that a handle feeds this source."""
+        self._handles.add(id(handle))
+
+    def closed(self, handle: object) -> None:
+        """Note that a handle feeds it no more."""
+        self._handles.discard(id(handle))
 
     def stats(self, most_advanced: int) -> SourceStats:
         """Return the counters as they stand."""
         return SourceStats(
             name=self.name,
-            open=self.open_handles > 0,
+            open=bool(self._handles),
             events=self.events,
             late=self.late.total(),
             late_by_reason=dict(self.late),
@@ -113,7 +122,7 @@ class Input:
         self._source = source
         self._accept = accept
         self._closed = False
-        source.open_handles += 1
+        source.opened(self)
 
     @property
     def name(self) -> str:
@@ -158,7 +167,7 @@ class Input:
                     EdgeEvent.create_end(row.edge.start_time, ends, row.edge.payload), self._source
                 )
         self._closed = True
-        self._source.open_handles -= 1
+        self._source.closed(self)
 
     def __enter__(self) -> Input:
         return self

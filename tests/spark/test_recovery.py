@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 
 
 def command(path: Path, hours: int) -> list[str]:
@@ -31,9 +30,8 @@ def command(path: Path, hours: int) -> list[str]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of a job: it finds this package wherever the tests run."""
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, **changes}
+    """The environment of a job."""
+    return {**os.environ, **changes}
 
 
 @contextmanager
