@@ -62,7 +62,7 @@ class PayloadReader:
     def frame(self, payloads: Sequence[Any]) -> pl.DataFrame:
         """Return the payloads as a frame; say which one does not fit, and why.
 
-        From the first frame on the schema stays: a field that was null in all of it is of type null.
+        From the first frame on the schema stays: a field that was null so far is of type null.
         """
         self.learn(payloads)
         self._given = self.schema is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections import Counter
 from types import TracebackType
 
@@ -20,6 +21,9 @@ from rxtemporal.ticks import MIN_TIME
 __all__ = ["Diagnostics", "Process"]
 
 _log = get_logger(__name__)
+
+# seconds between two chances to be interrupted
+INTERRUPTIBLE = 0.2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,10 +150,21 @@ class Process:
 
         ``timeout`` is in seconds; None waits for ever.
         """
-        if not self._done.wait(timeout):
+        if not self._ended_within(timeout):
             return False
         if self._error is not None:
             raise self._error
+        return True
+
+    def _ended_within(self, timeout: float | None) -> bool:
+        # polars handles SIGINT so that a blocked wait goes on: only between short ones is there
+        # a chance for Ctrl-C
+        last = None if timeout is None else time.monotonic() + timeout
+        while not self._done.is_set():
+            left = INTERRUPTIBLE if last is None else last - time.monotonic()
+            if left <= 0:
+                return False
+            self._done.wait(min(left, INTERRUPTIBLE))
         return True
 
     def dispose(self, error: BaseException | None = None) -> None:
@@ -159,7 +174,7 @@ class Process:
         """
         self._execution.dispose()
         self._end(error or _StoppedError("the process was stopped"))
-        self._done.wait()
+        self._ended_within(None)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()

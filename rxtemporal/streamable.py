@@ -175,6 +175,7 @@ class Streamable:
 
         Times come as the source gave them, or as ``time`` says.
         """
+        _checked(shape)
 
         def subscribe(
             observer: abc.ObserverBase[Event], scheduler: abc.SchedulerBase | None = None
@@ -262,8 +263,7 @@ class Streamable:
         return Process(name or "query", self._execution(sink.shape), sink, self.schema).start()
 
     def _execution(self, shape: EventShape) -> Execution:
-        if not isinstance(shape, EventShape):
-            raise ArgumentError(f"shape is an EventShape, got {shape!r}")
+        _checked(shape)
         return Execution(self._node, lift(lambda _: shaping(shape), "on the way out"))
 
 
@@ -282,6 +282,11 @@ class Windowed:
         error.
         """
         return self._stream._then(self._window.aggregate(**aggregates))
+
+
+def _checked(shape: Any) -> None:
+    if not isinstance(shape, EventShape):
+        raise ArgumentError(f"shape is an EventShape, got {shape!r}")
 
 
 def _driven(

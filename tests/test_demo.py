@@ -189,7 +189,7 @@ def run_command(folder: Path, *arguments: str, path: str = "") -> subprocess.Com
     environment = {**os.environ, "COLUMNS": "120", **({"PYTHONPATH": path} if path else {})}
     return subprocess.run(
         [sys.executable, "-P", "-m", "rxtemporal", *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def test_installed_wheel_runs_the_demonstration(tmp_path: Path) -> None:
 
 def test_unwritable_place_is_one_clear_error(tmp_path: Path) -> None:
     """An --out that cannot be a folder is one line that names it, and no traceback."""
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
     done = run_command(tmp_path, "demo", "--no-spark", "--out", "file/below")
     assert done.returncode == 1
     assert "file/below" in done.stderr
@@ -228,7 +228,7 @@ def test_interrupt_stops_cleanly(tmp_path: Path) -> None:
     """Ctrl-C ends a run at once with status 130, one line on how to go on, and no traceback."""
     running = subprocess.Popen(
         [sys.executable, "-P", "-u", "-m", "rxtemporal", "demo", "--no-spark", "--rate", "100"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
     )  # fmt: skip
     assert running.stdout is not None
     assert "without Spark" in running.stdout.readline()

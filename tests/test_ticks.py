@@ -26,7 +26,7 @@ class Nowhere(tzinfo):
 
 
 def test_a_tick_is_a_microsecond_since_1970() -> None:
-    """One tick after the epoch is one microsecond after 1970-01-01T00:00:00Z, before it negative."""
+    """A tick after the epoch is a microsecond after 1970-01-01T00:00:00Z, before it negative."""
     assert rxt.TICK == 1
     assert rxt.ticks(EPOCH) == 0
     assert rxt.ticks(EPOCH + timedelta(microseconds=1)) == 1

@@ -19,6 +19,7 @@ from rxtemporal.segments import Spool
 from rxtemporal.spark.checkpoint import is_committed, last_segment
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.tables import Writer
+from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,7 +193,8 @@ class Runner:
             self._busy = True
         try:
             last = last_segment(self._settings.checkpoint, number)
-            self._ctis[number] = self._spool.describe(last).cti
+            # Spark may be there before the first segment, and runs an empty micro-batch then
+            self._ctis[number] = self._spool.describe(last).cti if last else MIN_TIME
             self._ctis.pop(number - REMEMBERED, None)
             self._writer.write(frame, number, last)
         except BaseException as error:

@@ -18,7 +18,12 @@ ORDER = ["start_time", "origin"]
 def demo(folder: Path, *arguments: str) -> str:
     """Run the demonstration to its end and return what it printed."""
     done = subprocess.run(
-        [*DEMO, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [*DEMO, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -47,6 +47,18 @@ def test_a_table_holds_what_the_query_gave(spark: SparkSession, tmp_path: Path) 
     assert folder.describe(10).cti == MAX_TIME
 
 
+def test_spark_may_be_there_before_the_first_segment(spark: SparkSession, tmp_path: Path) -> None:
+    """A micro-batch over an empty spool does nothing, and what comes later arrives."""
+    table = tmp_path / "table"
+    early = sink(ParquetTable(table), tmp_path, spark)
+    early.open("q", SCHEMA)
+    until(lambda: early.stats().micro_batches > 0)
+    assert early.cti(0) == MIN_TIME
+    write(early, batches(3))
+    early.close(None)
+    assert found(table) == expected(3)
+
+
 def test_a_finished_run_repeated_adds_nothing(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

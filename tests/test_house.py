@@ -1,0 +1,298 @@
+"""The house itself: public names, what importing loads, logging, where things are kept."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib
+import importlib.metadata
+import importlib.resources
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rxtemporal as rxt
+from rxtemporal import errors
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "rxtemporal"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+PUBLIC = [
+    "INCREASING_START_TIME",
+    "MAX_TIME",
+    "MIN_TIME",
+    "STRICTLY_INCREASING_START_TIME",
+    "TICK",
+    "AdvanceTimeError",
+    "AdvanceTimeGenerationSettings",
+    "AdvanceTimePolicy",
+    "AdvanceTimeSettings",
+    "ArgumentError",
+    "BindingError",
+    "CheckpointError",
+    "Cti",
+    "CtiSynchronizingSubject",
+    "CtiSynchronizingSubjectAlternate",
+    "CtiViolationError",
+    "EdgeEvent",
+    "EdgeType",
+    "EventBatch",
+    "EventError",
+    "EventKind",
+    "EventShape",
+    "IntervalEvent",
+    "JavaError",
+    "LateEvent",
+    "LateReason",
+    "PointEvent",
+    "Process",
+    "RxTemporalError",
+    "SchemaError",
+    "SourceError",
+    "SpoolError",
+    "Streamable",
+    "TransformSubject",
+    "UnboundedWindowError",
+    "agg",
+    "from_arrow",
+    "from_events",
+    "from_observable",
+    "from_polars",
+    "operators",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "ticks",
+    "to_datetime",
+]
+OPERATORS = [
+    "drop",
+    "group_by",
+    "hopping_window2",
+    "select",
+    "snap_to_window_intervals",
+    "snapshot_window",
+    "where",
+    "with_columns",
+]
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+
+
+def configuration() -> configparser.ConfigParser:
+    """What setup.cfg says."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg", "utf-8")
+    return parser
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Every text file of the project outside of tests, and what is in it."""
+    folders = [ROOT / name for name in ("rxtemporal", "docs", "samples", "benchmarks", ".ci")]
+    files = [file for folder in folders for file in folder.rglob("*")]
+    for file in [*files, *ROOT.iterdir()]:
+        built = {"__pycache__", "results", "data"} & set(file.relative_to(ROOT).parts[1:])
+        if file.is_file() and not built and not file.name.startswith(".coverage"):
+            try:
+                yield file, file.read_text("utf-8")
+            except UnicodeDecodeError:
+                continue
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+def test_the_public_names_are_these() -> None:
+    """What users may import from the package stands here, to the letter."""
+    assert sorted(rxt.__all__) == sorted(PUBLIC)
+    assert sorted(importlib.import_module("rxtemporal.operators").__all__) == OPERATORS
+    assert sorted(rxt.agg.__all__) == ["Aggregate", "avg", "count", "max", "min", "sum"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_public_name_is_there_and_described(name: str) -> None:
+    """Each can be imported, and what is no constant has a docstring."""
+    value = getattr(rxt, name)
+    if not name.isupper():
+        assert inspect.getdoc(value)
+
+
+def test_the_public_methods_of_streams_are_described() -> None:
+    """Each public method and property of what users hold has a docstring."""
+    for cls in (rxt.Streamable, rxt.Process, rxt.EventBatch, rxt.CtiSynchronizingSubject):
+        for name, value in inspect.getmembers(cls):
+            if not name.startswith("_") and value.__class__.__name__ in ("function", "property"):
+                assert inspect.getdoc(value), f"{cls.__name__}.{name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_says_what_it_is_and_what_it_gives(path: Path) -> None:
+    """A module has a docstring, and one with public names lists those it gives away in __all__."""
+    tree = ast.parse(path.read_text("utf-8"))
+    assert ast.get_docstring(tree), "has no docstring"
+    lists = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    defines = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert len(lists) == 1 or not defines
+    for listed in lists:
+        assert len(set(listed)) == len(listed)
+
+
+def test_the_tree_of_errors_is_the_one_drawn() -> None:
+    """The docstring of the errors module draws each error with its bases, and no other."""
+    drawn = dict(
+        re.findall(r"(?:├──|└──) (\w+)(?: \(also (\w+)\))?", errors.__doc__ or ""),
+    )
+    there = {
+        cls.__name__: "ValueError" if issubclass(cls, ValueError) else ""
+        for cls in vars(errors).values()
+        if isinstance(cls, type) and issubclass(cls, rxt.RxTemporalError)
+    }
+    assert drawn == there
+    assert all(cls in errors.__all__ for cls in there)
+    for name in there:
+        bases = [base for base in getattr(errors, name).__bases__ if base is not ValueError]
+        assert bases == [Exception if name == "RxTemporalError" else rxt.RxTemporalError]
+
+
+def test_the_errors_that_users_catch_are_at_the_top() -> None:
+    """Each error of the tree is a public name of the package."""
+    there = {name for name in errors.__all__ if name.endswith("Error")}
+    assert there == {name for name in PUBLIC if name.endswith("Error")}
+
+
+# Importing and logging --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heavy", ["pyspark", "numba", "matplotlib", "pandas", "pyarrow"])
+def test_importing_loads_nothing_that_is_not_needed(heavy: str) -> None:
+    """What only some users need is loaded when they use it."""
+    done = run(f"import sys, rxtemporal; print({heavy!r} in sys.modules)")
+    assert done.stdout == "False\n"
+
+
+def test_a_service_that_embeds_a_subject_never_loads_numba() -> None:
+    """Subjects work without compiled code."""
+    code = (
+        "import sys, rxtemporal as rxt\n"
+        "subject = rxt.CtiSynchronizingSubjectAlternate.create_point(0)\n"
+        "subject.subscribe(lambda event: None)\n"
+        "subject.on_next(rxt.PointEvent(1, 'a'))\n"
+        "subject.on_completed()\n"
+        "print('numba' in sys.modules)"
+    )
+    assert run(code).stdout == "False\n"
+
+
+RAISING = """
+import rxtemporal as rxt
+from rxtemporal import Cti, PointEvent
+def bad(event):
+    raise RuntimeError("a subscriber's own")
+for kind in rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate:
+    subject = kind.create_point(0)
+    subject.subscribe(bad)
+    subject.subscribe(bad, bad, bad)
+    subject.input("a").on_error(ValueError("a source's own"))
+    subject.on_next(PointEvent(1, "a"))
+    subject.on_error(ValueError("nobody listens"))
+rxt.from_events([PointEvent(1, 1), Cti(2)]).subscribe(bad)
+"""
+
+
+def test_an_unconfigured_hosts_output_stays_empty() -> None:
+    """A subscriber that raises is logged, and nothing is printed where nobody asked for it."""
+    done = run(RAISING)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_host_that_configures_logging_sees_what_failed() -> None:
+    """With standard logging on, the subscriber's exception is there with its traceback."""
+    done = run("import logging; logging.basicConfig(level=logging.INFO)\n" + RAISING)
+    assert done.stdout == ""
+    assert "a subscriber raised; the others are not affected" in done.stderr
+    assert "RuntimeError: a subscriber's own" in done.stderr
+    assert "a source failed; the others go on" in done.stderr
+    assert "rxtemporal.seam" in done.stderr
+
+
+# Where things are kept --------------------------------------------------------------------------
+
+
+def test_metadata_has_one_home() -> None:
+    """A partial [project] table would make setuptools ignore setup.cfg, so there is none."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert "project" not in tomllib.load(file)
+    assert not (ROOT / "setup.py").exists()
+    assert configuration()["metadata"]["name"] == "rxtemporal"
+
+
+def test_the_version_is_said_twice_and_the_same() -> None:
+    """The package and its metadata, in the checkout and as installed, agree."""
+    assert configuration()["metadata"]["version"] == rxt.__version__
+    assert importlib.metadata.version("rxtemporal") == rxt.__version__
+
+
+@pytest.mark.parametrize(
+    ("package", "file"),
+    [
+        ("rxtemporal", "py.typed"),
+        ("rxtemporal.demo", "data/flights-2013-01.parquet"),
+        ("rxtemporal.demo", "data/weather-2013-01.parquet"),
+    ],
+)
+def test_what_is_installed_brings_its_data(package: str, file: str) -> None:
+    """The marker for type checkers and the demonstration's data are packaged, and there."""
+    assert importlib.resources.files(package).joinpath(file).is_file()
+    patterns = configuration()["options.package_data"][package].split()
+    assert any(Path(file).match(pattern) for pattern in patterns)
+
+
+def test_every_folder_of_the_package_is_a_package() -> None:
+    """find: takes folders with an __init__, so each folder with modules has one."""
+    assert {path.parent for path in MODULES} == {
+        path.parent for path in PACKAGE.rglob("__init__.py")
+    }
+
+
+def test_the_top_level_is_the_promised_one() -> None:
+    """Tests, samples, docs, benchmarks and the door for all checks are where one looks for them."""
+    for name in ("setup.cfg", "pyproject.toml", "tox.ini", "README.md", "CHANGELOG.md", ".ci/run"):
+        assert (ROOT / name).is_file(), name
+    for name in ("rxtemporal", "tests", "samples", "docs", "benchmarks"):
+        assert (ROOT / name).is_dir(), name
+
+
+def test_nothing_names_a_place_on_somebodys_machine() -> None:
+    """No file of the project knows an absolute path of where it was written."""
+    somewhere = re.compile(r"(?<![\w.])/(?:wor" + r"k|roo" + r"t|home)/|\.\./shar" + "ed")
+    found = [str(path.relative_to(ROOT)) for path, text in texts() if somewhere.search(text)]
+    assert found == []
+
+
+def test_the_readme_begins_with_two_commands_of_one_line() -> None:
+    """Seeing it work and running the tests are one line each, to be copied whole."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    demo, tests = blocks[:2]
+    assert (demo.count("\n"), tests.count("\n")) == (1, 1)
+    assert demo.rstrip().endswith("rxtemporal demo")
+    assert tests.rstrip().endswith("tox")
