@@ -25,7 +25,16 @@ from rxtemporal.log import get_logger
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["DirectSubject", "Subscriber", "composed_at", "lift", "report_failure", "synchronize"]
+__all__ = [
+    "DirectSubject",
+    "Subscriber",
+    "Unhandled",
+    "composed_at",
+    "lift",
+    "log_unhandled",
+    "report_failure",
+    "synchronize",
+]
 
 T = TypeVar("T")
 OnNext: TypeAlias = Callable[[Any], None]
@@ -81,7 +90,7 @@ class Subscriber:
     def on_error(self, error: Exception) -> None:
         """Hand over the error that ended the stream."""
         if self._on_error is None:
-            _log.error("stream failed and nobody handles it", error=repr(error))
+            log_unhandled(error)
             return
         try:
             self._on_error(error)
@@ -100,6 +109,34 @@ class Subscriber:
     def _report(self, channel: str) -> None:
         self._failed()
         report_failure(channel)
+
+
+class Unhandled:
+    """Stands in for an ``on_error`` that nobody gave: raises where it can, and logs otherwise."""
+
+    __slots__ = ("_error", "_returned")
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+        self._returned = False
+
+    def __call__(self, error: Exception) -> None:
+        """Keep the error that ended the stream, or log it if it is too late to raise it."""
+        if self._returned:
+            log_unhandled(error)
+        else:
+            self._error = error
+
+    def raise_now(self) -> None:
+        """Raise what has been kept; from now on errors are logged."""
+        self._returned = True
+        if self._error is not None:
+            raise self._error
+
+
+def log_unhandled(error: Exception) -> None:
+    """Log an error that ended a stream and that nobody handles."""
+    _log.error("stream failed and nobody handles it", error=repr(error))
 
 
 def report_failure(channel: str) -> None:

@@ -12,7 +12,7 @@ from reactivex import Observable
 from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import SchemaError, SourceError
+from rxtemporal.errors import SchemaError, SourceError, blame
 from rxtemporal.events import Event
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
@@ -105,9 +105,13 @@ class FrameSource:
     def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
         """Yield the rows that the door lets in, and at the end the last CTI."""
         schema = self.schema or pl.Schema()
-        cti = MIN_TIME
+        cti, seen = MIN_TIME, 0
         for frame in self._frames():
-            rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
+            try:
+                rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
+            except Exception as error:
+                raise blame(error, f"of {self.name}, counted from its row {seen:,}") from error
+            seen += frame.height
             batch = door.admit(rows)
             cti = batch.cti
             yield batch

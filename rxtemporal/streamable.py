@@ -20,7 +20,7 @@ from rxtemporal.execution import Execution, Node
 from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.windows import Window
 from rxtemporal.process import Process
-from rxtemporal.seam import OnCompleted, OnError, Subscriber, lift
+from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled, lift
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.ticks import MIN_TIME, Span, Time
@@ -159,10 +159,15 @@ class Streamable:
         returns; one that pushes is followed until the result is disposed. In interval shape a row
         comes when its end is known and everything before it is; in edge shape its start comes at
         once and its end later; in point shape only starts come. With ``ctis`` CTIs come as well.
+
+        An error of the query goes to ``on_error``. Without one it is raised here where the source
+        is read here, and logged where it is pushed. What ``on_next`` raises is logged.
         """
-        failures: list[None] = []
-        observer = Subscriber(lambda: failures.append(None), on_next, on_error, on_completed)
-        return self.to_observable(shape, ctis).subscribe(observer)  # type: ignore[arg-type]
+        unhandled = Unhandled()
+        observer = Subscriber(lambda: None, on_next, on_error or unhandled, on_completed)
+        subscription = self.to_observable(shape, ctis).subscribe(observer)  # type: ignore[arg-type]
+        unhandled.raise_now()
+        return subscription
 
     def to_observable(
         self,

@@ -611,3 +611,20 @@ def test_a_bad_event_hurts_only_who_sent_it(kind: Any) -> None:
     two.on_next(PointEvent(2, "b"))
     one.on_next(PointEvent(3, "c"))
     assert got == [PointEvent(2, "b"), PointEvent(3, "c")]
+
+
+def test_an_error_nobody_handles_is_raised_where_the_source_is_read() -> None:
+    """``subscribe(print)`` on a query that fails raises, and does not end in silence."""
+    failing = rxt.from_events([PointEvent(5, 1), Cti(9), PointEvent(2, 1)])
+    seen: list[Any] = []
+    with pytest.raises(rxt.CtiViolationError, match="breaks CTI"):
+        failing.subscribe(seen.append)
+    assert [event.start for event in seen] == [5]
+
+
+def test_a_bad_row_of_a_frame_is_counted_from_where_its_batch_begins() -> None:
+    """The message names the frame and the row from which the row's number counts."""
+    frame = pl.DataFrame({"start": [1, 2, 3, 4], "end": [2, 3, 4, 1]})
+    query = rxt.from_polars(frame, start="start", end="end", batch_rows=2, name="flights")
+    with pytest.raises(rxt.EventError, match=r"row 1 ends.*of flights, counted from its row 2"):
+        query.to_polars()

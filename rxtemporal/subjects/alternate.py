@@ -43,6 +43,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         super().__init__(shape, delay, policy)
         self._errors = 0
         self._gate = threading.RLock()
+        # bound once: a ``with`` looks both up for each event
+        self._acquire, self._release = self._gate.acquire, self._gate.release
         self._busy = False
         self._waiting: deque[tuple[Any, Source]] = deque()
         # both are replaced, never changed, so that a delivery under way keeps its own
@@ -53,13 +55,12 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         # what goes the short way; nothing does when the stream has ended
         self._takes: type[RowEvent] | None = self._type
 
-    def on_next(self, event: Any) -> None:
+    def on_next(self, event: Any, _source: Source | None = None) -> None:
         """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
-        self._accept(event, self._own)
-
-    def _accept(self, event: Any, source: Source) -> None:
-        # One function, and no call for an event that is in time: it runs once for each event.
-        with self._gate:
+        # It runs once for each event: one function, and no call for an event that is in time.
+        source = _source or self._own
+        self._acquire()
+        try:
             if self._busy:
                 self._check(event)
                 self._waiting.append((event, source))
@@ -88,6 +89,11 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                     event, source = self._waiting.popleft()
             finally:
                 self._busy = False
+        finally:
+            self._release()
+
+    def _accept(self, event: Any, source: Source) -> None:
+        self.on_next(event, source)
 
     def _check(self, event: Any) -> None:
         if type(event) not in (self._type, Cti, _End):
@@ -109,12 +115,12 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     def on_error(self, error: Exception) -> None:
         """Fail the whole stream. A single source fails through its own handle, see ``input``."""
-        self._accept(_End(error), self._own)
+        self.on_next(_End(error))
 
     def on_completed(self) -> None:
         """End the stream: subscribers get a CTI at the end of time, then ``on_completed``."""
-        self._accept(Cti(MAX_TIME), self._own)
-        self._accept(_End(None), self._own)
+        self.on_next(Cti(MAX_TIME))
+        self.on_next(_End(None))
 
     def subscribe(
         self,
