@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,20 +18,10 @@ from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.ticks import MIN_TIME, ticks
 
-__all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "Source", "scanned"]
+__all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "scanned"]
 
 # a stream that is all there already is answered in batches of at least so many rows
 SIZED_ROWS = 1_024
-
-
-class Source(Protocol):
-    """Something a stream comes from. Each run opens it anew.
-
-    ``schema`` is None where only the first event will tell.
-    """
-
-    name: str
-    schema: pl.Schema | None
 
 
 class ColumnDoor:

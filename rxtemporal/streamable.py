@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 import polars as pl
 from reactivex import Observable, abc
@@ -14,12 +15,12 @@ from reactivex.scheduler import CurrentThreadScheduler
 from rxtemporal import operators as ops
 from rxtemporal.agg import Aggregate
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event, EventShape
 from rxtemporal.execution import Execution, Node
 from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.windows import Window
-from rxtemporal.process import Process
+from rxtemporal.process import INTERRUPTIBLE, Process
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled, lift
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
@@ -27,6 +28,8 @@ from rxtemporal.ticks import MIN_TIME, Span, Time
 from rxtemporal.unpacking import unpacked
 
 __all__ = ["Streamable", "Windowed"]
+
+Result = TypeVar("Result")
 
 
 class Streamable:
@@ -195,27 +198,27 @@ class Streamable:
         return Observable(subscribe)
 
     def to_batches(self, shape: EventShape = EventShape.EDGE) -> Iterator[EventBatch]:
-        """Run the query over a source that ends, and yield its results as they become known.
+        """Run the query to the end of its source, and yield its results as they become known.
 
-        Batches come in the stream's own form, edges included, unless a shape is asked for.
+        Batches come in the stream's own form, edges included, unless a shape is asked for. A source
+        that pushes is waited for until it completes.
         """
-        ready: deque[EventBatch] = deque()
-        failed: list[Exception] = []
-        run = self._execution(shape)
-        if not run.pulls:
-            raise BindingError(
-                "to_batches, to_events and to_polars ask a source for its events, and an "
-                "observable cannot be asked. Hint: subscribe, to_observable or run."
-            )
-        run.start(ready.append, failed.append, lambda: None)
-        more = True
+        return self._to_batches(self._execution(shape))
+
+    def _to_batches(self, run: Execution) -> Iterator[EventBatch]:
+        results: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
+        run.start(results.put, results.put, lambda: results.put(None))
         try:
-            while more:
-                more = run.advance()
-                while ready:
-                    yield ready.popleft()
-                if failed:
-                    raise failed[0]
+            while True:
+                # a source that has to be asked is asked for more when all that it gave is gone
+                while run.pulls and results.empty() and run.advance():
+                    pass
+                result = _interruptibly(results)
+                if result is None:
+                    return
+                if isinstance(result, Exception):
+                    raise result
+                yield result
         finally:
             run.dispose()
 
@@ -226,32 +229,22 @@ class Streamable:
         ctis: bool = False,
         time: TimeForm | None = None,
     ) -> list[Event]:
-        """Run the query over a source that ends, and return its results as events."""
+        """Run the query to the end of its source, and return its results as events."""
         events: list[Event] = []
-        failed: list[Exception] = []
         run = self._execution(shape)
-        if not run.pulls:
-            next(self.to_batches())
         emit = unpacked(events.append, shape, ctis, lambda: time or run.time)
-        _driven(run, emit, failed.append, lambda: None)
-        if failed:
-            raise failed[0]
+        for batch in self._to_batches(run):
+            emit(batch)
         return events
 
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
-        """Run the query over a source that ends, and return its results as one frame.
+        """Run the query to the end of its source, and return its results as one frame.
 
         Columns: ``start_time``, ``end_time`` (null: never ends), then the payload; rows in order of
         start. Times are datetimes in UTC if the source gave datetimes, else ticks.
         """
         run = self._execution(EventShape.INTERVAL)
-        batches: list[EventBatch] = []
-        failed: list[Exception] = []
-        if not run.pulls:
-            next(self.to_batches())
-        _driven(run, batches.append, failed.append, lambda: None)
-        if failed:
-            raise failed[0]
+        batches = list(self._to_batches(run))
         if not batches:
             batches = [EventBatch.empty(self.schema or pl.Schema(), MIN_TIME)]
         return EventBatch.concat(batches).to_polars(time or run.time)
@@ -294,12 +287,8 @@ def _checked(shape: Any) -> None:
         raise ArgumentError(f"shape is an EventShape, got {shape!r}")
 
 
-def _driven(
-    run: Execution,
-    on_next: Callable[[EventBatch], None],
-    on_error: Callable[[Exception], None],
-    on_completed: Callable[[], None],
-) -> None:
-    """Run over a source that ends, to its end."""
-    run.start(on_next, on_error, on_completed)
-    run.drain()
+def _interruptibly(results: SimpleQueue[Result]) -> Result:
+    """Return the next result, waiting in short slices so that Ctrl-C has a chance."""
+    while True:
+        with contextlib.suppress(Empty):
+            return results.get(timeout=INTERRUPTIBLE)

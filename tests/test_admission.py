@@ -8,11 +8,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import oracle
 import polars as pl
 import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal import Cti, EdgeEvent, IntervalEvent, LateReason, PointEvent
+from rxtemporal import AdvanceTimePolicy, Cti, EdgeEvent, IntervalEvent, LateReason, PointEvent
 from rxtemporal.admission import NO_CTI, lateness
 from rxtemporal.advance_time import Door
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CtiViolationError, EventError
@@ -403,3 +407,46 @@ def test_datetimes_and_ticks_meet_at_the_door() -> None:
     out = through(door, [Cti(10), IntervalEvent(noon, noon + every(16), "a")])
     assert out == [Cti(10), IntervalEvent(10, 20, "a")]
     assert isinstance(out[1].start_time, datetime)
+
+
+@pytest.mark.parametrize("policy", list(AdvanceTimePolicy))
+@given(
+    items=strategies.arrivals(["point", "interval"], extremes=False),
+    every=st.one_of(
+        st.integers(1, 4), st.integers(1, 9).map(lambda us: timedelta(microseconds=us))
+    ),
+    delay=st.integers(-3, 8),
+    batch_rows=st.integers(1, 9),
+)
+def test_the_door_for_columns_is_the_door_for_events(
+    policy: AdvanceTimePolicy, items: list[Any], every: Any, delay: int, batch_rows: int
+) -> None:
+    """A frame's rows get the verdicts and the starts that the same events get from the model."""
+    rows = [item for item in items if item[0] != "cti"]
+    settings = rxt.AdvanceTimeSettings(
+        rxt.AdvanceTimeGenerationSettings(every, delay), policy=policy
+    )
+    expected, late = oracle.door(
+        rows,
+        every=every if isinstance(every, int) else None,
+        span=None if isinstance(every, int) else rxt.ticks(every),
+        delay=delay,
+        policy=policy.value,
+    )
+    lifetimes = [oracle.lifetime(row) for row in rows]
+    frame = pl.DataFrame(
+        {
+            "start": [start for start, _ in lifetimes],
+            "end": [None if end == rxt.MAX_TIME else end for _, end in lifetimes],
+            "row": range(len(rows)),
+        },
+        schema={"start": pl.Int64, "end": pl.Int64, "row": pl.Int64},
+    )
+    stream = rxt.from_polars(
+        frame, start="start", end="end", advance_time=settings, batch_rows=batch_rows
+    )
+    kept = stream.drop("row").to_polars().rows()
+    wanted = [oracle.lifetime(item) for item in expected if item[0] != "cti"]
+    forever = [(start, None if end == rxt.MAX_TIME else end) for start, end in wanted]
+    assert sorted(kept, key=repr) == sorted(forever, key=repr)
+    assert len(rows) - len(kept) == sum(each.reason == "dropped" for each in late)

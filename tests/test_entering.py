@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -16,7 +18,7 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, EventShape, IntervalEvent, PointEvent, agg
-from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SourceError
+from rxtemporal.errors import ArgumentError, EventError, SchemaError, SourceError
 from rxtemporal.events import Event
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
@@ -265,12 +267,39 @@ def test_a_wrong_argument_is_refused_at_once(make: Any, message: str) -> None:
         make()
 
 
-def test_an_observable_cannot_be_asked_for_its_events() -> None:
-    """to_polars, to_events and to_batches say so, and what to use."""
-    stream = rxt.from_observable(Subject())
-    for ask in (stream.to_polars, stream.to_events, lambda: list(stream.to_batches())):
-        with pytest.raises(BindingError, match="Hint: subscribe, to_observable or run"):
-            ask()
+def test_an_observable_is_waited_for_until_it_completes() -> None:
+    """to_polars, to_events and to_batches give what it pushed, from whatever thread."""
+    points = [PointEvent(1, "a"), PointEvent(2, "b")]
+    cold = rxt.from_observable(reactivex.from_iterable(points))
+    assert cold.to_events(POINT) == points
+    assert [len(batch) for batch in cold.to_batches()] == [2]
+    hot: Subject[Any] = Subject()
+
+    def push() -> None:
+        while not hot.observers:
+            time.sleep(0.001)
+        for point in points:
+            hot.on_next(point)
+        hot.on_completed()
+
+    thread = threading.Thread(target=push)
+    thread.start()
+    assert rxt.from_observable(hot).to_polars()["payload"].to_list() == ["a", "b"]
+    thread.join()
+
+
+def test_an_observable_that_fails_is_raised() -> None:
+    """What an observable fails with is raised, after what it had given."""
+    failing = rxt.from_observable(
+        reactivex.from_iterable([PointEvent(1, "a"), Cti(5)]).pipe(
+            rx.concat(reactivex.throw(KeyError("gone")))
+        )
+    )
+    taken = []
+    with pytest.raises(KeyError, match="gone"):
+        taken.extend(failing.to_batches())
+    with pytest.raises(KeyError, match="gone"):
+        failing.to_polars()
 
 
 # Files ------------------------------------------------------------------------------------------
@@ -418,13 +447,13 @@ def test_times_leave_as_they_came() -> None:
 
 def test_a_cti_that_comes_first_shows_the_form_of_time() -> None:
     """Where no event has come yet, time is written as the first CTI gave it."""
-    for time in (5, NOON):
+    for first in (5, NOON):
         subject: Subject[Any] = Subject()
         got: list[Any] = []
         stream = rxt.from_observable(subject, schema={"payload": pl.String})
         stream.subscribe(got.append, ctis=True)
-        subject.on_next(Cti(time))
-        assert [type(cti.start_time) for cti in got] == [type(time)]
+        subject.on_next(Cti(first))
+        assert [type(cti.start_time) for cti in got] == [type(first)]
 
 
 def test_batches_come_as_they_become_known() -> None:

@@ -112,7 +112,11 @@ def _sources(report: Report) -> Table:
 
 def _busiest(frame: pl.DataFrame, rows: int = 6) -> Table:
     """Return the windows with the most departures, for a look at the table."""
-    table = Table(title="The busiest hours in the table", title_justify="left", box=None)
+    table = Table(
+        title="The busiest hours in the table (the hour before each quarter)",
+        title_justify="left",
+        box=None,
+    )
     for heading in ("from", "to", "origin", "departures", "mean delay"):
         table.add_column(
             heading, justify="left" if heading in ("from", "to", "origin") else "right"
