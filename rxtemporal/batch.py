@@ -142,6 +142,22 @@ class EventBatch:
             None if self.groups is None else Groups(self.groups.codes[rows], self.groups.coder),
         )
 
+    def slice(self, begin: int, end: int) -> EventBatch:
+        """Return the rows from number ``begin`` up to ``end``, without copying them."""
+        groups = self.groups
+        return EventBatch(
+            self.start[begin:end],
+            self.end[begin:end],
+            self.edge[begin:end],
+            self.payload.slice(begin, end - begin),
+            self.cti,
+            None if groups is None else Groups(groups.codes[begin:end], groups.coder),
+        )
+
+    def none(self, cti: int) -> EventBatch:
+        """Return a batch like this one without its rows: time advances to ``cti``, that is all."""
+        return self.slice(0, 0).replace(cti=cti)
+
     def replace(self, **changes: Any) -> EventBatch:
         """Return the batch with some of its parts exchanged."""
         return dataclasses.replace(self, **changes)

@@ -1,0 +1,69 @@
+"""The way out: rows in interval, edge and point shape."""
+
+from __future__ import annotations
+
+import oracle
+import physical
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import MAX_TIME, MIN_TIME, Row
+
+from rxtemporal import EventShape
+from rxtemporal.batch import EventBatch
+from rxtemporal.steps.intervals import IntervalStep
+from rxtemporal.steps.shaping import shaping
+
+END = ("cti", MAX_TIME)
+
+
+@given(data=st.data())
+def test_intervals_are_complete_and_in_order(data: st.DataObject) -> None:
+    """After a batch with CTI t exactly the rows with start < t have left, whole and in order."""
+    items = [*data.draw(strategies.streams()), END]
+    step = IntervalStep()
+    out: list[EventBatch] = []
+    expected = oracle.canonical(items)
+    for batch in physical.batches(items, data.draw(strategies.cuts(len(items)))):
+        made = step.on_batch(batch).check(out[-1].cti if out else MIN_TIME)
+        assert not made.edge.any()
+        out.append(made)
+        so_far = physical.rows(out)
+        assert oracle.history(so_far) == oracle.history([r for r in expected if r.start < made.cti])
+        assert [row.start for row in so_far] == sorted(row.start for row in so_far)
+    assert out[-1].cti == MAX_TIME
+    assert step.rows == 0
+
+
+@given(data=st.data())
+def test_the_cti_is_held_at_the_oldest_open_row(data: st.DataObject) -> None:
+    """An interval stream's CTI is the input's, or the start of the oldest row that is open."""
+    items = data.draw(strategies.streams(extremes=False))
+    step = IntervalStep()
+    open_rows: list[tuple[int, object]] = []
+    alone = [slice(i, i + 1) for i in range(len(items))]
+    for item, batch in zip(items, physical.batches(items, alone), strict=True):
+        named = (item[1], oracle.freeze(item[-1]))
+        if item[0] == "start":
+            open_rows.append(named)
+        elif item[0] == "end":
+            open_rows.remove(named)
+        held = min([batch.cti, *(start for start, _ in open_rows)])
+        assert step.on_batch(batch).cti == (batch.cti if batch.cti == MAX_TIME else held)
+
+
+@pytest.mark.parametrize("shape", [EventShape.POINT, EventShape.EDGE])
+@given(data=st.data())
+def test_points_and_edges_pass_at_once(shape: EventShape, data: st.DataObject) -> None:
+    """Point shape gives each start as it comes, edge shape everything; the CTI is the input's."""
+    items = [*data.draw(strategies.streams()), END]
+    step = shaping(shape)
+    given_batches = physical.batches(items, data.draw(strategies.cuts(len(items))))
+    out = [step.on_batch(batch) for batch in given_batches]
+    assert [batch.cti for batch in out] == [batch.cti for batch in given_batches]
+    rows = oracle.canonical(items)
+    if shape is EventShape.POINT:
+        rows = [Row(row.start, row.start + 1, row.payload) for row in rows]
+    assert oracle.history(physical.rows(out)) == oracle.history(rows)
+    assert step.rows == 0
