@@ -90,7 +90,7 @@ def _java() -> Finding:
 
 def _disk(path: Path) -> Finding:
     place = path.absolute()
-    while not place.exists() and place != place.parent:
+    while not os.path.exists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
         return Finding("disk", False, f"{place} is a file", "choose a path that is a folder")
@@ -106,7 +106,7 @@ def _disk(path: Path) -> Finding:
 
 def _spool(path: Path) -> Iterator[Finding]:
     """Look at the spool at a path, or in the folder ``spool`` below it."""
-    place = path if (path / "spool.json").exists() else path / "spool"
+    place = path if os.path.exists(path / "spool.json") else path / "spool"
     if not place.is_dir():
         yield Finding("spool", True, f"none at {path} yet")
         return
@@ -118,7 +118,7 @@ def _spool(path: Path) -> Iterator[Finding]:
         detail = f"query {header['query']!r}, {last - mark} waiting, last {last}, CTI {cti}"
         yield Finding("spool", True, detail)
         yield _contents(folder, mark, last)
-        yield _checkpoint(path / "checkpoint", mark, last)
+        yield _checkpoint(place.parent / "checkpoint", mark, last)
     except SpoolError as error:
         yield _refused("spool", error)
 

@@ -107,9 +107,11 @@ class Process:
                     self._into_sink(batch)
                 finally:
                     self._writer = None
-        except Exception as error:
+        except BaseException as error:
             self._execution.dispose()
             self._end(error)
+            if not isinstance(error, Exception):
+                raise  # an interrupt belongs to the thread that pushes, too
 
     def _into_sink(self, batch: EventBatch) -> None:
         if not self._opened:

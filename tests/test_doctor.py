@@ -111,7 +111,8 @@ def test_a_checkpoint_ahead_is_found(tmp_path: Path) -> None:
     for kind in ("offsets", "commits"):
         (tmp_path / "checkpoint" / kind).mkdir(parents=True)
         (tmp_path / "checkpoint" / kind / "0").write_bytes(b'v1\n{}\n{"segment": 8}')
-    finding = named(examine(tmp_path), "checkpoint")
-    assert "up to segment 8, and the spool ends at 3" in finding.detail
+    for path in (tmp_path, tmp_path / "spool"):
+        finding = named(examine(path), "checkpoint")
+        assert "up to segment 8, and the spool ends at 3" in finding.detail
     (tmp_path / "checkpoint" / "offsets" / "0").write_bytes(b"v1")
     assert "damaged" in named(examine(tmp_path), "checkpoint").detail

@@ -150,6 +150,24 @@ def test_an_interrupted_discard_is_finished(tmp_path: Path) -> None:
     ]
 
 
+def test_a_reader_may_discard_while_the_spool_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the reader of a killed run discards in the midst of opening is no damage."""
+    with opened(tmp_path) as spool:
+        for number in range(4):
+            spool.append(batch(number * 10, number * 10 + 10))
+    read = Spool.content
+
+    def content(folder: Spool, number: int) -> bytes:
+        SegmentFolder(tmp_path).discard(2)
+        return read(folder, number)
+
+    monkeypatch.setattr(Spool, "content", content)
+    with opened(tmp_path) as spool:
+        assert (spool.segments(), spool.last, spool.cti) == ([3, 4], 4, 40)
+
+
 def test_what_an_interrupted_write_leaves_is_deleted(tmp_path: Path) -> None:
     """A half-written file, or facts without their segment, are no segment."""
     with opened(tmp_path) as spool:

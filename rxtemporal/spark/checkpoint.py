@@ -18,7 +18,7 @@ def last_segment(checkpoint: Path, batch: int) -> int:
     """
     path = checkpoint / "offsets" / str(batch)
     with reported(f"Spark's checkpoint has no micro-batch {batch}"):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()
     try:
         # the version, the batch's metadata, and the offset of the one source
         return int(json.loads(text.splitlines()[2])["segment"])

@@ -16,7 +16,7 @@ from rxtemporal.durable import publish, remove, reported
 from rxtemporal.errors import JavaError, RxTemporalError, SpoolError
 from rxtemporal.log import get_logger
 from rxtemporal.segments import Spool
-from rxtemporal.spark.checkpoint import is_committed, last_segment
+from rxtemporal.spark.checkpoint import committed_segment, is_committed, last_segment
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.tables import Writer
 from rxtemporal.ticks import MIN_TIME
@@ -105,6 +105,7 @@ class Runner:
             # Spark has waited for it, unless its process is gone; the next run must not meet it
             while self._busy:
                 self._changed.wait(1)
+        self._writer.close()
         remove(self._settings.path / "spark.pid")
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
@@ -126,8 +127,8 @@ class Runner:
             if query is not None:
                 query.awaitTermination()
                 self._fail(SpoolError(f"somebody stopped the Spark query. Hint: {_SAFE}."))
-        except Exception as error:
-            self._fail(_explained(error))
+        except BaseException as error:
+            self._fail(_explained(error) if isinstance(error, Exception) else error)
 
     def _fail(self, error: BaseException) -> None:
         """Keep the first failure; what follows from it, or from being stopped, is none."""
@@ -156,7 +157,7 @@ class Runner:
         writer = (
             with_times(rows)
             .writeStream.foreachBatch(self._on_batch)
-            .option("checkpointLocation", str(settings.checkpoint))
+            .option("checkpointLocation", f"file://{settings.checkpoint}")
             .trigger(processingTime=settings.trigger)
         )
         with self._changed:
@@ -169,20 +170,22 @@ class Runner:
         from pyspark import SparkContext
 
         process = getattr(SparkContext._gateway, "proc", None)
+        own = process.pid if process is not None else None
         path = self._settings.path / "spark.pid"
         before = int(path.read_text(encoding="utf-8")) if path.exists() else None
-        if process is None or before == process.pid:
-            return
         deadline = time.monotonic() + PATIENCE
-        while before is not None and _runs_spark(before):
+        while before is not None and before != own and _runs_spark(before):
             if time.monotonic() > deadline:
                 raise SpoolError(
                     f"the Java process {before} of an earlier run still works on "
                     f"{self._settings.checkpoint}. Hint: end it, then run again."
                 )
             time.sleep(0.05)
-        with reported(f"cannot write {path}"):
-            publish(path, str(process.pid).encode())
+        # until then it may have noted a micro-batch that will not come again
+        self.published = max(self.published, committed_segment(self._settings.checkpoint))
+        if own is not None:
+            with reported(f"cannot write {path}"):
+                publish(path, str(own).encode())
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
         """Take a micro-batch from Spark."""
@@ -202,7 +205,7 @@ class Runner:
                 f"in micro-batch {number} of the Spark sink. Hint: {_SAFE}; this micro-batch "
                 "then comes again."
             )
-            self._fail(error)
+            self._fail(_java_gone(error) or error)
             raise
         else:
             self.published, self._number = max(self.published, last), number
@@ -234,19 +237,27 @@ def _explained(error: Exception) -> Exception:
     """Return the error that a user should see for what pyspark raised."""
     if isinstance(error, RxTemporalError):
         return error
+    gone = _java_gone(error)
+    if gone is not None:
+        return gone
+    error.add_note(f"Spark ended the query. Hint: {_SAFE}.")
+    return error
+
+
+def _java_gone(error: BaseException) -> JavaError | None:
+    """Return what to say if the Java process is gone, which every call to it then ends with."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and type(error).__module__.startswith(("py4j", "builtins")):
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)  # the connection breaks a moment before the process is gone
-    if process is not None and process.poll() is not None:
-        gone = JavaError(
-            f"Spark's Java process ended with code {process.returncode} while the query ran. "
-            f"Hint: {_SAFE}. If it was killed for its memory, give it another limit: "
-            'session(**{"spark.driver.memory": "2g"}).'
-        )
-        gone.__cause__ = error
-        return gone
-    error.add_note(f"Spark ended the query. Hint: {_SAFE}.")
-    return error
+    if process is None or process.poll() is None:
+        return None
+    gone = JavaError(
+        f"Spark's Java process ended with code {process.returncode} while the query ran. "
+        f"Hint: {_SAFE}. If it was killed for its memory, give it another limit: "
+        'session(**{"spark.driver.memory": "2g"}).'
+    )
+    gone.__cause__ = error
+    return gone

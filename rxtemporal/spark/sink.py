@@ -177,7 +177,14 @@ class SparkSink:
         )
 
     def _prepare(self, spool: Spool, name: str) -> Runner:
-        committed = max(spool.bounds()[0], committed_segment(self._settings.checkpoint))
+        discarded, noted = spool.bounds()[0], committed_segment(self._settings.checkpoint)
+        committed = max(discarded, noted)
+        if 0 < noted < discarded:
+            raise SpoolError(
+                f"Spark's checkpoint ends at segment {noted} of {spool.path}, where all up to "
+                f"{discarded} are published and gone: it is an older one. Hint: delete "
+                f"{self._settings.checkpoint}; what is not published yet is read from the spool."
+            )
         if committed > spool.last:
             raise SpoolError(
                 f"Spark's checkpoint has read up to segment {committed} of {spool.path}, which "
@@ -207,6 +214,11 @@ class SparkSink:
             raise EventError(
                 f"a row starts at {describe(int(batch.start.max()))}, and the CTI of its batch is "
                 f"{describe(batch.cti)}: only finished rows go into a sink"
+            )
+        if len(batch) and int(batch.start.min()) < self._promised:
+            raise EventError(
+                f"a row starts at {describe(int(batch.start.min()))}, before the CTI "
+                f"{describe(self._promised)} of an earlier batch of this run"
             )
         if batch.edge.any():
             raise EventError("an edge came into a sink of interval shape; a row has to be complete")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 
 from rxtemporal.batch import END, START
-from rxtemporal.durable import publish, reported, sync_folder
+from rxtemporal.durable import WriterLock, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.segments import SEGMENT
 
@@ -40,6 +40,9 @@ class Writer(Protocol):
 
     def write(self, frame: DataFrame, number: int, last: int) -> None:
         """Take micro-batch ``number``, whose last segment is ``last``; it may come twice."""
+
+    def close(self) -> None:
+        """Let go of the target; there are no more micro-batches."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class ParquetTable:
         day = f"{self.partition_by}_day"
         if self.partition_by is None or not isinstance(columns[self.partition_by], pl.Datetime):
             day = ""
-        elif day in columns:
+        elif day.lower() in map(str.lower, columns):
             raise SchemaError(f"partition_by={self.partition_by!r} makes {day!r}, a field's name")
         return _ParquetWriter(self, origin, day)
 
@@ -102,10 +105,17 @@ class _ParquetWriter:
         self._ledger = aside / f"{self._query}.json"
         self._stage = aside / f"{self._query}.stage"
         with reported(f"cannot open the table {table.path}"):
-            table.path.mkdir(parents=True, exist_ok=True)
-            aside.mkdir(exist_ok=True)
-            self._last = self._read_ledger()
-            self._undo()
+            aside.mkdir(parents=True, exist_ok=True)
+            # two spools may have a query of this name, and before the first ledger only this tells
+            self._lock = WriterLock(aside / f"{self._query}.lock")
+        try:
+            with reported(f"cannot open the table {table.path}"):
+                self._last = self._read_ledger()
+                table.path.mkdir(parents=True, exist_ok=True)
+                self._undo()
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, frame: DataFrame, number: int, last: int) -> None:
         """Publish the segments above the ledger; the frame is executed even if there are none."""
@@ -119,6 +129,10 @@ class _ParquetWriter:
                 self._write_ledger(last)
         shutil.rmtree(self._stage, ignore_errors=True)
 
+    def close(self) -> None:
+        """Let another writer of a query of this name in."""
+        self._lock.release()
+
     def _with_day(self, frame: DataFrame) -> DataFrame:
         if not self._day:
             return frame
@@ -127,10 +141,11 @@ class _ParquetWriter:
     def _store(self, frame: DataFrame) -> None:
         # This session belongs to the micro-batch. Spark's own default has no time after 2262.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        writer = frame.write.mode("overwrite")
+        # whatever the session says, nothing that was staged before stays
+        writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
         if self._table.partition_by is not None:
             writer = writer.partitionBy(self._day or self._table.partition_by)
-        writer.parquet(str(self._stage))
+        writer.parquet(f"file://{self._stage}")
 
     def _move(self, name: str) -> None:
         """Give the staged files their names in the table, on disk before the ledger says so."""
@@ -177,6 +192,13 @@ class _ParquetWriter:
                     "another spool. Hint: run it with the path it had, or give this query another "
                     f"name; to begin anew delete its files and {self._ledger}."
                 )
+        if last and not self._table.path.exists():
+            raise SpoolError(
+                f"the table {self._table.path} is gone, and its ledger {self._ledger} ends at "
+                f"segment {last}. Hint: bring the table back beside its ledger, or delete "
+                f"{self._ledger.parent} and the sink's path, and run the query again from its "
+                "source."
+            )
         if last < committed:
             raise SpoolError(
                 f"the ledger {self._ledger} ends at segment {last}, and Spark has committed up to "
@@ -190,10 +212,15 @@ class _ParquetWriter:
         """Delete what this query moved in and never entered into its ledger."""
         shutil.rmtree(self._stage, ignore_errors=True)
         name = re.compile(re.escape(self._query) + r"-(\d{12})-(\d{12})-\d+\.parquet")
+        folders = set()
         for path in self._table.path.rglob("*.parquet"):
             match = name.fullmatch(path.name)
             if match and int(match[2]) > self._last:
                 path.unlink()
+                folders.add(path.parent)
+        # or they come back after a power cut, when the ledger has gone beyond them
+        for folder in folders:
+            sync_folder(folder)
 
 
 def _file_name(query: str) -> str:
@@ -231,6 +258,9 @@ class _Function:
     def write(self, frame: DataFrame, number: int, last: int) -> None:
         """Hand the micro-batch over."""
         self.function(frame, number)
+
+    def close(self) -> None:
+        """Leave it to the function's owner."""
 
 
 def writer_for(target: Any, origin: Origin) -> Writer:

@@ -15,8 +15,9 @@ import pytest
 from feeding import SCHEMA, batches, expected, feed, found, until, write
 
 from rxtemporal.errors import JavaError
-from rxtemporal.segments import SegmentFolder
+from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.spark.runner import Runner, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,6 +108,79 @@ def test_without_java_nothing_spooled_is_lost(spark: SparkSession, tmp_path: Pat
     sink = SparkSink(ParquetTable(tmp_path / "table"), path=tmp_path / "sink", session=spark)
     feed(sink, batches(3))
     assert found(tmp_path / "table") == expected(3)
+
+
+class JavaProcess:
+    """Stands in for Spark's Java process."""
+
+    pid, returncode = os.getpid(), -9
+
+    def wait(self, timeout: float = 0) -> int:
+        """It has ended."""
+        return self.returncode
+
+    poll = wait
+
+
+class Gateway:
+    """Stands in for the way to it."""
+
+    proc = JavaProcess()
+
+
+class Cut:
+    """A writer that meets the end of the Java process."""
+
+    def write(self, frame: Any, number: int, last: int) -> None:
+        """Fail as the connection does."""
+        raise ConnectionRefusedError("Connection refused")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
+    """A runner over one segment, planned as micro-batch 0, without Spark."""
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark.SparkContext, "_gateway", Gateway())
+    for kind in ("offsets", "commits"):
+        (tmp_path / "checkpoint" / kind).mkdir(parents=True)
+    (tmp_path / "checkpoint" / "offsets" / "0").write_bytes(b'v1\n{}\n{"segment": 1}')
+    with Spool.open(tmp_path / "spool", "q", SCHEMA) as spool:
+        spool.append(batches(1)[0])
+        yield Runner(Settings(tmp_path, None, "1 second", 1), spool, Cut(), 0)
+
+
+def test_a_java_process_that_dies_in_a_micro_batch_is_told(runner: Runner) -> None:
+    """Not the broken connection is what ended the run, but what broke it."""
+    with pytest.raises(ConnectionRefusedError):
+        runner._on_batch(None, 0)  # type: ignore[arg-type]
+    with pytest.raises(JavaError, match="ended with code -9 while the query ran") as told:
+        runner.check()
+    assert isinstance(told.value.__cause__, ConnectionRefusedError)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    """It may commit a micro-batch while the next run starts, and Spark does not give it again."""
+
+    def ending(pid: int) -> bool:
+        (tmp_path / "checkpoint" / "commits" / "0").write_bytes(b"")
+        return False
+
+    monkeypatch.setattr("rxtemporal.spark.runner._runs_spark", ending)
+    if not own:  # Spark has started Python, not Python Spark
+        monkeypatch.setattr(Gateway, "proc", None)
+    (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
+    runner._claim_checkpoint()
+    assert runner.published == 1
+    runner.wait(1)
+    assert (tmp_path / "spark.pid").read_text(encoding="utf-8") == (
+        str(os.getpid()) if own else "1"
+    )
 
 
 def test_an_error_at_the_start_waits_for_write_or_close(

@@ -10,12 +10,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+import reactivex.subject
 from feeding import HOUR, SCHEMA, batches, rows, write
 
+import rxtemporal as rxt
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SpoolError
 from rxtemporal.events import EventShape
-from rxtemporal.segments import SegmentFolder
+from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.sinks import Sink
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.ticks import MAX_TIME
@@ -94,7 +96,7 @@ def test_any_number_of_broken_runs_make_one(tmp_path: Path, seed: int) -> None:
 def test_a_batch_without_rows_has_no_segment(tmp_path: Path) -> None:
     """The next segment's CTI covers it, and the place that is kept never runs ahead."""
     sink = opened(tmp_path)
-    write(sink, [EventBatch.empty(SCHEMA, 5), batches(1)[0], EventBatch.empty(SCHEMA, 2 * HOUR)])
+    write(sink, [EventBatch.empty(SCHEMA, 0), batches(1)[0], EventBatch.empty(SCHEMA, 2 * HOUR)])
     assert sink.stats().segments == 1
     sink.close(RuntimeError())
     assert SegmentFolder(tmp_path / "spool").describe(1).cti == HOUR
@@ -113,8 +115,20 @@ def test_the_end_of_time_is_remembered_at_once(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     write(sink, batches(1))
     assert sink.stats().segments == 2
-    write(sink, batches(1))
-    assert (sink.stats().segments, sink.stats().rows_known) == (2, 3)
+    sink.close(None)
+    again = opened(tmp_path)
+    write(again, batches(1))
+    assert (again.stats().segments, again.stats().rows_known) == (0, 3)
+    again.close(None)
+
+
+def test_a_row_before_the_runs_own_cti_is_refused(tmp_path: Path) -> None:
+    """A row that breaks what this run has promised is no repetition: an error."""
+    sink = opened(tmp_path)
+    row = {"start_time": 5, "k": "a", "v": 1}
+    sink.write(EventBatch.empty(SCHEMA, 9))
+    with pytest.raises(EventError, match="of an earlier batch of this run"):
+        sink.write(EventBatch.from_dicts([row], schema=SCHEMA, cti=12))
     sink.close(None)
 
 
@@ -137,6 +151,56 @@ def test_a_path_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
         opened(tmp_path)
     first.close(None)
     opened(tmp_path).close(None)
+
+
+def checkpoint(path: Path, offset: bytes) -> None:
+    """A checkpoint of Spark's with one committed micro-batch."""
+    for kind in ("offsets", "commits"):
+        (path / "checkpoint" / kind).mkdir(parents=True, exist_ok=True)
+        (path / "checkpoint" / kind / "0").write_bytes(b"v1\n{}\n" + offset)
+
+
+def test_a_checkpoint_behind_the_spool_is_refused(tmp_path: Path) -> None:
+    """One that was restored, or that a power cut threw back, would ask for what is gone."""
+    with Spool.open(tmp_path / "spool", "q", SCHEMA) as spool:
+        for number in range(3):
+            spool.append(EventBatch.empty(SCHEMA, number))
+        spool.discard(2)
+    checkpoint(tmp_path, b'{"segment": 1}')
+    with pytest.raises(SpoolError, match=r"an older one\. Hint: delete .*checkpoint;"):
+        opened(tmp_path)
+    checkpoint(tmp_path, b'{"segment": 2}')
+    opened(tmp_path).close(RuntimeError())
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Bytes that are no text are damage like any other."""
+    checkpoint(tmp_path, b"\xff")
+    with pytest.raises(SpoolError, match="is damaged"):
+        opened(tmp_path)
+
+
+def test_an_interrupt_in_the_midst_of_a_write_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were more written after it, the place that is kept would have run over the lost rows."""
+
+    def interrupted(spool: Spool, given: EventBatch) -> int:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Spool, "append", interrupted)
+    subject: reactivex.subject.Subject[EventBatch] = reactivex.subject.Subject()
+    process = rxt.from_observable(subject, schema=dict(SCHEMA)).run(
+        SparkSink(print, path=tmp_path), name="q"
+    )
+    first, second = batches(2)[:2]
+    with pytest.raises(KeyboardInterrupt):
+        subject.on_next(first)
+    subject.on_next(second)
+    with pytest.raises(KeyboardInterrupt):
+        process.wait(5)
+    assert SegmentFolder(tmp_path / "spool").bounds() == (0, 0)
 
 
 def test_a_sink_is_opened_once_and_used_while_open(tmp_path: Path) -> None:

@@ -47,6 +47,18 @@ def test_a_table_holds_what_the_query_gave(spark: SparkSession, tmp_path: Path) 
     assert folder.describe(10).cti == MAX_TIME
 
 
+def test_folders_are_local_whatever_the_sessions_file_system_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A cluster's session has a file system of its own for paths without a scheme."""
+    spark.conf.set("fs.defaultFS", "hdfs://nowhere.invalid")
+    try:
+        feed(sink(ParquetTable(tmp_path / "a b%20"), tmp_path / "ä#?", spark), batches(2))
+    finally:
+        spark.conf.unset("fs.defaultFS")
+    assert found(tmp_path / "a b%20") == expected(2)
+
+
 def test_spark_may_be_there_before_the_first_segment(spark: SparkSession, tmp_path: Path) -> None:
     """A micro-batch over an empty spool does nothing, and what comes later arrives."""
     table = tmp_path / "table"

@@ -60,6 +60,7 @@ def test_a_batch_that_comes_again_is_run_and_not_written(
     writer = table.open(origin())
     writer.write(micro_batch(spark, 1, 2), 0, 2)
     writer.write(micro_batch(spark, 1, 2), 0, 2)
+    writer.close()
     ran = spark.sparkContext.accumulator(0)
 
     def note(batches: Any) -> Any:
@@ -68,10 +69,11 @@ def test_a_batch_that_comes_again_is_run_and_not_written(
             yield batch
 
     frame = micro_batch(spark, 1, 3)
-    table.open(origin()).write(frame.mapInArrow(note, frame.schema), 0, 3)
-    assert values(tmp_path / "t") == of_segments(1, 2, 3)
-    table.open(origin()).write(frame.mapInArrow(note, frame.schema), 0, 3)
-    assert values(tmp_path / "t") == of_segments(1, 2, 3)
+    for _ in range(2):
+        again = table.open(origin())
+        again.write(frame.mapInArrow(note, frame.schema), 0, 3)
+        again.close()
+        assert values(tmp_path / "t") == of_segments(1, 2, 3)
     assert ran.value > 0
     assert pl.read_parquet(tmp_path / "t").columns == ["start_time", "end_time", "x"]
     assert {path.suffix for path in tmp_path.glob("t/*")} == {".parquet"}
@@ -87,6 +89,7 @@ def test_what_was_half_published_is_undone(spark: SparkSession, tmp_path: Path) 
     ledger = tmp_path / ".t.rxtemporal" / "q.json"
     before = ledger.read_bytes()
     writer.write(micro_batch(spark, 3, 4), 1, 4)
+    writer.close()
     ledger.write_bytes(before)
     writer = table.open(origin())
     assert values(tmp_path / "t") == of_segments(1, 2, 5, 6)
@@ -158,7 +161,8 @@ def test_a_ledger_of_another_spool_is_refused(tmp_path: Path) -> None:
     aside = tmp_path / ".t.rxtemporal"
     aside.mkdir()
     (aside / "q.json").write_text('{"query": "q", "spool": "a", "segment": 3}', encoding="utf-8")
-    ParquetTable(tmp_path / "t").open(origin(spool="a", committed=3))
+    (tmp_path / "t").mkdir()
+    ParquetTable(tmp_path / "t").open(origin(spool="a", committed=3)).close()
     with pytest.raises(SpoolError, match="another spool"):
         ParquetTable(tmp_path / "t").open(origin(spool="b"))
 
@@ -167,6 +171,63 @@ def test_a_ledger_behind_spark_is_refused(tmp_path: Path) -> None:
     """A table that has lost what Spark committed is found when it is opened."""
     with pytest.raises(SpoolError, match="has lost rows"):
         ParquetTable(tmp_path / "t").open(origin(committed=4))
+
+
+def test_a_table_that_is_gone_is_refused(tmp_path: Path) -> None:
+    """A table that was deleted while its ledger stayed would never get its first rows again."""
+    aside = tmp_path / ".t.rxtemporal"
+    aside.mkdir()
+    (aside / "q.json").write_text('{"query": "q", "spool": "id", "segment": 3}', encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(SpoolError, match=r"t is gone, and its ledger .* segment 3"):
+            ParquetTable(tmp_path / "t").open(origin(committed=3))
+
+
+def test_a_query_of_one_name_writes_a_table_once_at_a_time(tmp_path: Path) -> None:
+    """Two spools whose first segments meet in one table are told apart before any ledger."""
+    table = ParquetTable(tmp_path / "t")
+    first = table.open(origin(spool="a"))
+    table.open(origin("other", spool="b")).close()
+    with pytest.raises(SpoolError, match="is being written by"):
+        table.open(origin(spool="b"))
+    first.close()
+    with pytest.raises(SpoolError, match="has lost rows"):
+        table.open(origin(committed=4))
+    table.open(origin(spool="b")).close()
+
+
+def test_undoing_is_on_disk_before_it_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that a power cut brought back would be taken for published ones later."""
+    synced: list[Path] = []
+    monkeypatch.setattr("rxtemporal.spark.tables.sync_folder", synced.append)
+    for folder, number in (("day=a", 3), ("day=b", 4)):
+        (tmp_path / "t" / folder).mkdir(parents=True)
+        left = tmp_path / "t" / folder / f"q-{number:012d}-{number:012d}-0.parquet"
+        left.write_bytes(b"")
+    (tmp_path / ".t.rxtemporal").mkdir()
+    entry = '{"query": "q", "spool": "id", "segment": 3}'
+    (tmp_path / ".t.rxtemporal" / "q.json").write_text(entry, encoding="utf-8")
+    ParquetTable(tmp_path / "t").open(origin()).close()
+    assert [path.parent.name for path in tmp_path.rglob("*.parquet")] == ["day=a"]
+    assert synced == [tmp_path / "t" / "day=b"]
+
+
+@pytest.mark.java
+def test_what_lies_in_the_stage_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
+    """What an earlier run's Java process staged too late stays out, whatever the session says."""
+    table = ParquetTable(tmp_path / "t", partition_by="x")
+    writer = table.open(origin())
+    late = tmp_path / ".t.rxtemporal" / "q.stage" / "x=77"
+    late.mkdir(parents=True)
+    pl.DataFrame({"start_time": [1]}).write_parquet(late / "part-0.parquet")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        writer.write(micro_batch(spark, 1, 2), 0, 2)
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert values(tmp_path / "t") == of_segments(1, 2)
 
 
 def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
@@ -181,9 +242,10 @@ def test_a_table_names_columns_that_exist(tmp_path: Path) -> None:
     """``partition_by`` with a wrong name is refused with the right ones."""
     with pytest.raises(SchemaError, match="'start_time', 'end_time', 'x'"):
         ParquetTable(tmp_path / "t", partition_by="y").open(origin())
-    clash = Origin("q", "id", pl.Schema({"start_time_day": pl.Date()}), 0)
-    with pytest.raises(SchemaError, match="start_time_day"):
-        ParquetTable(tmp_path / "t", partition_by="start_time").open(clash)
+    for name in ("start_time_day", "Start_Time_Day"):  # Spark ignores case
+        clash = Origin("q", "id", pl.Schema({name: pl.Date()}), 0)
+        with pytest.raises(SchemaError, match="start_time_day"):
+            ParquetTable(tmp_path / "t", partition_by="start_time").open(clash)
 
 
 def test_a_table_is_a_local_folder(tmp_path: Path) -> None:
