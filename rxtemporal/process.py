@@ -143,7 +143,7 @@ class Process:
         except BaseException as failed:
             error = error or failed
         self._error = error
-        if error is not None and not isinstance(error, _StoppedError):
+        if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
         self._done.set()
 
