@@ -12,8 +12,8 @@ import polars as pl
 __all__ = ["Groups", "KeyCoder"]
 
 _CODE, _ROW = "__code__", "__row__"
-# so many rows are looked up one by one; more are made distinct first
-FEW_ROWS = 64
+# so many rows are looked up one by one; to make more of them distinct first costs less
+FEW_ROWS = 2_048
 # a gather from a frame of more chunks than this is slow
 MOST_CHUNKS = 64
 
@@ -64,7 +64,7 @@ class KeyCoder:
     def _number(self, keys: pl.DataFrame, values: pl.DataFrame) -> npt.NDArray[np.int64]:
         """Return each row's code by looking it up; new keys get the next numbers."""
         known, codes = len(self._codes), self._codes
-        found = [codes.setdefault(key, len(codes)) for key in keys.iter_rows()]
+        found = [codes.setdefault(key, len(codes)) for key in keys.rows()]
         if len(codes) > known:
             new = [row for row, code in enumerate(found) if code >= known]
             # equal new keys in one batch: the first one's values stand for all

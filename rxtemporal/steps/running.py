@@ -56,11 +56,17 @@ class Running(Protocol):
 
 
 def _valid(field: pl.Series) -> Column:
+    if not field.null_count():
+        return np.ones(len(field), np.bool_)
     return np.asarray(field.is_not_null().to_numpy())
 
 
 def _physical(field: pl.Series, dtype: Any) -> Column:
-    values = field.to_physical().cast(dtype).fill_null(0)
+    values = field.to_physical()
+    if values.dtype != dtype:
+        values = values.cast(dtype)
+    if values.null_count():
+        values = values.fill_null(0)
     return np.ascontiguousarray(values.to_numpy())
 
 
