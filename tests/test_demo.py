@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -197,9 +198,11 @@ def test_installed_wheel_runs_the_demonstration(tmp_path: Path) -> None:
     """The wheel, installed in an empty folder, brings its data and runs without Spark."""
     if importlib.util.find_spec("build") is None:
         pytest.skip("the build package is not installed")
-    wheels = tmp_path / "wheels"
+    # a copy, for building leaves a folder behind that a later build would pack again
+    source, wheels = tmp_path / "source", tmp_path / "wheels"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info"))
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(wheels), str(ROOT)],
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(wheels), str(source)],
         check=True, capture_output=True,
     )  # fmt: skip
     target = tmp_path / "installed"
