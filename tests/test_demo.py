@@ -248,3 +248,11 @@ def test_help_and_wrong_words(tmp_path: Path) -> None:
     wrong = run_command(tmp_path, "demo", "--rate", "-3")
     assert wrong.returncode == 2
     assert "positive" in wrong.stderr
+
+
+def test_weather_is_packaged() -> None:
+    """The month's weather comes with the package: each airport's hours, one reading at a time."""
+    weather = feeds.weather()
+    assert weather.height == 2_226
+    assert sorted(weather["origin"].unique()) == list(feeds.AIRPORTS)
+    assert not weather.select("origin", "valid_from").is_duplicated().any()
