@@ -4,32 +4,67 @@ from __future__ import annotations
 
 import gc
 import platform
+import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
+
+Seconds = Mapping[str, list[float]]
 
 
-def rounds(contenders: Mapping[str, Callable[[], None]], count: int) -> dict[str, list[float]]:
-    """Return the seconds of each contender, run in turn, ``count`` rounds."""
+def rounds(
+    contenders: Mapping[str, Callable[[], Any]],
+    count: int,
+    check: Callable[[Any], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Return the seconds of each contender, run in turn, ``count`` rounds.
+
+    ``check`` looks at each result after the clock has stopped, and raises where one is wrong.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(count):
         for name, run in contenders.items():
             gc.collect()
-            begun = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - begun)
+            begun = clock()
+            result = run()
+            taken = clock() - begun
+            if check is not None:
+                check(result)
+            seconds[name].append(taken)
+            del result  # so that the next contender does not find the memory full of it
     return seconds
 
 
-def report(seconds: Mapping[str, list[float]], items: int, beside: str) -> None:
-    """Print items a second of each contender, and the median of its ratios to one of them."""
+def warm(contenders: Mapping[str, Callable[[], Any]], check: Callable[[Any], None]) -> None:
+    """Run each contender once, checked: kernels are compiled and data is in memory."""
+    for name, run in contenders.items():
+        try:
+            check(run())
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
+def ratios(seconds: Seconds, name: str, beside: str) -> list[float]:
+    """Return by what factor one contender is faster than another, round for round."""
+    return [base / own for base, own in zip(seconds[beside], seconds[name], strict=True)]
+
+
+def report(seconds: Seconds, items: int, *beside: str) -> None:
+    """Print items a second of each contender, and the median of its ratios to some of them."""
     print(
         f"{platform.python_implementation()} {platform.python_version()}, {items:,} items a round"
     )
     for name, taken in seconds.items():
-        ratios = [base / own for base, own in zip(seconds[beside], taken, strict=True)]
-        rate = items / statistics.median(taken)
-        print(
-            f"{name:<44} {rate / 1e6:8.2f} M/s   {statistics.median(ratios):6.2f} x {beside}"
-            f"   (from {min(ratios):.2f} to {max(ratios):.2f})"
-        )
+        line = f"{name:<44} {items / statistics.median(taken) / 1e6:8.2f} M/s"
+        for other in (each for each in beside if each != name):
+            values = ratios(seconds, name, other)
+            line += f"   {statistics.median(values):6.2f} x {other}"
+            line += f" (from {min(values):.2f} to {max(values):.2f})"
+        print(line)
+
+
+def peak_mebibytes() -> float:
+    """Return the most memory that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

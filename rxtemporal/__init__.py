@@ -45,6 +45,7 @@ from rxtemporal.events import (
     EventShape,
     IntervalEvent,
     PointEvent,
+    WindowOutput,
 )
 from rxtemporal.process import Process
 from rxtemporal.streamable import Streamable
@@ -93,6 +94,7 @@ __all__ = [
     "Streamable",
     "TransformSubject",
     "UnboundedWindowError",
+    "WindowOutput",
     "agg",
     "from_arrow",
     "from_events",

@@ -12,7 +12,7 @@ from reactivex import Observable
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event
-from rxtemporal.execution import Node
+from rxtemporal.plan import Node
 from rxtemporal.schema import payload_schema
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.streamable import Streamable

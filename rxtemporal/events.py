@@ -24,6 +24,7 @@ __all__ = [
     "IntervalEvent",
     "PointEvent",
     "RowEvent",
+    "WindowOutput",
 ]
 
 
@@ -40,6 +41,13 @@ class EventShape(Enum):
     POINT = "point"
     INTERVAL = "interval"
     EDGE = "edge"
+
+
+class WindowOutput(Enum):
+    """Where a window's result lives: as long as the window, or as a point at the window's end."""
+
+    WINDOW = "window"
+    POINT_AT_END = "point at end"
 
 
 class EdgeType(Enum):

@@ -2,84 +2,61 @@
 
 from __future__ import annotations
 
-import dataclasses
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import polars as pl
 from reactivex import Observable, abc
 from reactivex.subject import Subject
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.operators.operator import Operator
 from rxtemporal.packing import Packer
-from rxtemporal.sources import EventSource, FrameSource, ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.plan import AnySource, Node, Wiring
+from rxtemporal.sources import EventSource, ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Execution", "Node"]
-
-AnySource = FrameSource | EventSource | ObservableSource
-
-
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Node:
-    """One operator of a plan and where its input comes from; or a source, which has none."""
-
-    schema: pl.Schema | None
-    keys: tuple[str, ...]
-    source: AnySource | None = None
-    operator: Operator | None = None
-    above: Node | None = None
-
-    def lineage(self) -> list[Node]:
-        """Return the nodes from the source to this one."""
-        return [*(self.above.lineage() if self.above else []), self]
+__all__ = ["Execution"]
 
 
 class Execution:
     """One run of a plan. Not thread-safe: whoever drives it serialises.
 
-    ``start`` connects it; after that ``advance`` moves a source that has to be asked one batch on,
-    until it returns False. Sources that push drive themselves.
+    ``start`` connects it; after that ``advance`` moves the source that has to be asked and lies
+    furthest behind one batch on, until it returns False. Sources that push drive themselves, one
+    at a time where there are several.
     """
 
     def __init__(
         self, node: Node, shape: Callable[[Observable[EventBatch]], Observable[Any]]
     ) -> None:
-        nodes = node.lineage()
-        source = nodes[0].source
-        assert source is not None
-        self._entry: Subject[EventBatch] = Subject()
-        stream: Observable[EventBatch] = self._entry
-        for each in nodes[1:]:
-            assert each.operator is not None
-            stream = each.operator(stream)
-        self._output = shape(stream)
-        self._source = source
-        self._reading: OpenFrames | OpenEvents | Packer = source.open()
-        self._batches: Iterator[EventBatch] | None = None
-        self._subscriptions: list[abc.DisposableBase] = []
+        self._wiring = Wiring(node)
+        self._output = shape(self._wiring.output)
+        lock = threading.RLock()
+        self._readings = [_Reading(*entry, lock) for entry in self._wiring.entries]
+        self._subscriptions: list[Any] = []
         self.ended = False
 
     @property
-    def door(self) -> Door:
-        """The source's door, with what it has counted."""
-        return self._reading.door
+    def doors(self) -> list[Door]:
+        """The sources' doors, with what they have counted."""
+        return [reading.opened.door for reading in self._readings]
 
     @property
     def time(self) -> TimeForm:
-        """The form in which the source gives times; datetimes until it has given one."""
-        return self._reading.time or "datetime"
+        """The form in which the first source gives times; datetimes until one has given one."""
+        forms = (reading.opened.time for reading in self._readings)
+        return next((form for form in forms if form), "datetime")
 
     @property
     def pulls(self) -> bool:
-        """Whether the source has to be asked for its batches."""
-        return not isinstance(self._source, ObservableSource)
+        """Whether a source has to be asked for its batches."""
+        return any(reading.pulls for reading in self._readings)
 
     @property
     def may_block(self) -> bool:
-        """Whether asking the source for more may take for ever."""
-        return isinstance(self._source, EventSource)
+        """Whether asking a source for more may take for ever."""
+        return any(isinstance(reading.source, EventSource) for reading in self._readings)
 
     def start(
         self,
@@ -87,15 +64,15 @@ class Execution:
         on_error: Callable[[Exception], None],
         on_completed: Callable[[], None],
     ) -> None:
-        """Subscribe the observer, then connect the source."""
+        """Subscribe the observer, then connect the sources."""
         self._subscriptions.append(
             self._output.subscribe(on_next, self._ending(on_error), self._ending(on_completed))
         )
-        if isinstance(self._source, ObservableSource):
-            pusher = _Pusher(self._reading, self._entry)  # type: ignore[arg-type]
-            self._subscriptions.append(self._source.observable.subscribe(pusher))
-        else:
-            self._batches = iter(self._reading)  # type: ignore[arg-type]
+        self._subscriptions += self._wiring.connect()
+        for reading in self._readings:
+            subscription = reading.connect()
+            if subscription is not None:
+                self._subscriptions.append(subscription)
 
     def _ending(self, tell: Callable[..., None]) -> Callable[..., None]:
         def end(*arguments: Any) -> None:
@@ -105,43 +82,87 @@ class Execution:
         return end
 
     def advance(self) -> bool:
-        """Push one batch of a source that has to be asked; False when there are no more."""
-        if self._batches is None or self.ended:
+        """Push one batch of a source that has to be asked; False when there are no more.
+
+        Of several the one that has come least far in time, in the plan's order where they are even:
+        so all of them advance together, and nothing waits longer than it must.
+        """
+        waiting = [reading for reading in self._readings if reading.unread]
+        if not waiting or self.ended:
             return False
-        try:
-            batch = next(self._batches, None)
-        except Exception as error:
-            self._entry.on_error(error)
-            return False
-        if batch is None:
-            self._entry.on_completed()
-            return False
-        self._entry.on_next(batch)
+        min(waiting, key=lambda reading: reading.place).advance()
         return not self.ended
 
     def drain(self) -> None:
-        """Read a source that has to be asked to its end."""
+        """Read the sources that have to be asked to their ends."""
         while self.advance():
             pass
 
     def dispose(self) -> None:
-        """Let go of source and observer."""
+        """Let go of sources and observer."""
         self.ended = True
         for subscription in self._subscriptions:
             subscription.dispose()
 
 
+class _Reading:
+    """One source of a run, and how far it has come."""
+
+    def __init__(
+        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock
+    ) -> None:
+        self.source = source
+        self.opened: OpenFrames | OpenEvents | Packer = source.open()
+        self.pulls = not isinstance(source, ObservableSource)
+        self.unread = self.pulls
+        self.place = MIN_TIME
+        self._entry = entry
+        self._lock = lock
+        self._batches: Iterator[EventBatch] | None = None
+
+    def connect(self) -> abc.DisposableBase | None:
+        """Make ready to read, or subscribe to what pushes."""
+        if isinstance(self.source, ObservableSource):
+            pusher = _Pusher(self.opened, self._entry, self._lock)  # type: ignore[arg-type]
+            return self.source.observable.subscribe(pusher)
+        self._batches = iter(self.opened)  # type: ignore[arg-type]
+        return None
+
+    def advance(self) -> None:
+        """Push the next batch, or the end."""
+        assert self._batches is not None
+        try:
+            batch = next(self._batches, None)
+        except Exception as error:
+            self.unread = False
+            with self._lock:
+                self._entry.on_error(error)
+            return
+        with self._lock:
+            if batch is None:
+                self.unread = False
+                self._entry.on_completed()
+                return
+            if len(batch):
+                self.place = max(self.place, int(batch.start.max()))
+            self._entry.on_next(batch)
+
+
 class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
-    def __init__(self, packer: Packer, entry: Subject[EventBatch]) -> None:
+    def __init__(self, packer: Packer, entry: Subject[EventBatch], lock: threading.RLock) -> None:
         self._packer = packer
         self._entry = entry
+        self._lock = lock
         self._ended = False
 
     def on_next(self, item: Any) -> None:
-        if self._ended:
-            return
+        with self._lock:
+            if not self._ended:
+                self._take(item)
+
+    def _take(self, item: Any) -> None:
         try:
             batch = (
                 self._packer.take_batch(item)
@@ -162,12 +183,16 @@ class _Pusher(abc.ObserverBase[Any]):
         self._entry.on_error(first)
 
     def on_error(self, error: Exception) -> None:
-        if not self._ended:
-            self._fail(error)
+        with self._lock:
+            if not self._ended:
+                self._fail(error)
 
     def on_completed(self) -> None:
-        if self._ended:
-            return
+        with self._lock:
+            if not self._ended:
+                self._complete()
+
+    def _complete(self) -> None:
         self._ended = True
         try:
             last = self._packer.finish()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,7 @@ import polars as pl
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.schema import carried
 
-__all__ = ["field_type", "output_schema", "row_by_row"]
+__all__ = ["field_type", "of_many", "output_schema", "row_by_row"]
 
 # what these nodes of an expression's tree compute depends on other rows
 _NODES = {
@@ -130,15 +130,36 @@ def output_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: s
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n")[0]
         raise SchemaError(f"{operator}: {reason}; there are {_listed(schema)}") from error
-    return pl.Schema({name: carried(name, dtype) for name, dtype in result.items()})
+    return pl.Schema({name: carried(name, dtype, lists=True) for name, dtype in result.items()})
 
 
 def field_type(expression: pl.Expr, schema: pl.Schema) -> pl.DataType:
     """Return the type of one expression over rows of ``schema``."""
-    types: Sequence[pl.DataType] = list(output_schema(schema, [expression], "aggregate").values())
+    fields = output_schema(schema, [expression], "aggregate")
+    if len(fields) != 1:
+        raise SchemaError(f"{expression} gives {len(fields)} fields where one is needed")
+    ((name, dtype),) = fields.items()
+    return carried(name, dtype)  # nothing is computed over lists
+
+
+def of_many(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
+    """Return the type of an expression that gives one value for many rows of ``schema``."""
+    group = pl.LazyFrame(schema=dict(schema)).group_by(pl.lit(0).alias("__group__"))
+    try:
+        types = dict(group.agg(expression).collect_schema())
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n")[0]
+        raise SchemaError(f"{what}: {reason}; there are {_listed(schema)}") from error
+    types.pop("__group__")
     if len(types) != 1:
-        raise SchemaError(f"{expression} gives {len(types)} fields where one is needed")
-    return types[0]
+        raise SchemaError(f"{what} gives {len(types)} fields where one is needed")
+    ((name, dtype),) = types.items()
+    if isinstance(dtype, pl.List):
+        raise SchemaError(
+            f"{what} gives a value for each row where one for all of them is needed. "
+            "Hint: end it with an aggregation such as .sum() or .first()."
+        )
+    return carried(name, dtype)
 
 
 def _listed(schema: pl.Schema) -> str:

@@ -185,13 +185,16 @@ class Process:
 
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far."""
-        door = self._execution.door
+        doors = self._execution.doors
+        late: Counter[LateReason] = Counter()
+        for door in doors:
+            late.update(door.late)
         return Diagnostics(
             name=self.name,
             running=not self._done.is_set(),
-            events_in=door.events,
-            late=dict(Counter({reason: n for reason, n in door.late.items() if n})),
-            largest_lateness=door.largest_lateness,
+            events_in=sum(door.events for door in doors),
+            late={reason: n for reason, n in late.items() if n},
+            largest_lateness=max(door.largest_lateness for door in doors),
             rows_out=self._rows,
             batches_out=self._batches,
             cti=self._cti,

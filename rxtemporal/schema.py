@@ -12,7 +12,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,16 @@ import polars as pl
 
 from rxtemporal.errors import SchemaError
 
-__all__ = ["SCALAR_FIELD", "carried", "conform", "field", "fields_of", "payload_schema", "takes"]
+__all__ = [
+    "SCALAR_FIELD",
+    "carried",
+    "conform",
+    "field",
+    "fields_of",
+    "payload_schema",
+    "takes",
+    "typed",
+]
 
 # the field that a bare scalar payload gets
 SCALAR_FIELD = "payload"
@@ -48,8 +57,12 @@ _PYTHON: dict[Any, pl.DataType] = {
 _ALLOWED = "bool, int, float, str, bytes, datetime, date, timedelta, Decimal or None"
 
 
-def carried(name: str, dtype: Any) -> pl.DataType:
-    """Return the type in which a field of polars type ``dtype`` travels; refuse what cannot."""
+def carried(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
+    """Return the type in which a field of polars type ``dtype`` travels; refuse what cannot.
+
+    With ``lists`` it may be a list of scalars: those live inside a query, and neither enter nor
+    leave.
+    """
     if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
         dtype = dtype()
     if isinstance(dtype, _KEPT):
@@ -60,7 +73,11 @@ def carried(name: str, dtype: Any) -> pl.DataType:
         return pl.Datetime("us", dtype.time_zone)
     if isinstance(dtype, pl.Duration):
         return pl.Duration("us")
+    if lists and isinstance(dtype, pl.List):
+        return pl.List(carried(name, dtype.inner))
     hint = "a payload is a flat record; keep nested values outside or flatten them"
+    if isinstance(dtype, pl.List) and not lists:
+        hint = "a payload is a flat record; lists live only inside a query, from select to explode"
     if isinstance(dtype, pl.UInt64):
         hint = "Spark has no UInt64; cast it to Int64, Decimal or String"
     elif isinstance(dtype, (pl.Categorical, pl.Enum)):
@@ -68,10 +85,11 @@ def carried(name: str, dtype: Any) -> pl.DataType:
     raise SchemaError(f"field {name!r} has type {dtype}, which no payload can carry. Hint: {hint}.")
 
 
-def payload_schema(given: Any) -> pl.Schema:
+def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
     """Return a schema from a mapping name → type, a dataclass type or a NamedTuple type.
 
     Types are polars types or Python's own; ``X | None`` means ``X``, for any field may be null.
+    With ``lists`` also lists of scalars, which live only inside a query.
     """
     if isinstance(given, Mapping):
         fields: Iterable[tuple[str, Any]] = given.items()
@@ -82,9 +100,12 @@ def payload_schema(given: Any) -> pl.Schema:
             "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
             f"got {given!r}"
         )
-    return pl.Schema(
-        {_name(name): carried(name, _polars_type(name, type_)) for name, type_ in fields}
-    )
+    return pl.Schema({_name(name): typed(name, type_, lists=lists) for name, type_ in fields})
+
+
+def typed(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
+    """Return the type in which a field declared with a polars or a Python type travels."""
+    return carried(name, _polars_type(name, type_), lists=lists)
 
 
 def _name(name: Any) -> str:
@@ -98,9 +119,14 @@ def _polars_type(name: str, type_: Any) -> Any:
         isinstance(type_, type) and issubclass(type_, pl.DataType)
     ):
         return type_
-    choices = [choice for choice in typing.get_args(type_) if choice is not NoneType] or [type_]
-    if len(choices) == 1 and choices[0] in _PYTHON:
-        return _PYTHON[choices[0]]
+    union = typing.get_origin(type_) in (typing.Union, UnionType)
+    named = typing.get_args(type_) if union else (type_,)
+    choices = [choice for choice in named if choice is not NoneType] or [type_]
+    if len(choices) == 1:
+        if choices[0] in _PYTHON:
+            return _PYTHON[choices[0]]
+        if typing.get_origin(choices[0]) is list:
+            return pl.List(_polars_type(name, typing.get_args(choices[0])[0]))
     raise SchemaError(
         f"field {name!r} has type {type_!r}; a field is {_ALLOWED}. "
         "Hint: name a Decimal field's type as pl.Decimal(precision, scale)."
@@ -129,6 +155,11 @@ def takes(dtype: pl.DataType, values: Sequence[Any]) -> bool:
     An integer is a float too; a bool is no number, and a naive datetime is not an aware one.
     """
     kinds = set(map(type, values)) - {NoneType}
+    if isinstance(dtype, pl.List):
+        each = [value for many in values if isinstance(many, (list, tuple)) for value in many]
+        return all(issubclass(kind, (list, tuple)) for kind in kinds) and takes(
+            carried("", dtype.inner), each
+        )
     if isinstance(dtype, pl.Datetime):
         naive = {value.tzinfo is None for value in values if isinstance(value, datetime)}
         return all(issubclass(kind, datetime) for kind in kinds) and naive <= {

@@ -1,4 +1,4 @@
-"""The Rx seam: the one place where steps become observables, and where threads are serialised.
+"""The Rx seam: where threads are serialised and subscribers kept apart.
 
 reactivex has no ``synchronize``, its ``Subject`` delivers outside of its lock, and an exception in
 one subscriber travels into the producer's call and past every other subscriber. What is here mends
@@ -19,18 +19,13 @@ from reactivex import Observable, abc
 from reactivex.internal import DisposedException
 from reactivex.subject import Subject
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.errors import blame
 from rxtemporal.log import get_logger
-from rxtemporal.steps.step import Step
-from rxtemporal.ticks import MIN_TIME
 
 __all__ = [
     "DirectSubject",
     "Subscriber",
     "Unhandled",
     "composed_at",
-    "lift",
     "log_unhandled",
     "report_failure",
     "synchronize",
@@ -241,61 +236,3 @@ class _Synchronized:
         while self._waiting:
             deliver, arguments = self._waiting.popleft()
             deliver(*arguments)
-
-
-def lift(
-    make: Callable[[EventBatch], Step], place: str
-) -> Callable[[Observable[EventBatch]], Observable[EventBatch]]:
-    """Return the Rx operator that runs a step: one for each subscription, made at its first batch.
-
-    ``make`` gets the first batch, for its schema. What it or the step raises goes to
-    ``on_error`` with ``place``, where the operator was composed. A batch that brings neither rows
-    nor time is not passed on.
-    """
-
-    def operator(source: Observable[EventBatch]) -> Observable[EventBatch]:
-        def subscribe(
-            observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
-        ) -> abc.DisposableBase:
-            lifted = _Lifted(make, place, observer)
-            return source.subscribe(
-                lifted.on_next, observer.on_error, observer.on_completed, scheduler=scheduler
-            )
-
-        return Observable(subscribe)
-
-    return operator
-
-
-class _Lifted:
-    """A step in one subscription."""
-
-    __slots__ = ("_cti", "_make", "_observer", "_place", "_step")
-
-    def __init__(
-        self, make: Callable[[EventBatch], Step], place: str, observer: abc.ObserverBase[EventBatch]
-    ) -> None:
-        self._make = make
-        self._place = place
-        self._observer = observer
-        self._step: Step | None = None
-        self._cti = MIN_TIME
-
-    def on_next(self, batch: EventBatch) -> None:
-        if self._step is None and not len(batch) and not batch.schema:
-            # the stream ended before any event told its fields: only the time comes through
-            self._pass_on(batch)
-            return
-        try:
-            if self._step is None:
-                self._step = self._make(batch)
-            result = self._step.on_batch(batch)
-        except Exception as error:
-            self._observer.on_error(blame(error, self._place))
-            return
-        self._pass_on(result)
-
-    def _pass_on(self, result: EventBatch) -> None:
-        if len(result) or result.cti > self._cti:
-            self._cti = result.cti
-            self._observer.on_next(result)

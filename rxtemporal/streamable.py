@@ -12,27 +12,29 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
-from rxtemporal import operators as ops
-from rxtemporal.agg import Aggregate
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event, EventShape
-from rxtemporal.execution import Execution, Node
-from rxtemporal.operators.operator import Chain, Operator
-from rxtemporal.operators.windows import Window
+from rxtemporal.execution import Execution
+from rxtemporal.fluent.joins import Joins
+from rxtemporal.fluent.lifetimes import Lifetimes
+from rxtemporal.fluent.relational import Relational
+from rxtemporal.fluent.sequences import Sequences
+from rxtemporal.fluent.windows import Windows
+from rxtemporal.lifting import lift
 from rxtemporal.process import INTERRUPTIBLE, Process
-from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled, lift
+from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
-from rxtemporal.ticks import MIN_TIME, Span, Time
+from rxtemporal.ticks import MIN_TIME
 from rxtemporal.unpacking import unpacked
 
-__all__ = ["Streamable", "Windowed"]
+__all__ = ["Streamable"]
 
 Result = TypeVar("Result")
 
 
-class Streamable:
+class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
     """A temporal stream, and what is to be computed from it.
 
     Nothing runs until a result is asked for (``to_polars``, ``subscribe``, ``run`` …); each request
@@ -55,95 +57,9 @@ class Streamable:
     IntervalEvent(6, 10, {'warmest': 20})
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    @property
-    def schema(self) -> pl.Schema | None:
-        """The payload's fields and types; None where only the first event will tell."""
-        return self._node.schema
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The fields that the stream is grouped by."""
-        return self._node.keys
-
     def __repr__(self) -> str:
         fields = "unknown fields" if self.schema is None else ", ".join(self.schema)
         return f"Streamable({fields})"
-
-    def _then(self, operator: Operator | Chain) -> Streamable:
-        node = self._node
-        for each in operator.operators if isinstance(operator, Chain) else (operator,):
-            schema = None if node.schema is None else each.checked(node.schema, node.keys)
-            node = Node(schema, each.keys_after(node.keys), operator=each, above=node)
-        return Streamable(node)
-
-    # What is computed ---------------------------------------------------------------------------
-
-    def where(self, *predicates: pl.Expr | Callable[[dict[str, Any]], Any]) -> Streamable:
-        """Keep the rows whose payload satisfies every predicate; null is false.
-
-        Rows and lifetimes pass unchanged and at once; so does the CTI. Nothing is held. A predicate
-        is a polars expression computed row by row (aggregations, windows and shifts are refused),
-        or a Python function of the payload as a dict, which costs about a microsecond a row.
-        Of an edge row the start edge's verdict counts.
-        """
-        return self._then(ops.where(*predicates))
-
-    def select(self, *expressions: str | pl.Expr, **named: Any) -> Streamable:
-        """Give every row a new payload, as polars' ``select``; lifetimes and CTIs pass unchanged.
-
-        A grouped stream keeps its keys. Nothing is held.
-        """
-        return self._then(ops.select(*expressions, **named))
-
-    def with_columns(self, *expressions: str | pl.Expr, **named: Any) -> Streamable:
-        """Add fields to the payload, or replace some; otherwise as ``select``."""
-        return self._then(ops.with_columns(*expressions, **named))
-
-    def drop(self, *fields: str) -> Streamable:
-        """Take fields out of the payload; otherwise as ``select``."""
-        return self._then(ops.drop(*fields))
-
-    def group_by(self, *keys: str) -> Streamable:
-        """Group the stream by fields: everything after it is computed for each key.
-
-        Rows, lifetimes and CTIs pass unchanged. Null is a key like any other, NaN equals NaN.
-        ``aggregate`` ends the grouping and puts the keys first in the payload. Every key seen is
-        held.
-        """
-        return self._then(ops.group_by(*keys))
-
-    def snap_to_window_intervals(
-        self, duration: Span, period: Span, alignment: Time = 0
-    ) -> Streamable:
-        """Alter lifetimes to cover the assigned interval of every hopping window they touch.
-
-        The windows are ``[a + np, a + np + d)`` for every integer n, and the interval assigned to
-        one is ``[end, end + p)``. A row that touches no window (where p > d) vanishes. The CTI is
-        altered as a start is. Only open rows in a gap are held, until the CTI decides.
-        Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
-        """
-        return self._then(ops.snap_to_window_intervals(duration, period, alignment))
-
-    def snapshot_window(self) -> Windowed:
-        """One window for each maximal stretch of time in which the set of rows alive is the same.
-
-        None where nothing is alive. Follow it with ``aggregate``. The CTI passes unchanged: a
-        snapshot that has begun and not ended leaves as a start edge.
-        """
-        return Windowed(self, ops.snapshot_window())
-
-    def hopping_window2(self, duration: Span, period: Span, alignment: Time = 0) -> Windowed:
-        """Hopping windows that give output only where the input changes.
-
-        ``snap_to_window_intervals``, then ``snapshot_window``: each result lives for the interval
-        assigned to its window, which begins at the window's end, and equal neighbours that nothing
-        separates are one row, so a row that never ends gives a finite result. The default
-        alignment is 1970-01-01T00:00:00Z. Source: *Taming Hopping Windows*, ``HoppingWindow2``.
-        """
-        return Windowed(self, ops.hopping_window2(duration, period, alignment))
 
     # What comes out -----------------------------------------------------------------------------
 
@@ -263,23 +179,6 @@ class Streamable:
     def _execution(self, shape: EventShape) -> Execution:
         _checked(shape)
         return Execution(self._node, lift(lambda _: shaping(shape), "on the way out"))
-
-
-class Windowed:
-    """A stream cut into windows; ``aggregate`` says what to compute over each."""
-
-    def __init__(self, stream: Streamable, window: Window) -> None:
-        self._stream = stream
-        self._window = window
-
-    def aggregate(self, **aggregates: Aggregate) -> Streamable:
-        """Return one row for each window, and key: the keys, then the named aggregates.
-
-        Held: the rows' ends (and starts) that lie ahead of the CTI, and for each key its running
-        aggregates. Cost: of what is new, whatever is alive. An integer sum that overflows is an
-        error.
-        """
-        return self._stream._then(self._window.aggregate(**aggregates))
 
 
 def _checked(shape: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,14 @@ from oracle import MAX_TIME, MIN_TIME, Row
 import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.matching import OpenRows
+from rxtemporal.plan import Wiring
+from rxtemporal.testing import Stepper
 
 SCHEMA = {"k": pl.String, "x": pl.Int64, "y": pl.Float64}
+SIDES = ("left", "right")
+Query = Callable[..., rxt.Streamable]
+# batches in the order in which they come, each with the number of the input that it comes from
+Arrivals = Iterable[tuple[int, EventBatch]]
 
 
 def event(item: tuple[Any, ...]) -> Any:
@@ -89,6 +95,50 @@ def run(made: Sequence[EventBatch], *operators: Any) -> list[EventBatch]:
     stream.subscribe(out.append, failed.append)
     if failed:
         raise failed[0]
+    return _checked(out)
+
+
+def planned(query: Query, inputs: int = 1) -> rxt.Streamable:
+    """Return a query's plan over inputs that are called left and right."""
+    return query(*(rxt.from_events([], schema=SCHEMA, name=name) for name in SIDES[:inputs]))
+
+
+def pushed(plan: rxt.Streamable, made: Arrivals) -> list[EventBatch]:
+    """Return what a plan makes of the batches on the Rx side, where its operators are lifted."""
+    wiring = Wiring(plan._node)
+    entries = {source.name: entry for source, entry in wiring.entries}
+    out: list[EventBatch] = []
+    failed: list[Exception] = []
+    wiring.output.subscribe(out.append, failed.append)
+    wiring.connect()
+    for side, batch in made:
+        if SIDES[side] in entries and not failed:
+            entries[SIDES[side]].on_next(batch)
+    if failed:
+        raise failed[0]
+    return _checked(out)
+
+
+def stepped(
+    plan: rxt.Streamable, made: Arrivals, restarts: Callable[[], bool] = lambda: False
+) -> Iterator[list[EventBatch]]:
+    """Yield what comes out for each batch.
+
+    Wherever `restarts` says so, what the steps hold is saved and new ones go on with it.
+    """
+    stepper, cti = Stepper(plan), MIN_TIME
+    for side, batch in made:
+        out = stepper.push(SIDES[side], batch)
+        for each in out:
+            each.check(cti)
+            cti = each.cti
+        yield out
+        if restarts():
+            saved, stepper = stepper.save(), Stepper(plan)
+            stepper.load(saved)
+
+
+def _checked(out: list[EventBatch]) -> list[EventBatch]:
     cti = MIN_TIME
     for batch in out:
         batch.check(cti)

@@ -61,6 +61,16 @@ def few_payloads() -> Strategy:
     return _records((None, "a"), (1, 2), (None, 0.0, -0.0, math.nan))
 
 
+def calm_payloads() -> Strategy:
+    """The same record without values so large that sums of others vanish beside them."""
+    return _records(KEYS, (1, 1, 2, None, 0, 3, -7), (None, 0.0, -0.0, 0.1, -2.25, *STRANGE_FLOATS))
+
+
+def matching_payloads() -> Strategy:
+    """The same record from values of which rows of two streams often share some."""
+    return _records((None, "a", "a", "b"), (1, 2, None), (None, 0.0, -0.0, 1.5, math.nan))
+
+
 def times(*, extremes: bool = False) -> Strategy:
     """The start of an event: near mostly, at both ends of time only with `extremes`."""
     return st.sampled_from(STARTS + (EXTREME_STARTS if extremes else ()))

@@ -1,4 +1,7 @@
-"""What the reference documents print and define, to the line."""
+"""What two reference documents print and define, to the line.
+
+*CTI Synchronizing Subject* and *Taming Hopping Windows*.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,8 +170,35 @@ def counted() -> rxt.Streamable:
     return counts.select(payload="n")
 
 
+def adjusted_as_printed() -> rxt.Streamable:
+    """The document's ``SnapToWindowIntervals``, line by line: both ends altered by functions."""
+    d, p, a = (rxt.ticks(each) for each in WINDOWS)
+    a %= p
+    e = a + d % p
+
+    def adjust_start_time(t: int) -> int:
+        return snap(t, e, p) + p
+
+    def duration(event: rxt.IntervalEvent) -> int:
+        return snap(event.end - 1, a, p) + p + d - adjust_start_time(event.start)
+
+    return example().alter_event_lifetime(start=adjust_start_time, duration=duration)
+
+
+def counted_as_printed() -> rxt.Streamable:
+    """The document's ``HoppingWindow2``: the altered events, then snapshot windows."""
+    counts = adjusted_as_printed().snapshot_window().aggregate(n=agg.count())
+    return counts.select(payload="n")
+
+
 tables = pytest.mark.parametrize(
-    ("query", "table"), [(adjusted, ADJUSTED), (counted, QUERY)], ids=["adjusted", "query"]
+    ("query", "table"),
+    [
+        (adjusted, ADJUSTED),
+        (adjusted_as_printed, ADJUSTED),
+        (counted, QUERY),
+        (counted_as_printed, QUERY),
+    ],
 )
 
 
@@ -199,6 +230,40 @@ def test_the_printed_tables_as_edges(query: Any, table: list[Any]) -> None:
     for end in ends:
         opened = rxt.EdgeEvent.create_start(end.start_time, end.payload)
         assert events.index(opened) < events.index(end)
+
+
+def test_a_row_that_never_ends_has_no_end_of_hopping_windows() -> None:
+    """Classic hopping windows fail on the document's example, and the error names the way out."""
+    counts = example().hopping_window(*WINDOWS).aggregate(n=agg.count())
+    with pytest.raises(rxt.UnboundedWindowError, match="hopping_window2"):
+        counts.to_polars()
+
+
+def test_there_are_no_empty_windows() -> None:
+    """No output for empty windows: there are infinitely many of them."""
+    counts = rxt.from_events([], schema={"x": pl.Int64}).hopping_window(*WINDOWS)
+    assert counts.aggregate(n=agg.count()).to_events() == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 30)), min_size=1, max_size=6),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(-9, 9),
+)
+def test_a_window_is_assigned_an_interval(
+    lifetimes: list[tuple[int, int]], d: int, p: int, a: int
+) -> None:
+    """``HoppingWindow2``, cut at the ends of windows, is the hopping windows, each assigned one.
+
+    The interval assigned to a window begins at its end and is a period long.
+    """
+    intervals = [rxt.IntervalEvent(start, start + length, "x") for start, length in lifetimes]
+    events = rxt.from_events(intervals)
+    windows = events.hopping_window(d, p, a).aggregate(n=agg.count())
+    assigned = windows.alter_event_lifetime(start=lambda t: t + d, duration=p)
+    tamed = events.hopping_window2(d, p, a).aggregate(n=agg.count()).chop(p, a + d)
+    assert tamed.to_polars().rows() == assigned.to_polars().rows()
 
 
 @given(st.integers(-60, 60), st.integers(-30, 30), st.integers(1, 12))

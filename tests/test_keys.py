@@ -3,58 +3,215 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import oracle
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal import keys
+from rxtemporal import CheckpointError, keys
 from rxtemporal.keys import KeyCoder
 
-SCHEMA = {"k": pl.String, "x": pl.Int64, "y": pl.Float64}
-ROWS = st.fixed_dictionaries(
-    {
-        "k": st.sampled_from([None, "", "a", "b"]),
-        "x": st.sampled_from([None, 0, 1]),
-        "y": st.sampled_from([None, 0.0, -0.0, 1.5, math.nan, math.inf]),
-    }
-)
+BERLIN = ZoneInfo("Europe/Berlin")
+# the same wall clock twice, an hour apart
+TWICE = [datetime(2024, 10, 27, 0, 30, tzinfo=UTC), datetime(2024, 10, 27, 1, 30, tzinfo=UTC)]
+VALUES: dict[str, tuple[Any, list[Any]]] = {
+    "k": (pl.String(), [None, "", "a", "b", "a key of more than twelve bytes", "a key of mere"]),
+    "x": (pl.Int64(), [None, 0, 1, -1, -(2**63), 2**63 - 1, 2**32]),
+    "y": (pl.Float64(), [None, 0.0, -0.0, 1.5, math.nan, -math.nan, math.inf, -math.inf, 5e-324]),
+    "small": (pl.Int8(), [None, 0, -128, 127]),
+    "single": (pl.Float32(), [None, 0.0, -0.0, math.nan, 1.5]),
+    "flag": (pl.Boolean(), [None, False, True]),
+    "bytes": (pl.Binary(), [None, b"", b"\0", b"\0\0", b"more than twelve bytes"]),
+    "money": (pl.Decimal(38, 2), [None, Decimal("0.00"), Decimal("1.10"), Decimal(10) ** 35]),
+    "day": (pl.Date(), [None, date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
+    "naive": (pl.Datetime("us"), [None, datetime(1, 1, 1), datetime(9999, 12, 31)]),
+    "aware": (pl.Datetime("us", "Europe/Berlin"), [None, *(t.astimezone(BERLIN) for t in TWICE)]),
+    "span": (pl.Duration("us"), [None, timedelta(0), timedelta(-1), timedelta(days=9_999)]),
+    "nothing": (pl.Null(), [None]),
+}
+NAMES = [
+    *((name,) for name in VALUES), ("k", "x"), ("x", "y"), ("k", "x", "y"),
+    ("money", "bytes", "aware", "flag"),
+]  # fmt: skip
+FEW = pytest.mark.parametrize("few", [0, 10_000, 4], ids=["hashed", "one by one", "in turns"])
+
+
+def rows_of(names: tuple[str, ...], max_size: int = 12) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Draw rows with these fields."""
+    row = st.fixed_dictionaries({name: st.sampled_from(VALUES[name][1]) for name in names})
+    return st.lists(row, max_size=max_size)
+
+
+def schema_of(names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the types of these fields."""
+    return {name: VALUES[name][0] for name in names}
 
 
 def key(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    """Return what is the same for equal keys."""
-    return tuple(oracle.freeze(row[name]) for name in names)
+    """Return what is the same for equal keys; times as instants, whatever the clock shows."""
+    values = (row[name] for name in names)
+    return tuple(
+        oracle.freeze(v.timestamp() if isinstance(v, datetime) and v.tzinfo else v) for v in values
+    )
 
 
-@pytest.mark.parametrize("few", [0, 10_000], ids=["distinct first", "one by one"])
-@pytest.mark.parametrize("names", [("k",), ("x",), ("y",), ("k", "x", "y")], ids=str)
-@given(batches=st.lists(st.lists(ROWS, max_size=12), max_size=5))
-def test_codes_are_by_first_appearance(
-    few: int, names: tuple[str, ...], batches: list[list[dict[str, Any]]]
-) -> None:
-    """Equal keys have one code across batches, null, NaN and both zeros included."""
-    coder = KeyCoder({name: SCHEMA[name] for name in names})
+def limited(patch: pytest.MonkeyPatch, few: int) -> None:
+    """Let batches of so many rows be looked up one by one."""
+    patch.setattr(keys, "FEW_ROWS", few)
+    patch.setattr(keys, "FEW_HASHED_ROWS", few)
+
+
+def agrees(names: tuple[str, ...], batches: list[list[dict[str, Any]]]) -> KeyCoder:
+    """Check a new coder against a dict, batch by batch, and return it."""
+    schema = schema_of(names)
+    coder = KeyCoder(schema)
     model: dict[Any, int] = {}
+    firsts: list[dict[str, Any]] = []
+    for rows in batches:
+        codes = coder.encode(pl.DataFrame(rows, schema=schema))
+        expected = [model.setdefault(key(row, names), len(model)) for row in rows]
+        firsts += [rows[expected.index(code)] for code in range(len(firsts), len(model))]
+        assert codes.tolist() == expected
+        assert codes.dtype == np.int64
+        assert len(coder) == len(model)
+        first = pl.DataFrame([firsts[code] for code in expected], schema=schema)
+        decoded = coder.decode(codes)
+        assert decoded.schema == first.schema
+        assert repr(decoded.rows()) == repr(first.rows())  # -0.0 is not 0.0 here
+    return coder
+
+
+@FEW
+@pytest.mark.parametrize("names", NAMES, ids="+".join)
+@given(data=st.data())
+def test_codes_are_by_first_appearance(
+    few: int, names: tuple[str, ...], data: st.DataObject
+) -> None:
+    """Equal keys have one code across batches, and decode to the first that came."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "FEW_ROWS", few)
-        for rows in batches:
-            frame = pl.DataFrame(rows, schema=SCHEMA)
-            codes = coder.encode(frame)
-            expected = [model.setdefault(key(row, names), len(model)) for row in rows]
-            assert codes.tolist() == expected
-            assert len(coder) == len(model)
-            decoded = coder.decode(codes).to_dicts()
-            assert [key(row, names) for row in decoded] == [key(row, names) for row in rows]
-            assert coder.decode(codes).schema == {name: SCHEMA[name] for name in names}
+        limited(patch, few)
+        agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
+
+
+@pytest.mark.parametrize("names", [("k",), ("bytes",), ("money",), ("k", "x"), ("x", "k", "y")])
+@pytest.mark.parametrize("hashes", [1, 2, 3])
+@given(data=st.data())
+def test_values_of_one_hash_stay_apart(
+    hashes: int, names: tuple[str, ...], data: st.DataObject
+) -> None:
+    """Where hashes collide, at once or after many keys, codes are what they would have been."""
+
+    def colliding(values: pl.Series) -> np.ndarray:
+        texts = [str(value) for value in values.to_list()]
+        return np.array([len(text) % hashes for text in texts], np.int64)
+
+    with pytest.MonkeyPatch.context() as patch:
+        limited(patch, 0)
+        patch.setattr(keys, "_hashes", colliding)
+        agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
+
+
+@given(data=st.data(), names=st.sampled_from(NAMES))
+def test_cuts_do_not_matter(data: st.DataObject, names: tuple[str, ...]) -> None:
+    """However the rows are cut into batches, their codes are the same."""
+    rows = data.draw(rows_of(names, max_size=30))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
+    schema = schema_of(names)
+    frame = pl.DataFrame(rows, schema=schema)
+    with pytest.MonkeyPatch.context() as patch:
+        limited(patch, data.draw(st.sampled_from([0, 3, 10_000])))
+        whole, cut = KeyCoder(schema), KeyCoder(schema)
+        expected = whole.encode(frame).tolist()
+        bounds = [0, *cuts, len(rows)]
+        parts = [frame[begin:end] for begin, end in pairwise(bounds)]
+        assert [code for part in parts for code in cut.encode(part).tolist()] == expected
+
+
+@FEW
+@given(data=st.data(), names=st.sampled_from(NAMES))
+def test_a_restored_coder_goes_on(few: int, data: st.DataObject, names: tuple[str, ...]) -> None:
+    """What was saved and restored gives old keys their codes, and new ones the next."""
+    with pytest.MonkeyPatch.context() as patch:
+        limited(patch, few)
+        coder = agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
+        restored = KeyCoder.restore(coder.state())
+        assert restored.names == coder.names
+        assert restored.state().equals(coder.state())
+        frame = pl.DataFrame(data.draw(rows_of(names)), schema=schema_of(names))
+        assert restored.encode(frame).tolist() == coder.encode(frame).tolist()
+
+
+def test_a_state_with_a_key_twice_is_refused() -> None:
+    """Saved keys are distinct; others would give every later key a wrong code."""
+    with pytest.raises(CheckpointError, match=r"\['k'\] are 3 rows, of which 2 differ"):
+        KeyCoder.restore(pl.DataFrame({"k": [1, 2, 1]}))
+
+
+@pytest.mark.parametrize("make", [str, int, lambda i: f"a key of more than 12 bytes {i}"])
+def test_many_keys(make: Any) -> None:
+    """Large batches with old and new keys, over many growths of the table."""
+    rng = np.random.default_rng(1)
+    coder, model = KeyCoder({"k": pl.Series([make(0)]).dtype}), {}
+    for size in (10, 100, 5_000, 20_000):
+        values = [make(i) for i in rng.integers(0, 3 * size, size).tolist()]
+        expected = [model.setdefault(value, len(model)) for value in values]
+        codes = coder.encode(pl.DataFrame({"k": values}))
+        assert codes.tolist() == expected
+        assert coder.decode(codes)["k"].to_list() == values
 
 
 def test_many_batches_of_new_keys_stay_quick_to_decode() -> None:
-    """However many batches brought new keys, the keys lie in a few chunks."""
+    """However many batches brought new keys, the keys lie in few parts, and in one once read."""
     coder = KeyCoder({"k": pl.Int64})
-    for number in range(500):
+    for number in range(511):
         coder.encode(pl.DataFrame({"k": [number]}))
-    assert coder.decode([0, 250, 499])["k"].to_list() == [0, 250, 499]
-    assert coder._values.n_chunks() <= keys.MOST_CHUNKS
+    assert len(coder._keys._parts) <= 9
+    assert coder.decode([0, 250, 510])["k"].to_list() == [0, 250, 510]
+    coder.decode(np.arange(511))
+    assert len(coder._keys._parts) == 1
+
+
+def test_few_rows_read_do_not_join_what_many_keys_have_grown() -> None:
+    """A few new keys and a few rows decoded copy a few rows, however many keys there are."""
+    coder = KeyCoder({"k": pl.Int64})
+    coder.encode(pl.DataFrame({"k": range(100_000)}))
+    many = coder._keys._parts[0]
+    for number in range(100_000, 100_050):
+        coder.encode(pl.DataFrame({"k": [number]}))
+        assert coder.decode([number])["k"].to_list() == [number]
+    assert coder._keys._parts[0] is many
+
+
+def test_nan_in_small_batches_is_held_once() -> None:
+    """What small batches asked for does not grow with NaN, which to Python is not itself."""
+    coder = KeyCoder({"y": pl.Float64})
+    for _ in range(10):
+        assert coder.encode(pl.DataFrame({"y": [float("nan")]})).tolist() == [0]
+    assert len(coder._asked) == 1
+
+
+def test_a_key_does_not_keep_its_batch() -> None:
+    """What is kept of a string is its own bytes, not those of the column in which it came."""
+    coder = KeyCoder({"k": pl.String})
+    values = [f"a key of more than twelve bytes {i % 2}" for i in range(10_000)]
+    coder.encode(pl.DataFrame({"k": values}))
+    assert coder.state().estimated_size() < 1_000
+
+
+def test_a_coder_loads_kernels_only_when_made() -> None:
+    """Importing the module leaves numba alone."""
+    code = "import sys, rxtemporal.keys; print('numba' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

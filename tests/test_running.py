@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 
 from rxtemporal import SchemaError, agg, from_polars
 from rxtemporal.steps.ordered import ObjectExtreme
-from rxtemporal.steps.pending import Changes, Pending
-from rxtemporal.steps.running import Average, Count, Extreme, FloatSum, IntegerSum, Samples
+from rxtemporal.steps.queue import Queue
+from rxtemporal.steps.running import (
+    Average,
+    Changes,
+    Count,
+    Extreme,
+    FloatSum,
+    IntegerSum,
+    Samples,
+    Variance,
+)
 
 KEYS = 3
 INTS = st.one_of(st.none(), st.integers(-5, 5), st.integers(-(2**40), 2**40))
@@ -27,11 +36,10 @@ FLOATS = st.one_of(
 )  # fmt: skip
 
 
-def changes_of(running: Any, key: list[int], sign: list[int], values: pl.Series) -> Changes:
-    """Return changes at times 0, 1, 2 … with the columns that the aggregate reads."""
-    time = np.arange(len(key), dtype=np.int64)
-    columns = tuple(running.columns(values))
-    return Changes(time, np.array(key, np.int64), np.array(sign, np.int64), columns)
+def changes_of(key: list[int], sign: list[int]) -> Changes:
+    """Return changes in this order, each of a row of its own."""
+    what = (np.arange(len(key)) << 2) | (np.array(sign, np.int64) < 0)
+    return Changes(what, np.array(key, np.int64))
 
 
 @st.composite
@@ -55,10 +63,10 @@ def sampled(running: Any, made: list[tuple[int, int, Any]], dtype: Any, cut: int
     results: list[Any] = []
     for part in (made[:cut], made[cut:]):
         values = pl.Series([value for _, _, value in part], dtype=dtype)
-        changes = changes_of(running, [c[0] for c in part], [c[1] for c in part], values)
+        changes = changes_of([c[0] for c in part], [c[1] for c in part])
         at = np.arange(len(part) + 1, dtype=np.int64)
         samples = Samples(at, np.zeros(len(at), np.int64), KEYS)
-        results += running.sweep(changes, changes.columns, samples).to_list()
+        results += running.sweep(changes, running.columns(values), samples).to_list()
     return results
 
 
@@ -114,6 +122,24 @@ def test_float_aggregates(made: list[tuple[int, int, Any]], data: st.DataObject)
 
 
 @given(made=comings_and_goings(FLOATS), data=st.data())
+def test_variances(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
+    """Variances are those of the values alive, whatever has come and gone."""
+    cut = data.draw(st.integers(0, len(made)))
+    largest = max((abs(v) for _, _, v in made if v is not None and math.isfinite(v)), default=0)
+    found = sampled(Variance(root=False), made, pl.Float64, cut)
+    for values, variance in zip(alive_of_key_0(made, cut), found, strict=True):
+        if len(values) < 2:
+            assert variance is None
+        elif not all(map(math.isfinite, values)):
+            assert math.isnan(variance)
+        else:
+            exact = list(map(Fraction, values))
+            mean = sum(exact) / len(exact)
+            expected = float(sum((v - mean) ** 2 for v in exact) / (len(exact) - 1))
+            assert variance == pytest.approx(expected, rel=1e-9, abs=1e-20 * largest**2)
+
+
+@given(made=comings_and_goings(FLOATS), data=st.data())
 def test_float_extremes(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
     """Least and greatest leave NaN out, unless there is nothing else."""
     cut = data.draw(st.integers(0, len(made)))
@@ -144,9 +170,9 @@ def test_sum_does_not_drift() -> None:
     column = pl.Series(np.concatenate([[0.5], values, values]))
     running = FloatSum()
     sign = [1, *[1] * len(values), *[-1] * len(values)]
-    changes = changes_of(running, [0] * len(sign), sign, column)
+    changes = changes_of([0] * len(sign), sign)
     samples = Samples(np.array([len(sign)]), np.array([0]), 1)
-    total = running.sweep(changes, changes.columns, samples)[0]
+    total = running.sweep(changes, running.columns(column), samples)[0]
     assert abs(total - 0.5) <= 1e-12 * np.abs(np.cumsum(np.concatenate([values, -values]))).max()
 
 
@@ -154,12 +180,11 @@ def test_integer_sum_overflow_is_an_error() -> None:
     """A sum beyond Int64 raises, and one that only passed beyond it on the way does not."""
     large = 2**62
     running = IntegerSum("total")
-    changes = changes_of(running, [0, 0, 0], [1, 1, -1], pl.Series([large, large, large]))
+    changes, columns = changes_of([0, 0, 0], [1, 1, -1]), running.columns(pl.Series([large] * 3))
     fits = Samples(np.array([1, 3]), np.array([0, 0]), 1)
-    assert running.sweep(changes, changes.columns, fits).to_list() == [large, large]
-    more = changes_of(running, [0], [1], pl.Series([large]))
+    assert running.sweep(changes, columns, fits).to_list() == [large, large]
     with pytest.raises(SchemaError, match="'total' is larger than an Int64"):
-        running.sweep(more, more.columns, Samples(np.array([1]), np.array([0]), 1))
+        running.sweep(changes_of([0], [1]), columns, Samples(np.array([1]), np.array([0]), 1))
 
 
 def test_extreme_holds_no_more_than_what_lives() -> None:
@@ -168,8 +193,8 @@ def test_extreme_holds_no_more_than_what_lives() -> None:
     for time in range(2_000):
         value = pl.Series([10**6 if time == 0 else time] * 2)
         sign = [1, 1] if time == 0 else [1, -1]
-        changes = changes_of(running, [0, 0], sign, value)
-        running.sweep(changes, changes.columns, Samples(np.array([2]), np.array([0]), 1))
+        changes = changes_of([0, 0], sign)
+        running.sweep(changes, running.columns(value), Samples(np.array([2]), np.array([0]), 1))
     assert running._sizes.sum() < 50
 
 
@@ -177,20 +202,19 @@ def test_extreme_holds_no_more_than_what_lives() -> None:
     pushes=st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=12),
     ctis=st.lists(st.integers(0, 60), min_size=12, max_size=12),
 )
-def test_pending_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> None:
+def test_queue_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> None:
     """However runs are merged, a commit takes out just what lies before it, in order."""
-    pending, model = Pending(), []
+    queue, model = Queue(), []
     for times, cti in zip(pushes, sorted(ctis), strict=False):
         time = np.array(times, np.int64)
-        pending.push(Changes(time, time * 2, np.ones(len(time), np.int64), (time * 3,)))
+        queue.push(time, time * 3)
         model += times
-        due = pending.due(cti)
-        taken = Changes.concat(due).in_order() if due else None
+        due, what = queue.due(cti)
         expected = sorted(t for t in model if t < cti)
         model = [t for t in model if t >= cti]
-        assert (taken.time.tolist() if taken else []) == expected
-        assert (taken.columns[0].tolist() if taken else []) == [3 * t for t in expected]
-        assert len(pending) == len(model)
+        assert due.tolist() == expected
+        assert what.tolist() == [3 * t for t in expected]
+        assert len(queue) == len(model)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Running aggregates over rows that come and go, sampled where a sweep asks for them.
 
-Every kernel here takes the same changes as the sweep (``key``, ``sign`` ``int64[n]`` in order of
-time; ``value[n]``, ``valid`` ``bool[n]``: nulls are ignored) and the samples (``at`` ``int64[r]``
-rising, ``of`` ``int64[r]`` keys), and returns for each sample the aggregate over the rows of that
-key that are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
+Every kernel here takes the same changes as the sweep that finds the windows (``what`` ``int64[n]``:
+row ``what >> 2`` begins, or where ``what & 1`` ends), the rows' ``key`` ``int64[rows]``, ``value``
+and ``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int64[r]`` rising,
+``of`` ``int64[r]`` keys). It returns for each sample the aggregate over the rows of that key that
+are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
 Cost O(n + r); ``extreme`` O(log n) amortised for each change.
 """
 
@@ -22,22 +23,24 @@ Bools = npt.NDArray[np.bool_]
 
 
 @compiled
-def count(key: Ints, sign: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> Ints:
+def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> Ints:
     """Return how many values are not null. ``n``: the same for each key, so far."""
     out = np.empty(len(at), np.int64)
     s = 0
-    for i in range(len(key) + 1):
+    for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            out[s] = n[of[s]]
+            out[s] = n[np.uint64(of[s])]
             s += 1
-        if i < len(key) and valid[i]:
-            n[key[i]] += sign[i]
+        if i < len(what):
+            row = np.uint64(what[i] >> 2)
+            if valid[row]:
+                n[np.uint64(key[row])] += 1 - 2 * (what[i] & 1)
     return out
 
 
 @compiled
 def integer_sum(
-    key: Ints, sign: Ints, value: Ints, valid: Bools, at: Ints, of: Ints, total: Ints, rough: Floats
+    what: Ints, key: Ints, value: Ints, valid: Bools, at: Ints, of: Ints, total: Ints, rough: Floats
 ) -> tuple[Ints, int]:
     """Return the exact sums, and the number of the first sample whose sum overflows int64, or -1.
 
@@ -46,76 +49,79 @@ def integer_sum(
     """
     out = np.empty(len(at), np.int64)
     s = 0
-    for i in range(len(key) + 1):
+    for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            k = of[s]
+            k = np.uint64(of[s])
             if abs(rough[k] - np.float64(total[k])) > 4.0e18:
                 return out, s
             out[s] = total[k]
             s += 1
-        if i < len(key) and valid[i]:
-            k = key[i]
-            total[k] += sign[i] * value[i]
-            rough[k] += np.float64(sign[i]) * np.float64(value[i])
+        if i == len(what):
+            continue
+        row = np.uint64(what[i] >> 2)
+        if valid[row]:
+            k = np.uint64(key[row])
+            sign = 1 - 2 * (what[i] & 1)
+            total[k] += sign * value[row]
+            rough[k] += np.float64(sign) * np.float64(value[row])
     return out, -1
 
 
 @compiled
 def float_sum(
+    what: Ints,
     key: Ints,
-    sign: Ints,
     value: Floats,
     valid: Bools,
     at: Ints,
     of: Ints,
-    n: Ints,
-    total: Floats,
-    rest: Floats,
-    special: Ints,
+    sums: Floats,
+    counts: Ints,
 ) -> tuple[Floats, Ints]:
     """Return the sums and the counts of values that are not null.
 
-    Neumaier's compensated sum in ``total`` and ``rest``, which removal does not make drift; both
-    begin anew when nothing is left. NaN, +inf and -inf are counted in ``special[3, keys]`` and
-    never enter the sum, so they leave as they came.
+    ``sums`` ``float64[keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of two), so
+    that removal does not make it drift; both begin anew when nothing is left. ``counts``
+    ``int64[keys, 4]``: of values, and of NaN, +inf and -inf among them, which never enter the sum
+    and so leave as they came.
     """
     out = np.empty(len(at), np.float64)
-    counts = np.empty(len(at), np.int64)
+    many = np.empty(len(at), np.int64)
     s = 0
-    for i in range(len(key) + 1):
+    for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            k = of[s]
-            counts[s] = n[k]
-            if special[0, k] > 0 or (special[1, k] > 0 and special[2, k] > 0):
+            k = np.uint64(of[s])
+            many[s] = counts[k, 0]
+            out[s] = sums[k, 0] + sums[k, 1]
+            if counts[k, 1] > 0 or (counts[k, 2] > 0 and counts[k, 3] > 0):
                 out[s] = np.nan
-            elif special[1, k] > 0:
+            elif counts[k, 2] > 0:
                 out[s] = np.inf
-            elif special[2, k] > 0:
+            elif counts[k, 3] > 0:
                 out[s] = -np.inf
-            else:
-                out[s] = total[k] + rest[k]
             s += 1
-        if i == len(key) or not valid[i]:
+        if i == len(what):
             continue
-        k = key[i]
-        n[k] += sign[i]
-        x = value[i]
-        if np.isnan(x):
-            special[0, k] += sign[i]
-        elif np.isinf(x):
-            special[1 if x > 0 else 2, k] += sign[i]
+        row = np.uint64(what[i] >> 2)
+        if not valid[row]:
+            continue
+        k = np.uint64(key[row])
+        sign = 1 - 2 * (what[i] & 1)
+        x = value[row]
+        counts[k, 0] += sign
+        if abs(x) < np.inf:
+            x *= sign
+            before = sums[k, 0]
+            total = before + x
+            part = total - before
+            sums[k, 1] += (before - (total - part)) + (x - part)
+            sums[k, 0] = total
         else:
-            x = sign[i] * x
-            t = total[k] + x
-            if abs(total[k]) >= abs(x):
-                rest[k] += (total[k] - t) + x
-            else:
-                rest[k] += (x - t) + total[k]
-            total[k] = t
-        if n[k] == 0:
-            total[k] = 0.0
-            rest[k] = 0.0
-    return out, counts
+            counts[k, 1 if np.isnan(x) else 2 if x > 0 else 3] += sign
+        if counts[k, 0] == 0:
+            sums[k, 0] = 0.0
+            sums[k, 1] = 0.0
+    return out, many
 
 
 @compiled
@@ -151,8 +157,8 @@ def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free:
 
 @compiled
 def extreme(
+    what: Ints,
     key: Ints,
-    sign: Ints,
     new: npt.NDArray,  # type: ignore[type-arg]
     valid: Bools,
     at: Ints,
@@ -176,7 +182,7 @@ def extreme(
     out = np.empty(len(at), value.dtype)
     there = np.empty(len(at), np.bool_)
     s = 0
-    for i in range(len(key) + 1):
+    for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
             k = of[s]
             while removed[k] >= 0 and value[removed[k]] == value[living[k]]:
@@ -188,15 +194,15 @@ def extreme(
             if there[s]:
                 out[s] = value[living[k]]
             s += 1
-        if i == len(key) or not valid[i]:
+        if i == len(what) or not valid[what[i] >> 2]:
             continue
-        k = key[i]
+        k = key[what[i] >> 2]
         node = free[free[0]]
         free[0] -= 1
-        value[node] = new[i]
+        value[node] = new[what[i] >> 2]
         left[node] = -1
         right[node] = -1
-        if sign[i] > 0:
+        if not what[i] & 1:
             living[k] = _meld(living[k], node, value, left, right)
             sizes[0, k] += 1
         else:

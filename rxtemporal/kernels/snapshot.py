@@ -8,7 +8,7 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["sweep"]
+__all__ = ["snapshots"]
 
 _END = MAX_TIME
 
@@ -16,69 +16,61 @@ Ints = npt.NDArray[np.int64]
 
 
 @compiled
-def sweep(
-    time: Ints,
-    key: Ints,
-    sign: Ints,
-    alive: Ints,
-    last: Ints,
-    edge: Ints,
-    next_edge: int,
+def snapshots(
+    time: Ints, what: Ints, key: Ints, state: Ints, next_edge: int, opens: bool
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, int]:
     """Return the snapshots that the changes open and close, and the edge id to use next.
 
-    ``time``, ``key``, ``sign`` ``int64[n]``: the changes in order of time; +1 a row of this key
-    begins, -1 one ends. ``alive``, ``last``, ``edge`` ``int64[keys]``, updated in place: how many
-    rows are alive, since when, and the id under which that snapshot has left as a start edge (0 if
-    it has not).
+    ``time``, ``what`` ``int64[n]``: the changes in order of time; ``what >> 2`` is the number of
+    the row that changes, ``what & 1`` says that it ends. ``key`` ``int64[rows]``: each row's key.
+    ``state`` ``int64[keys, 3]``, updated in place: how many rows of a key are alive, since when,
+    and the id under which that snapshot has left as a start edge (0 if it has not).
 
     Definition: at each time at which something changes for a key, the snapshot since its last
-    change ends, if anything was alive; and what is alive after the last change has begun.
+    change ends, if anything was alive; and, if ``opens``, what is alive after the last change has
+    begun.
 
     Returns ``start, end, edge, key, at, alive`` of the result rows, ``int64[r]``, in order of
     ``at``: the snapshot's contents are those before change number ``at``. Cost O(n), whatever is
     alive and however many keys there are.
     """
+    # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     n = len(time)
-    out_start = np.empty(2 * n, np.int64)
-    out_end = np.empty(2 * n, np.int64)
-    out_edge = np.empty(2 * n, np.int64)
-    out_key = np.empty(2 * n, np.int64)
-    out_at = np.empty(2 * n, np.int64)
-    out_alive = np.empty(2 * n, np.int64)
+    room = 2 * n if opens else n
+    start = np.empty(room, np.int64)
+    end = np.empty(room, np.int64)
+    edge = np.empty(room, np.int64)
+    of = np.empty(room, np.int64)
+    at = np.empty(room, np.int64)
+    alive = np.empty(room, np.int64)
     r = 0
     for i in range(n):
-        k = key[i]
+        k = np.uint64(key[np.uint64(what[i] >> 2)])
         t = time[i]
-        if alive[k] > 0 and last[k] < t:
-            out_start[r] = last[k]
-            out_end[r] = t
-            out_edge[r] = edge[k]
-            out_key[r] = k
-            out_at[r] = i
-            out_alive[r] = alive[k]
+        held = state[k, 0]
+        since = state[k, 1]
+        if held > 0 and since < t:
+            start[r] = since
+            end[r] = t
+            edge[r] = state[k, 2]
+            of[r] = k
+            at[r] = i
+            alive[r] = held
             r += 1
-            edge[k] = 0
-        last[k] = t
-        alive[k] += sign[i]
-    for i in range(n):
-        k = key[i]
-        if alive[k] > 0 and edge[k] == 0:
-            edge[k] = next_edge
-            out_start[r] = last[k]
-            out_end[r] = _END
-            out_edge[r] = next_edge
-            out_key[r] = k
-            out_at[r] = n
-            out_alive[r] = alive[k]
-            r += 1
-            next_edge += 1
-    return (
-        out_start[:r],
-        out_end[:r],
-        out_edge[:r],
-        out_key[:r],
-        out_at[:r],
-        out_alive[:r],
-        next_edge,
-    )
+            state[k, 2] = 0
+        state[k, 1] = t
+        state[k, 0] = held + 1 - 2 * (what[i] & 1)
+    if opens:
+        for i in range(n):
+            k = np.uint64(key[np.uint64(what[i] >> 2)])
+            if state[k, 0] > 0 and state[k, 2] == 0:
+                state[k, 2] = next_edge
+                start[r] = state[k, 1]
+                end[r] = _END
+                edge[r] = next_edge
+                of[r] = k
+                at[r] = n
+                alive[r] = state[k, 0]
+                r += 1
+                next_edge += 1
+    return start[:r], end[:r], edge[:r], of[:r], at[:r], alive[:r], next_edge

@@ -1,101 +1,82 @@
 """The temporal operators as values for ``pipe``: ``batches.pipe(ops.where(…), …)``.
 
-Each is described where a ``Streamable`` has it as a method. State is made for each subscription.
+Each is described where a ``Streamable`` has it as a method. State is made for each subscription. An
+operator of two streams takes the other observable: ``left.pipe(ops.join(right, on="key"))``.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import polars as pl
-
-from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.grouping import GroupBy
-from rxtemporal.operators.operator import Chain, Operator
-from rxtemporal.operators.stateless import Select, Where, WhereRow
-from rxtemporal.operators.windows import SnapToWindowIntervals, Window, snap_to
-from rxtemporal.seam import composed_at
-from rxtemporal.ticks import Span, Time
+from rxtemporal.operators.altering import (
+    alter_event_duration,
+    alter_event_lifetime,
+    alter_event_start_time,
+)
+from rxtemporal.operators.branching import apply, multicast
+from rxtemporal.operators.clipping import clip_event_duration, to_signal
+from rxtemporal.operators.distinct import distinct
+from rxtemporal.operators.gathered import count_window, session_window
+from rxtemporal.operators.grouping import group_by, ungroup
+from rxtemporal.operators.joins import (
+    cross_join,
+    full_outer_join,
+    join,
+    left_anti_join,
+    left_outer_join,
+)
+from rxtemporal.operators.lifetimes import (
+    chop,
+    extend_lifetime,
+    point_at_end,
+    shift_event_time,
+    to_point_events,
+)
+from rxtemporal.operators.scanning import scan
+from rxtemporal.operators.selecting import drop, select, where, with_columns
+from rxtemporal.operators.sessions import session_lifetimes
+from rxtemporal.operators.stateless import explode
+from rxtemporal.operators.stitching import stitch
+from rxtemporal.operators.uniting import union
+from rxtemporal.operators.windows import (
+    hopping_window,
+    hopping_window2,
+    snap_to_window_intervals,
+    snapshot_window,
+    tumbling_window,
+)
 
 __all__ = [
+    "alter_event_duration",
+    "alter_event_lifetime",
+    "alter_event_start_time",
+    "apply",
+    "chop",
+    "clip_event_duration",
+    "count_window",
+    "cross_join",
+    "distinct",
     "drop",
+    "explode",
+    "extend_lifetime",
+    "full_outer_join",
     "group_by",
+    "hopping_window",
     "hopping_window2",
+    "join",
+    "left_anti_join",
+    "left_outer_join",
+    "multicast",
+    "point_at_end",
+    "scan",
     "select",
+    "session_lifetimes",
+    "session_window",
+    "shift_event_time",
     "snap_to_window_intervals",
     "snapshot_window",
+    "stitch",
+    "to_point_events",
+    "to_signal",
+    "tumbling_window",
+    "ungroup",
+    "union",
     "where",
     "with_columns",
 ]
-
-Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
-
-
-def where(*predicates: Predicate) -> Chain:
-    """Keep the rows whose payload satisfies every predicate; null is false.
-
-    A predicate is a polars expression computed row by row, or a Python function of the payload.
-    """
-    if not predicates:
-        raise ArgumentError("where takes at least one predicate")
-    line = composed_at()
-    return Chain(tuple(_where(predicate, line) for predicate in predicates))
-
-
-def _where(predicate: Predicate, line: str) -> Operator:
-    if isinstance(predicate, pl.Expr):
-        return Where(predicate=predicate, line=line)
-    if callable(predicate):
-        return WhereRow(predicate=predicate, line=line)
-    raise ArgumentError(
-        f"where takes polars expressions or functions of the row, got {predicate!r}"
-    )
-
-
-def select(*expressions: str | pl.Expr, **named: Any) -> Select:
-    """Give every row a new payload: fields by name, polars expressions, ``name=expression``."""
-    return Select(expressions=_expressions(expressions, named), line=composed_at())
-
-
-def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
-    """Add fields to the payload, or replace some."""
-    return Select(expressions=_expressions(expressions, named), adds=True, line=composed_at())
-
-
-def drop(*fields: str) -> Select:
-    """Take fields out of the payload."""
-    if not fields:
-        raise ArgumentError("drop takes at least one field")
-    return Select(expressions=(), drops=fields, line=composed_at())
-
-
-def _expressions(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[pl.Expr, ...]:
-    expressions = [pl.col(each) if isinstance(each, str) else each for each in positional]
-    for name, value in named.items():
-        if isinstance(value, str):
-            value = pl.col(value)
-        expressions.append((value if isinstance(value, pl.Expr) else pl.lit(value)).alias(name))
-    return tuple(expressions)
-
-
-def group_by(*keys: str) -> GroupBy:
-    """Group the stream: everything after it is per key, until an aggregate ends the grouping."""
-    return GroupBy(by=keys, line=composed_at())
-
-
-def snap_to_window_intervals(
-    duration: Span, period: Span, alignment: Time = 0
-) -> SnapToWindowIntervals:
-    """Alter lifetimes to cover the assigned interval of every hopping window they touch."""
-    return snap_to(duration, period, alignment, composed_at())
-
-
-def snapshot_window() -> Window:
-    """One window for each maximal stretch of time in which the set of rows alive is the same."""
-    return Window()
-
-
-def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window:
-    """Hopping windows that give output only where it changes: snapped lifetimes, then snapshots."""
-    return Window((snap_to(duration, period, alignment, composed_at()),))

@@ -8,10 +8,11 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.steps.grouping import GroupStep
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.grouping import GroupStep, UngroupStep
 from rxtemporal.steps.step import Step
 
-__all__ = ["GroupBy"]
+__all__ = ["GroupBy", "Ungroup", "group_by", "ungroup"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,6 +21,11 @@ class GroupBy(Operator):
 
     name = "group_by"
     by: Keys
+
+    @property
+    def holds(self) -> str:
+        """Keys have numbers, which they keep."""
+        return "every key seen"
 
     def __post_init__(self) -> None:
         if not self.by:
@@ -40,6 +46,8 @@ class GroupBy(Operator):
         for key in self.by:
             if key not in schema:
                 raise SchemaError(f"group_by: there is no field {key!r}; there are {list(schema)}")
+            if isinstance(schema[key], pl.List):
+                raise SchemaError(f"group_by: {key!r} is {schema[key]}, which cannot be a key")
         return schema
 
     def keys_after(self, keys: Keys) -> Keys:
@@ -49,3 +57,36 @@ class GroupBy(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         return GroupStep(schema, self.by)
+
+
+def group_by(*keys: str) -> GroupBy:
+    """Group the stream: everything after it is per key, until an aggregate ends the grouping."""
+    return GroupBy(by=keys, line=composed_at())
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Ungroup(Operator):
+    """The end of a grouping; ``keys_first`` puts the keys first in the payload."""
+
+    name = "ungroup"
+    keys_first: bool = False
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same fields."""
+        if not self.keys_first:
+            return schema
+        names = [*keys, *(name for name in schema if name not in keys)]
+        return pl.Schema({name: schema[name] for name in names})
+
+    def keys_after(self, keys: Keys) -> Keys:
+        """Return nothing."""
+        return ()
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return UngroupStep(list(self.output(schema, keys)))
+
+
+def ungroup() -> Ungroup:
+    """End a grouping; rows and fields stay as they are."""
+    return Ungroup(line=composed_at())

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from functools import reduce
+from typing import Any
 
 import polars as pl
 from reactivex import Observable
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.errors import blame
-from rxtemporal.seam import composed_at, lift
-from rxtemporal.steps.step import Step
+from rxtemporal.errors import SchemaError, blame
+from rxtemporal.lifting import lift, lift_two
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Merging, Step
 
-__all__ = ["Chain", "Operator"]
+__all__ = ["Beside", "Chain", "Keys", "Operator", "TwoInputs"]
 
 Keys = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Operator:
-    """One temporal operator, as a value that works in ``pipe`` and in a plan.
+class _Description:
+    """What operators of one and of two inputs have in common.
 
-    It has no state: each subscription makes a step of its own.
+    An operator has no state: each subscription makes a step of its own.
     """
 
     line: str = dataclasses.field(default_factory=composed_at, repr=False)
@@ -38,17 +40,27 @@ class Operator:
         return "t"
 
     @property
+    def holds(self) -> str:
+        """What a step of this operator holds, and until when, for people."""
+        return "nothing"
+
+    @property
     def place(self) -> str:
         """What an error is blamed on: the operator and the line that composed it."""
         return f"in {self.name}, composed at {self.line}"
 
-    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the schema that comes out for the one that goes in; raise if it does not fit."""
-        raise NotImplementedError
-
     def keys_after(self, keys: Keys) -> Keys:
         """Return what the stream is grouped by afterwards."""
         return keys
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Operator(_Description):
+    """One temporal operator, as a value that works in ``pipe`` and in a plan."""
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the schema that comes out for the one that goes in; raise if it does not fit."""
+        return schema
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step for streams of this schema."""
@@ -68,6 +80,62 @@ class Operator:
     def _make_checked(self, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
         return self.make(batch.schema, batch.keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class TwoInputs(_Description):
+    """One temporal operator of two streams, both ungrouped or grouped by the same keys."""
+
+    @property
+    def cti_rule(self) -> str:
+        """The promise of both inputs."""
+        return "the lower of the two"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the schema that comes out for those that go in; raise if they do not fit."""
+        raise NotImplementedError
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step for streams of these schemas, grouped by ``keys``."""
+        raise NotImplementedError
+
+    def checked(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:
+        """Return ``output``, and blame this operator where it raises."""
+        try:
+            return self._output(left, right, keys, others)
+        except Exception as error:
+            raise blame(error, self.place) from error.__cause__
+
+    def _output(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:
+        if keys != others:
+            raise SchemaError(
+                f"{self.name} takes two streams grouped by the same keys, or by none, and these "
+                f"are grouped by {list(keys)} and {list(others)}. "
+                "Hint: ungroup() both and give the keys in on=."
+            )
+        return self.output(left, right, keys)
+
+    def __call__(
+        self, left: Observable[EventBatch], right: Observable[EventBatch]
+    ) -> Observable[EventBatch]:
+        """Return the observable of what this operator makes of two sources' batches."""
+        return lift_two(self._make_checked, self.place)(left, right)
+
+    def _make_checked(self, left: EventBatch, right: EventBatch) -> Merging:
+        self._output(left.schema, right.schema, left.keys, right.keys)
+        return self.make(left.schema, right.schema, left.keys)
+
+
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """An operator of two inputs and its right one, as a value for the left one's ``pipe``."""
+
+    operator: TwoInputs
+    other: Any
+
+    def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
+        """Return the observable of what the operator makes of a source's batches and the other's."""
+        return self.operator(source, self.other)
 
 
 @dataclasses.dataclass(frozen=True)

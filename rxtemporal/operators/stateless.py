@@ -1,8 +1,9 @@
-"""where and select: the relational operators that see one row at a time."""
+"""where, select and explode: the relational operators that see one row at a time."""
 
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,12 @@ import polars as pl
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.steps.stateless import SelectStep, WhereRowStep, WhereStep
+from rxtemporal.schema import payload_schema
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.stateless import SelectRowStep, SelectStep, WhereRowStep, WhereStep
 from rxtemporal.steps.step import Step
 
-__all__ = ["Select", "Where", "WhereRow"]
+__all__ = ["Explode", "Select", "SelectRow", "Where", "WhereRow", "by_function", "explode"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,3 +105,103 @@ class Select(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         return SelectStep(self.expressions, self.output(schema, keys))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SelectRow(Operator):
+    """A new payload for every row, made of its own by a Python function."""
+
+    name = "select"
+    function: Callable[[dict[str, Any]], Any]
+    schema: Any = None
+
+    def __post_init__(self) -> None:
+        self._fields()
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields that the function gives; a grouped stream keeps its keys, first."""
+        fields = self._fields()
+        if named := set(keys) & set(fields):
+            raise SchemaError(
+                f"select: {min(named)!r} is a group key, which stays as it is. "
+                "Hint: leave it out of schema= and of what the function returns."
+            )
+        return pl.Schema({**{key: schema[key] for key in keys}, **fields})
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return SelectRowStep(self.function, self._fields(), keys)
+
+    def _fields(self) -> pl.Schema:
+        """Return the fields that are named by ``schema``, or else by the return annotation."""
+        given = _returned(self.function) if self.schema is None else self.schema
+        if given is None:
+            raise ArgumentError(
+                "select cannot see what a function returns. Hint: name the fields, for example "
+                "schema={'celsius': float}, or annotate the function with the dataclass or "
+                "NamedTuple that it returns."
+            )
+        return payload_schema(given, lists=True)
+
+
+def _returned(function: Callable[..., Any]) -> Any:
+    """Return the record type that a function says it returns, if it does."""
+    try:
+        returned = typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):  # an annotation that names what is not there, or no function
+        return None
+    return returned if dataclasses.is_dataclass(returned) or hasattr(returned, "_fields") else None
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Explode(Operator):
+    """One row for each element of a list field."""
+
+    name = "explode"
+    field: str
+    holds = "ids of open rows, until they end"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the schema with the elements' type in place of the list's."""
+        if self.field not in schema:
+            raise SchemaError(
+                f"explode: there is no field {self.field!r}; there are {list(schema)}"
+            )
+        dtype = schema[self.field]
+        if not isinstance(dtype, pl.List):
+            raise SchemaError(
+                f"explode takes a list field, and {self.field!r} is {dtype}. Hint: make a list "
+                "with select, for example pl.col('words').str.split(' ')."
+            )
+        return pl.Schema({**schema, self.field: dtype.inner})
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        # kernels are loaded by the first query that runs, not by importing the package
+        from rxtemporal.steps.exploding import ExplodeStep
+
+        return ExplodeStep(self.field)
+
+
+def by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
+    """Return the select of a Python function, if there is one among what select was given.
+
+    ``schema=`` then names the fields that the function returns; without a function it is the name
+    of a field like any other.
+    """
+    functions = [each for each in what if callable(each) and not isinstance(each, pl.Expr)]
+    if not functions:
+        return None
+    others = [*what, *(name for name in named if name != "schema")]
+    if len(others) > 1:
+        raise ArgumentError(
+            f"select takes one function and schema=, or else fields and expressions, got {others}"
+        )
+    return SelectRow(function=functions[0], schema=named.get("schema"), line=composed_at())
+
+
+def explode(field: str) -> Explode:
+    """Give each row once for each element of a list field."""
+    if not isinstance(field, str):
+        raise ArgumentError(f"explode takes the name of a field, got {field!r}")
+    return Explode(field=field, line=composed_at())

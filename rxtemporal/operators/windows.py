@@ -1,20 +1,39 @@
-"""Windows: which rows belong together; what is computed over them is the aggregate's business."""
+"""Windows along the axis of time: which rows belong together, and what is made of them.
+
+Bounds (snapshot, hopping) and results (aggregates, ranks, users' operators) are two things, and any
+of the one goes with any of the other.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.agg import Aggregate
-from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.operator import Chain, Keys, Operator
+from rxtemporal.errors import ArgumentError
+from rxtemporal.events import WindowOutput
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.results import ResultSpec
+from rxtemporal.operators.windowing import Window
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.snapping import SnapStep
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import Span, Time, span, time_ticks
 
-__all__ = ["AggregateSnapshots", "SnapToWindowIntervals", "Window"]
+if TYPE_CHECKING:
+    from rxtemporal.steps.bounds import Bounds
+
+__all__ = [
+    "HoppingWindows",
+    "SnapToWindowIntervals",
+    "SnapshotWindows",
+    "hopping_window",
+    "hopping_window2",
+    "snap_to_window_intervals",
+    "snapshot_window",
+    "tumbling_window",
+]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,83 +50,158 @@ class SnapToWindowIntervals(Operator):
         """The CTI is altered like a start."""
         return "end of the earliest window that ends after t"
 
-    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the same schema."""
-        return schema
+    @property
+    def holds(self) -> str:
+        """Only what may still vanish waits."""
+        return "open rows in a gap between windows, until the CTI passes the next window's start"
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         return SnapStep(self.duration, self.period, self.alignment)
 
 
-def snap_to(duration: Span, period: Span, alignment: Time, line: str) -> SnapToWindowIntervals:
-    """Return the operator for a duration, period and alignment as users give them."""
+def snap_to_window_intervals(
+    duration: Span, period: Span, alignment: Time = 0
+) -> SnapToWindowIntervals:
+    """Alter lifetimes to cover the assigned interval of every hopping window they touch."""
     return SnapToWindowIntervals(
         duration=span(duration, "duration", least=1),
         period=span(period, "period", least=1),
         alignment=time_ticks(alignment),
-        line=line,
+        line=composed_at(),
     )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class AggregateSnapshots(Operator):
-    """One row for each snapshot window, and key: the aggregates over the rows alive in it."""
+class _Windows(Operator):
+    """Windows along an axis, and the results over them."""
 
-    aggregates: tuple[tuple[str, Aggregate], ...]
-    name = "snapshot_window().aggregate"
+    result: ResultSpec
 
-    def __post_init__(self) -> None:
-        if not self.aggregates:
-            raise ArgumentError(
-                "aggregate takes at least one name=aggregate, such as n=agg.count()"
-            )
-        for name, aggregate in self.aggregates:
-            if not isinstance(aggregate, Aggregate):
-                raise ArgumentError(
-                    f"aggregate {name!r} is {aggregate!r}; it has to come from rxtemporal.agg, "
-                    "such as agg.count()"
-                )
+    @property
+    def window(self) -> str:
+        """The method that made the window."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The method that made the window, and what follows it."""
+        return f"{self.window}.{self.result.name}"
+
+    @property
+    def holds(self) -> str:
+        """Rows while they live, and what runs along."""
+        return "the rows that have not ended before t, and the running results of each key"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the keys, then the aggregates."""
-        fields = {key: schema[key] for key in keys}
-        for name, aggregate in self.aggregates:
-            if name in fields:
-                raise SchemaError(f"aggregate {name!r} has the name of a group key")
-            fields[name] = aggregate.dtype(schema)
-        return pl.Schema(fields)
+        """Return the keys, then what the results are made of."""
+        return self.result.output(schema, keys)
 
     def keys_after(self, keys: Keys) -> Keys:
-        """Return nothing: aggregating ends the grouping."""
+        """Return nothing: results end the grouping."""
         return ()
+
+    def bounds(self) -> Bounds:
+        """Return new bounds of this kind of windows."""
+        raise NotImplementedError
+
+    @property
+    def points(self) -> bool:
+        """Whether results are points at the windows' ends."""
+        return False
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.snapshot import Output, SnapshotStep
+        from rxtemporal.steps.window import WindowStep
 
-        outputs = [
-            Output(
-                name,
-                aggregate.reads if aggregate.reads is not None else pl.lit(1),
-                aggregate.running(name, schema),
-            )
-            for name, aggregate in self.aggregates
-        ]
-        return SnapshotStep(outputs, self.output(schema, keys))
+        results = self.result.make(schema, keys)
+        output = self.output(schema, keys)
+        return WindowStep(self.bounds(), results, schema, output, points=self.points)
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """A window of a pipe: ``aggregate`` makes it an operator.
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SnapshotWindows(_Windows):
+    """One result for each maximal stretch of time in which the rows alive are the same."""
 
-    ``before`` are the operators that alter lifetimes so that snapshots are the windows meant.
-    """
+    window = "snapshot_window()"
 
-    before: tuple[Operator, ...] = ()
+    @property
+    def cti_rule(self) -> str:
+        """Open snapshots leave as start edges, unless their end has to be known."""
+        if self.result.finished:
+            return "t, held at the start of the oldest snapshot that has not ended"
+        return "t"
 
-    def aggregate(self, **aggregates: Aggregate) -> Chain:
-        """Return the operator: one row for each window and key, the keys first in the payload."""
-        last = AggregateSnapshots(aggregates=tuple(aggregates.items()), line=composed_at())
-        return Chain((*self.before, last))
+    def bounds(self) -> Bounds:
+        """Return new bounds."""
+        from rxtemporal.steps.bounds import SnapshotBounds
+
+        return SnapshotBounds(finished=self.result.finished)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class HoppingWindows(_Windows):
+    """One result for each window of a regular grid that holds anything."""
+
+    duration: int
+    period: int
+    alignment: int
+    at: WindowOutput
+
+    @property
+    def window(self) -> str:
+        """Tumbling is a hop equal to its size."""
+        return "tumbling_window()" if self.duration == self.period else "hopping_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """A window that has not ended holds what begins with it."""
+        return "t" if self.points else "start of the earliest window that ends after t"
+
+    @property
+    def points(self) -> bool:
+        """Whether results are points at the windows' ends."""
+        return self.at is WindowOutput.POINT_AT_END
+
+    def bounds(self) -> Bounds:
+        """Return new bounds."""
+        from rxtemporal.steps.bounds import HoppingBounds
+
+        return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
+
+
+def snapshot_window() -> Window:
+    """One window for each maximal stretch of time in which the set of rows alive is the same."""
+    return Window(lambda result, line: SnapshotWindows(result=result, line=line))
+
+
+def hopping_window(
+    duration: Span,
+    period: Span,
+    alignment: Time = 0,
+    *,
+    output: WindowOutput = WindowOutput.WINDOW,
+) -> Window:
+    """The windows ``[a + np, a + np + d)``; a row belongs to each one that it touches."""
+    if not isinstance(output, WindowOutput):
+        raise ArgumentError(f"output is a WindowOutput, got {output!r}")
+    grid = {
+        "duration": span(duration, "duration", least=1),
+        "period": span(period, "period", least=1),
+        "alignment": time_ticks(alignment),
+    }
+    return Window(lambda result, line: HoppingWindows(**grid, at=output, result=result, line=line))
+
+
+def tumbling_window(
+    duration: Span, alignment: Time = 0, *, output: WindowOutput = WindowOutput.WINDOW
+) -> Window:
+    """Hopping windows that follow one another without overlap."""
+    return hopping_window(duration, duration, alignment, output=output)
+
+
+def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window:
+    """Hopping windows that give output only where it changes: snapped lifetimes, then snapshots."""
+    snapped = snap_to_window_intervals(duration, period, alignment)
+    return Window(lambda result, line: SnapshotWindows(result=result, line=line), (snapped,))

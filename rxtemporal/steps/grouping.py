@@ -6,17 +6,20 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.steps.state import Stateful
+from rxtemporal.steps.step import Stateless
 
-__all__ = ["GroupStep"]
+__all__ = ["GroupStep", "UngroupStep"]
 
 
-class GroupStep:
+class GroupStep(Stateful):
     """Adds key codes to the batch; what comes after works by code.
 
     Holds every key seen, and no rows.
     """
 
     rows = 0
+    held = ("_coder",)
 
     def __init__(self, schema: pl.Schema, keys: tuple[str, ...]) -> None:
         self._coder = KeyCoder({key: schema[key] for key in keys})
@@ -24,3 +27,17 @@ class GroupStep:
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the same rows, grouped."""
         return batch.replace(groups=Groups(self._coder.encode(batch.payload), self._coder))
+
+
+class UngroupStep(Stateless):
+    """Takes the key codes off the batch. Holds nothing."""
+
+    def __init__(self, fields: list[str]) -> None:
+        self._fields = fields
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the same rows, ungrouped."""
+        payload = batch.payload
+        if payload.columns != self._fields:
+            payload = payload.select(self._fields)
+        return batch.replace(payload=payload, groups=None)

@@ -7,6 +7,7 @@ import heapq
 import numpy as np
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["IntervalStep"]
@@ -41,7 +42,7 @@ class _Run:
         return self.rows.slice(self.done, len(self.rows))
 
 
-class IntervalStep:
+class IntervalStep(Stateful):
     """Every row complete, in order of start; a row waits for its end.
 
     The CTI is held at the start of the oldest row that is open, and after a batch with CTI ``t``
@@ -53,11 +54,23 @@ class IntervalStep:
     leaves, not what waits.
     """
 
+    held = ("waiting",)
+
     def __init__(self) -> None:
         self._runs: list[_Run] = []
         # where each open row is, and the open rows by start; a closed one leaves the heap late
         self._open: dict[int, tuple[_Run, int]] = {}
         self._oldest: list[tuple[int, int]] = []
+
+    @property
+    def waiting(self) -> list[EventBatch]:
+        """The rows that wait, run by run: what is saved."""
+        return [run.rest() for run in self._runs]
+
+    @waiting.setter
+    def waiting(self, saved: list[EventBatch]) -> None:
+        for rows in saved:
+            self._add(_Run(rows), new=True)
 
     @property
     def rows(self) -> int:

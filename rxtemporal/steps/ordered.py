@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.steps.pending import Changes, Column
-from rxtemporal.steps.running import Own, Samples
+from rxtemporal.steps.rows import Column
+from rxtemporal.steps.running import Changes, Own, Samples
+from rxtemporal.steps.state import Stateful
 
 __all__ = ["ObjectExtreme"]
 
@@ -32,7 +33,11 @@ class _Turned:
     __hash__ = None  # type: ignore[assignment]
 
 
-class ObjectExtreme:
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, _Turned) else value
+
+
+class ObjectExtreme(Stateful):
     """The least or the greatest value of any type with an order; null of nothing.
 
     For each key two heaps, of what came and of what went; equal tops cancel out, and the heaps are
@@ -40,12 +45,27 @@ class ObjectExtreme:
     where ``Extreme`` takes a tenth of one for numbers.
     """
 
-    width = 1
+    dtypes = (object,)
+    held = ("values",)
 
     def __init__(self, *, greatest: bool) -> None:
         self._turned = _Turned if greatest else (lambda value: value)
         self._living: defaultdict[int, list[Any]] = defaultdict(list)
         self._removed: defaultdict[int, list[Any]] = defaultdict(list)
+
+    @property
+    def values(self) -> dict[int, list[list[Any]]]:
+        """The values that came and that went, of each key: what is saved."""
+        return {
+            key: [[_plain(value) for value in heap] for heap in (heaps, self._removed[key])]
+            for key, heaps in self._living.items()
+        }
+
+    @values.setter
+    def values(self, saved: dict[int, list[list[Any]]]) -> None:
+        for key, heaps in saved.items():
+            living, removed = ([self._turned(value) for value in heap] for heap in heaps)
+            self._living[key], self._removed[key] = living, removed
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values as objects, null as None."""
@@ -58,13 +78,14 @@ class ObjectExtreme:
         results: list[Any] = []
         wanted = samples.at.tolist()
         of = samples.of.tolist()
-        signs, keys = changes.sign.tolist(), changes.key.tolist()
+        rows, ends = (changes.what >> 2), (changes.what & 1).tolist()
+        keys, values = changes.key[rows].tolist(), own[0][rows]
         for i in range(len(changes) + 1):
             while len(results) < len(wanted) and wanted[len(results)] == i:
                 results.append(self._top(of[len(results)]))
-            if i < len(changes) and own[0][i] is not None:
-                heap = self._living if signs[i] > 0 else self._removed
-                heapq.heappush(heap[keys[i]], self._turned(own[0][i]))
+            if i < len(changes) and values[i] is not None:
+                heap = self._removed if ends[i] else self._living
+                heapq.heappush(heap[keys[i]], self._turned(values[i]))
                 self._clean(keys[i])
         return pl.Series(results)
 
@@ -73,9 +94,7 @@ class ObjectExtreme:
         while removed and removed[0] == living[0]:
             heapq.heappop(removed)
             heapq.heappop(living)
-        if not living:
-            return None
-        return living[0].value if isinstance(living[0], _Turned) else living[0]
+        return _plain(living[0]) if living else None
 
     def _clean(self, key: int) -> None:
         living, removed = self._living[key], self._removed[key]

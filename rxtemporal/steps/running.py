@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,21 +13,38 @@ import polars as pl
 from rxtemporal.batch import Int64s
 from rxtemporal.errors import SchemaError
 from rxtemporal.kernels import running as kernels
-from rxtemporal.steps.pending import Changes, Column
+from rxtemporal.kernels.variance import variance
+from rxtemporal.steps.rows import Column, grown, taller
+from rxtemporal.steps.state import Stateful
 
-__all__ = ["Average", "Count", "Extreme", "FloatSum", "IntegerSum", "Running", "Samples", "grown"]
+__all__ = [
+    "Average",
+    "Changes",
+    "Count",
+    "Extreme",
+    "FloatSum",
+    "IntegerSum",
+    "Running",
+    "Samples",
+    "Variance",
+]
 
-Own = tuple[Column, ...]
+Own = Sequence[Column]
 
 
-def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """Return the array, doubled along its last axis until it holds ``size``, the rest ``fill``."""
-    have = array.shape[-1]
-    if have >= size:
-        return array
-    larger = np.full((*array.shape[:-1], max(size, 2 * have, 64)), fill, array.dtype)
-    larger[..., :have] = array
-    return larger
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """Rows that begin and end, in the order in which they do.
+
+    ``what`` ``int64[n]``: row number ``what >> 2``, which ends where ``what & 1`` (and is no longer
+    needed where ``what & 2``); ``key`` ``int64[rows]``: the rows' keys by number.
+    """
+
+    what: Int64s
+    key: Int64s
+
+    def __len__(self) -> int:
+        return len(self.what)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -45,14 +63,14 @@ class Running(Protocol):
     """An aggregate over rows that come and go, for every key at once."""
 
     @property
-    def width(self) -> int:
-        """How many arrays ``columns`` returns."""
+    def dtypes(self) -> Sequence[Any]:
+        """The types of the arrays that ``columns`` returns."""
 
     def columns(self, field: pl.Series) -> list[Column]:
-        """Return the arrays that travel with each change: what this aggregate reads of a row."""
+        """Return the arrays kept for each row: what this aggregate reads of it."""
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
-        """Apply the changes (``own``: this aggregate's columns of them) and return the samples."""
+        """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
 
 
 def _valid(field: pl.Series) -> Column:
@@ -70,10 +88,11 @@ def _physical(field: pl.Series, dtype: Any) -> Column:
     return np.ascontiguousarray(values.to_numpy())
 
 
-class Count:
+class Count(Stateful):
     """How many values are not null."""
 
-    width = 1
+    dtypes = (np.bool_,)
+    held = ("_n",)
 
     def __init__(self) -> None:
         self._n = np.zeros(0, np.int64)
@@ -85,14 +104,15 @@ class Count:
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the counts, Int64."""
         self._n = grown(self._n, samples.keys)
-        counts = kernels.count(changes.key, changes.sign, own[0], samples.at, samples.of, self._n)
+        counts = kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
         return pl.Series(counts)
 
 
-class IntegerSum:
+class IntegerSum(Stateful):
     """The exact sum of integers or bools; the sum of nothing is 0."""
 
-    width = 2
+    dtypes = (np.int64, np.bool_)
+    held = ("_total", "_rough")
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -108,7 +128,7 @@ class IntegerSum:
         self._total = grown(self._total, samples.keys)
         self._rough = grown(self._rough, samples.keys)
         sums, overflow = kernels.integer_sum(
-            changes.key, changes.sign, own[0], own[1], samples.at, samples.of,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._total, self._rough,
         )  # fmt: skip
         if overflow >= 0:
@@ -119,16 +139,15 @@ class IntegerSum:
         return pl.Series(sums)
 
 
-class FloatSum:
+class FloatSum(Stateful):
     """The compensated sum of floats; the sum of nothing is 0."""
 
-    width = 2
+    dtypes = (np.float64, np.bool_)
+    held = ("_state", "_counts")
 
     def __init__(self) -> None:
-        self._n = np.zeros(0, np.int64)
-        self._total = np.zeros(0, np.float64)
-        self._rest = np.zeros(0, np.float64)
-        self._special = np.zeros((3, 0), np.int64)
+        self._state = np.zeros((0, 2), np.float64)
+        self._counts = np.zeros((0, 4), np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values, and which are not null."""
@@ -141,12 +160,11 @@ class FloatSum:
     def _sums(
         self, changes: Changes, own: Own, samples: Samples
     ) -> tuple[npt.NDArray[np.float64], Int64s]:
-        keys = samples.keys
-        self._n, self._special = grown(self._n, keys), grown(self._special, keys)
-        self._total, self._rest = grown(self._total, keys), grown(self._rest, keys)
+        self._state = taller(self._state, samples.keys)
+        self._counts = taller(self._counts, samples.keys)
         return kernels.float_sum(
-            changes.key, changes.sign, own[0], own[1], samples.at, samples.of,
-            self._n, self._total, self._rest, self._special,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._state, self._counts,
         )  # fmt: skip
 
 
@@ -160,13 +178,46 @@ class Average(FloatSum):
         return means.set(pl.Series(counts == 0), None) if len(means) else means
 
 
-class Extreme:
+class Variance(Stateful):
+    """The variance of the sample, or its root; null for fewer than two values."""
+
+    dtypes = (np.float64, np.bool_)
+    held = ("_n", "_strange", "_sums")
+
+    def __init__(self, *, root: bool) -> None:
+        self._root = root
+        self._n = np.zeros(0, np.int64)
+        self._strange = np.zeros(0, np.int64)
+        self._sums = np.zeros((5, 0), np.float64)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, and which are not null."""
+        return [_physical(field, pl.Float64), _valid(field)]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the variances, Float64."""
+        keys = samples.keys
+        self._n, self._strange = grown(self._n, keys), grown(self._strange, keys)
+        self._sums = grown(self._sums, keys)
+        variances, counts = variance(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._n, self._strange, self._sums,
+        )  # fmt: skip
+        result = pl.Series(np.sqrt(variances) if self._root else variances)
+        return result.set(pl.Series(counts < 2), None) if len(result) else result
+
+
+class Extreme(Stateful):
     """The least or the greatest value; NaN only where there is nothing else, null of nothing."""
+
+    held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
         self._float = dtype.is_float()
         self._greatest = greatest
-        self.width = 3 if self._float else 2
+        self.dtypes: tuple[Any, ...] = (np.int64, np.bool_)
+        if self._float:
+            self.dtypes = (np.float64, np.bool_, np.bool_)
         self._living = np.zeros(0, np.int64)
         self._removed = np.zeros(0, np.int64)
         self._sizes = np.zeros((2, 0), np.int64)
@@ -198,7 +249,7 @@ class Extreme:
         self._sizes = grown(self._sizes, samples.keys)
         self._make_room(len(changes))
         values, there = kernels.extreme(
-            changes.key, changes.sign, own[0], own[1], samples.at, samples.of,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip

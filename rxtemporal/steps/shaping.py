@@ -7,25 +7,22 @@ import numpy as np
 from rxtemporal.batch import EventBatch
 from rxtemporal.events import EventShape
 from rxtemporal.steps.intervals import IntervalStep
+from rxtemporal.steps.step import Stateless
 from rxtemporal.ticks import MAX_TIME, TICK
 
 __all__ = ["EdgeStep", "PointStep", "shaping"]
 
 
-class EdgeStep:
+class EdgeStep(Stateless):
     """Rows as they are: starts at once and ends when they are known. Holds nothing."""
-
-    rows = 0
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the batch."""
         return batch
 
 
-class PointStep:
+class PointStep(Stateless):
     """Starts only: each row as ``[start, start + 1 tick)``, when it begins. Holds nothing."""
-
-    rows = 0
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that begin, as points."""

@@ -7,18 +7,21 @@ import numpy.typing as npt
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.kernels.snap import snap, snapped_end, snapped_start
+from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["SnapStep"]
 
 
-class SnapStep:
+class SnapStep(Stateful):
     """Alters each lifetime to cover the assigned interval of every window that it touches.
 
     Rows that touch no window (there are such where the period is longer than the duration) vanish.
     An open row that lies in such a gap may still vanish, so it waits until the CTI has passed the
     next window's start. Holds those rows; without gaps, none. Keeps edge ids.
     """
+
+    held = ("_waiting",)
 
     def __init__(self, duration: int, period: int, alignment: int) -> None:
         self._windows = (duration, period, alignment)

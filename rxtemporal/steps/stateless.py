@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import SchemaError
+from rxtemporal.payloads import BadPayloadError, PayloadReader
+from rxtemporal.steps.step import Stateless
 
-__all__ = ["SelectStep", "WhereRowStep", "WhereStep"]
+__all__ = ["SelectRowStep", "SelectStep", "WhereRowStep", "WhereStep"]
 
 
-class WhereStep:
+class WhereStep(Stateless):
     """Keeps the rows whose payload satisfies a predicate; null is false. Holds nothing."""
-
-    rows = 0
 
     def __init__(self, predicate: pl.Expr) -> None:
         self._predicate = predicate
@@ -31,13 +32,11 @@ class WhereStep:
         return batch.take(verdicts.to_numpy())
 
 
-class WhereRowStep:
+class WhereRowStep(Stateless):
     """Keeps the rows for which a Python function of the payload is true. Holds nothing.
 
     Costs a dict and a call for each row, about a microsecond.
     """
-
-    rows = 0
 
     def __init__(self, predicate: Callable[[dict[str, object]], object]) -> None:
         self._predicate = predicate
@@ -56,10 +55,8 @@ class WhereRowStep:
         raise SchemaError(f"a predicate returns True, False or None, got {verdict!r} for {row}")
 
 
-class SelectStep:
+class SelectStep(Stateless):
     """Gives every row a new payload, computed from its own. Holds nothing."""
-
-    rows = 0
 
     def __init__(self, expressions: Sequence[pl.Expr], schema: pl.Schema) -> None:
         self._expressions = list(expressions)
@@ -72,3 +69,32 @@ class SelectStep:
         # with_columns repeats a literal for each row, where select would give it once
         payload = batch.payload.with_columns(self._expressions).select(list(self._schema))
         return batch.replace(payload=payload.cast(self._schema))
+
+
+class SelectRowStep(Stateless):
+    """Gives every row a new payload, which a Python function makes of its own. Holds nothing.
+
+    ``schema`` are the fields that the function returns; ``keys`` stay, before those. Costs two
+    dicts and a call for each row, some microseconds.
+    """
+
+    def __init__(
+        self, function: Callable[[dict[str, Any]], Any], schema: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        self._function = function
+        self._schema = schema
+        self._keys = keys
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows with their new payload, the same lifetimes and CTI."""
+        results = [self._function(row) for row in batch.payload.iter_rows(named=True)]
+        try:
+            made = PayloadReader(self._schema).frame(results)
+        except BadPayloadError as error:
+            given = batch.payload.row(error.row, named=True)
+            raise SchemaError(
+                f"the function given to select returned {results[error.row]!r} for {given}: {error}"
+            ) from error
+        if self._keys:
+            made = pl.DataFrame([*batch.payload.select(self._keys).get_columns(), *made])
+        return batch.replace(payload=made)

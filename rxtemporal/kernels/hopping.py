@@ -1,0 +1,144 @@
+"""The hopping sweep: for each key, the windows of a regular grid that hold anything."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.kernels.compiled import compiled
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
+
+__all__ = ["first_window", "hops", "last_window"]
+
+_MIN, _MAX = MIN_TIME, MAX_TIME
+
+Ints = npt.NDArray[np.int64]
+
+
+@compiled
+def first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints:
+    """Return the number of the earliest window that ends after each time, ``int64[n]``.
+
+    Window n is ``[alignment + n * period, … + duration)``. O(n); equal neighbours cost no division.
+    """
+    out = np.empty(len(time), np.int64)
+    first = alignment + duration
+    low = 1
+    high = 0
+    number = 0
+    for i in range(len(time)):
+        t = time[i]
+        if not low <= t < high:
+            number = (t - first) // period + 1
+            high = first + number * period
+            low = high - period
+        out[i] = number
+    return out
+
+
+@compiled
+def last_window(time: Ints, period: int, alignment: int) -> Ints:
+    """Return the number of the latest window that begins before each time, ``int64[n]``."""
+    out = np.empty(len(time), np.int64)
+    low = 1
+    high = 0
+    number = 0
+    for i in range(len(time)):
+        t = time[i]
+        if not low < t <= high:
+            number = -((alignment - t) // period) - 1
+            low = alignment + number * period
+            high = low + period
+        out[i] = number
+    return out
+
+
+@compiled
+def hops(
+    at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints, limit: int, most: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the windows before number ``limit`` that hold anything, one row for each key.
+
+    ``at``, ``what`` ``int64[n]``: changes in order of window number: row ``what >> 2`` is first
+    held (or, where ``what & 1``, no longer held) by window ``at``. ``key`` ``int64[rows]``.
+    Updated in place: ``state`` ``int64[keys, 3]``: how many rows of a key are alive, the next
+    window to tell of, and whether the key is in the ``roster`` (``int64[keys + 1]``, its length
+    first) of those that hold something.
+
+    Returns ``number, key, at, alive`` of the results, ``int64[r]``, in order of ``at``; the
+    window's contents are those before change ``at``. Where there are more than ``most`` it stops,
+    and returns none and an ``alive`` that is not empty. Cost O(n + r).
+    """
+    out = np.empty((4, len(at) + 64), np.int64)
+    i = r = 0
+    while i < len(at):
+        i, r, lacking = _until_full(i, r, at, what, key, state, roster, out)
+        if lacking > most:
+            return out[0, :0], out[1, :0], out[2, :0], out[3]
+        if lacking:
+            out = _longer(out, lacking)
+    listed, roster[0] = roster[0], 0
+    for j in range(1, 1 + listed):
+        k = roster[j]
+        if state[k, 0] == 0:
+            state[k, 2] = 0
+            continue
+        roster[0] += 1
+        roster[roster[0]] = k
+        if r + limit - state[k, 1] > out.shape[1]:
+            if r + limit - state[k, 1] > most:
+                return out[0, :0], out[1, :0], out[2, :0], out[3]
+            out = _longer(out, r + limit - state[k, 1])
+        r = _told(r, state[k, 1], limit, k, len(at), state[k, 0], out)
+        state[k, 1] = max(state[k, 1], limit)
+    return out[0, :r], out[1, :r], out[2, :r], out[3, :r]
+
+
+@compiled
+def _until_full(
+    i: int, r: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints, out: Ints
+) -> tuple[int, int, int]:
+    """Apply the changes from number ``i`` on while there is room for what they tell.
+
+    Returns the next change and result, and how much room is needed to go on (0: nothing is left).
+    """
+    # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
+    room = out.shape[1]
+    while i < len(at):
+        k = np.uint64(key[np.uint64(what[i] >> 2)])
+        held = state[k, 0]
+        upto = at[i]
+        window = state[k, 1]
+        if window < upto:
+            if held > 0:
+                if r + upto - window > room:
+                    return i, r, r + upto - window
+                r = _told(r, window, upto, k, i, held, out)  # type: ignore[arg-type]
+            state[k, 1] = upto
+        state[k, 0] = held + 1 - 2 * (what[i] & 1)
+        if state[k, 2] == 0:
+            state[k, 2] = 1
+            roster[0] += 1
+            roster[roster[0]] = k
+        i += 1
+    return i, r, 0
+
+
+@compiled
+def _told(r: int, window: int, upto: int, k: int, before: int, held: int, out: Ints) -> int:
+    """Write a result for each window below ``upto``; return how many results there are now."""
+    while window < upto:
+        out[0, r] = window
+        out[1, r] = k
+        out[2, r] = before
+        out[3, r] = held
+        r += 1
+        window += 1
+    return r
+
+
+@compiled
+def _longer(out: Ints, size: int) -> Ints:
+    longer = np.empty((4, 2 * size), np.int64)
+    longer[:, : out.shape[1]] = out
+    return longer

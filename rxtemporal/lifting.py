@@ -1,0 +1,193 @@
+"""Steps as observables: the one place where what computes is joined to Rx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from reactivex import Observable, abc
+from reactivex.disposable import CompositeDisposable
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import blame
+from rxtemporal.steps.step import Merging, Step
+from rxtemporal.ticks import MIN_TIME
+
+__all__ = ["lift", "lift_two"]
+
+
+def lift(
+    make: Callable[[EventBatch], Step], place: str
+) -> Callable[[Observable[EventBatch]], Observable[EventBatch]]:
+    """Return the Rx operator that runs a step: one for each subscription, made at its first batch.
+
+    ``make`` gets the first batch, for its schema. What it or the step raises goes to
+    ``on_error`` with ``place``, where the operator was composed. A batch that brings neither rows
+    nor time is not passed on.
+    """
+
+    def operator(source: Observable[EventBatch]) -> Observable[EventBatch]:
+        def subscribe(
+            observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            lifted = _Lifted(make, place, observer)
+            return source.subscribe(
+                lifted.on_next, observer.on_error, observer.on_completed, scheduler=scheduler
+            )
+
+        return Observable(subscribe)
+
+    return operator
+
+
+class _Lifted:
+    """A step in one subscription."""
+
+    __slots__ = ("_cti", "_make", "_observer", "_place", "_step")
+
+    def __init__(
+        self, make: Callable[[EventBatch], Step], place: str, observer: abc.ObserverBase[EventBatch]
+    ) -> None:
+        self._make = make
+        self._place = place
+        self._observer = observer
+        self._step: Step | None = None
+        self._cti = MIN_TIME
+
+    def on_next(self, batch: EventBatch) -> None:
+        if self._step is None and not len(batch) and not batch.schema:
+            # the stream ended before any event told its fields: only the time comes through
+            self._pass_on(batch)
+            return
+        try:
+            if self._step is None:
+                self._step = self._make(batch)
+            result = self._step.on_batch(batch)
+        except Exception as error:
+            self._observer.on_error(blame(error, self._place))
+            return
+        self._pass_on(result)
+
+    def _pass_on(self, result: EventBatch) -> None:
+        if len(result) or result.cti > self._cti:
+            self._cti = result.cti
+            self._observer.on_next(result)
+
+
+def lift_two(
+    make: Callable[[EventBatch, EventBatch], Merging], place: str
+) -> Callable[[Observable[EventBatch], Observable[EventBatch]], Observable[EventBatch]]:
+    """Return the Rx operator that runs a step of two inputs: as ``lift``, for both of them.
+
+    ``make`` gets a batch of each input, for their schemas; until both have shown theirs, what comes
+    waits. It completes when both have, and fails when one does.
+    """
+
+    def operator(left: Observable[EventBatch], right: Observable[EventBatch]) -> Observable[Any]:
+        def subscribe(
+            observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            lifted = _LiftedTwo(make, place, observer)
+            inputs = [
+                source.subscribe(
+                    partial(lifted.on_next, side),
+                    lifted.on_error,
+                    partial(lifted.on_completed, side),
+                    scheduler=scheduler,
+                )
+                for side, source in enumerate((left, right))
+            ]
+            return CompositeDisposable(*inputs)
+
+        return Observable(subscribe)
+
+    return operator
+
+
+class _LiftedTwo:
+    """A step of two inputs in one subscription."""
+
+    __slots__ = (
+        "_completed", "_cti", "_ended", "_make", "_observer", "_place", "_seen", "_step", "_waiting"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        make: Callable[[EventBatch, EventBatch], Merging],
+        place: str,
+        observer: abc.ObserverBase[EventBatch],
+    ) -> None:
+        self._make = make
+        self._place = place
+        self._observer = observer
+        self._step: Merging | None = None
+        self._cti = MIN_TIME
+        # what came before both schemas were known, in order of arrival
+        self._waiting: list[tuple[int, EventBatch]] = []
+        self._seen: list[EventBatch | None] = [None, None]
+        self._completed = [False, False]
+        self._ended = False
+
+    def on_next(self, side: int, batch: EventBatch) -> None:
+        if self._ended:
+            return
+        if self._step is None:
+            self._waiting.append((side, batch))
+            if batch.schema or len(batch):
+                self._seen[side] = self._seen[side] or batch
+            self._start()
+        else:
+            self._take(side, batch)
+
+    def _start(self) -> None:
+        """Make the step once both schemas are known, and give it what has waited."""
+        left, right = self._seen
+        if left is None or right is None:
+            return
+        try:
+            self._step = self._make(left, right)
+        except Exception as error:
+            self.on_error(blame(error, self._place))
+            return
+        waiting, self._waiting = self._waiting, []
+        schemas = left.schema, right.schema
+        for side, batch in waiting:
+            if not batch.schema and schemas[side]:  # time alone, from before the first event
+                batch = self._seen_none(side, batch.cti)
+            self._take(side, batch)
+
+    def _seen_none(self, side: int, cti: int) -> EventBatch:
+        seen = self._seen[side]
+        assert seen is not None
+        return seen.none(cti)
+
+    def _take(self, side: int, batch: EventBatch) -> None:
+        if self._ended or self._step is None:
+            return
+        try:
+            take = self._step.on_right if side else self._step.on_left
+            result = take(batch)
+        except Exception as error:
+            self.on_error(blame(error, self._place))
+            return
+        if len(result) or result.cti > self._cti:
+            self._cti = result.cti
+            self._observer.on_next(result)
+
+    def on_error(self, error: Exception) -> None:
+        if not self._ended:
+            self._ended = True
+            self._observer.on_error(error)
+
+    def on_completed(self, side: int) -> None:
+        self._completed[side] = True
+        if self._ended:
+            return
+        if self._step is None and self._seen[side] is None:
+            # an input that ended without ever showing a field has none
+            self._seen[side] = EventBatch.empty({}, MIN_TIME)
+            self._start()
+        if all(self._completed) and not self._ended:
+            self._ended = True
+            self._observer.on_completed()

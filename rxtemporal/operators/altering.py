@@ -1,0 +1,187 @@
+"""alter_event_lifetime and its two halves: lifetimes altered by the user's functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.events import IntervalEvent
+from rxtemporal.expressions import output_schema, row_by_row
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.altering import AlterStep, FixedLength, KeptLength, Length, Times
+from rxtemporal.steps.functions import (
+    END,
+    START,
+    ExpressionLength,
+    ExpressionTimes,
+    FunctionLength,
+    FunctionTimes,
+)
+from rxtemporal.steps.step import Step
+from rxtemporal.ticks import Span, span
+
+__all__ = [
+    "AlterEventLifetime",
+    "LengthGiven",
+    "TimesGiven",
+    "alter_event_duration",
+    "alter_event_lifetime",
+    "alter_event_start_time",
+]
+
+TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
+LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr
+
+# times as an expression gets them: as datetimes if it can be computed so, else as ticks
+_FORMS: tuple[pl.DataType, ...] = (pl.Datetime("us", "UTC"), pl.Int64())
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class AlterEventLifetime(Operator):
+    """Starts altered by a function of time, and durations by one of the row; None keeps them."""
+
+    name: str = "alter_event_lifetime"
+    start: TimesGiven | None = None
+    duration: LengthGiven | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is None and self.duration is None:
+            raise ArgumentError(f"{self.name} takes start=, duration= or both")
+        if self.start is not None:
+            _times(self.start, self.name)
+        if isinstance(self.duration, pl.Expr):
+            _one_by_name(self.duration, self.name)
+        elif self.duration is not None and not callable(self.duration):
+            span(self.duration, "duration", least=1)
+
+    @property
+    def cti_rule(self) -> str:
+        """The CTI goes where a start at that time goes."""
+        return "t" if self.start is None else "f(t)"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema, if the duration is one over it."""
+        if isinstance(self.duration, pl.Expr):
+            _length_form(self.duration, schema, self.name)
+        return schema
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return AlterStep(_times(self.start, self.name), self._length(schema))
+
+    def _length(self, schema: pl.Schema) -> Length:
+        if self.duration is None:
+            return KeptLength()
+        if isinstance(self.duration, pl.Expr):
+            form = _length_form(self.duration, schema, self.name)
+            return ExpressionLength(self.duration, form)
+        if callable(self.duration):
+            return FunctionLength(self.duration)
+        return FixedLength(span(self.duration, "duration", least=1))
+
+
+def _times(given: Any, name: str) -> Times | None:
+    """Return the function of time that was given; None where starts stay."""
+    if given is None:
+        return None
+    if isinstance(given, pl.Expr):
+        return ExpressionTimes(given, _times_form(given, name))
+    if callable(given):
+        return FunctionTimes(given, takes_datetime=_takes_datetime(given))
+    hint = ""
+    if isinstance(given, (int, timedelta)):
+        hint = " Hint: to move lifetimes by a fixed span use shift_event_time."
+    raise ArgumentError(
+        f"{name} takes a function of time, or a polars expression over {START!r}, got "
+        f"{given!r}.{hint}"
+    )
+
+
+def _one_by_name(expression: pl.Expr, name: str) -> None:
+    """Refuse an expression that looks at other rows, or that does not name what it reads."""
+    row_by_row(expression, name)
+    if '"Selector":' in expression.meta.serialize(format="json"):
+        raise ArgumentError(f"{name} takes an expression that names its fields, got {expression}")
+
+
+def _times_form(expression: pl.Expr, name: str) -> pl.DataType:
+    """Return in which form an expression over the start takes it, if it gives a time."""
+    _one_by_name(expression, name)
+    if others := set(expression.meta.root_names()) - {START}:
+        raise ArgumentError(
+            f"{name}: the new start may depend on {START!r} alone, since CTIs, which have no "
+            f"payload and no end, go the same way; {expression} reads {min(others)!r}"
+        )
+    form, dtype = _form(expression, pl.Schema(), (START,), name)
+    aware = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+    if not (aware or dtype.is_integer()):
+        raise SchemaError(
+            f"{name}: {expression} gives {dtype}; a new start is an aware Datetime or an integer "
+            "of ticks. Hint: cast it to Int64."
+        )
+    return form
+
+
+def _length_form(expression: pl.Expr, schema: pl.Schema, name: str) -> pl.DataType:
+    """Return in which form an expression over a row takes its times, if it gives a duration."""
+    form, dtype = _form(expression, schema, (START, END), name)
+    if not (isinstance(dtype, pl.Duration) or dtype.is_integer()):
+        raise SchemaError(
+            f"{name}: {expression} gives {dtype}; a duration is a Duration or an integer of "
+            "ticks. Hint: cast it to Int64."
+        )
+    return form
+
+
+def _form(
+    expression: pl.Expr, schema: pl.Schema, times: tuple[str, ...], name: str
+) -> tuple[pl.DataType, pl.DataType]:
+    """Return the form in which times have to be for an expression, and the type of its result."""
+    for form in _FORMS:
+        fields = pl.Schema({**schema, **dict.fromkeys(times, form)})
+        try:
+            types = output_schema(fields, [expression], name)
+        except SchemaError:
+            if form is _FORMS[-1]:
+                raise
+            continue
+        return form, next(iter(types.values()))
+    raise AssertionError  # pragma: no cover
+
+
+def _takes_datetime(function: Callable[..., Any]) -> bool:
+    """Whether a function's first parameter is annotated as a datetime."""
+    for resolved in (True, False):  # an annotation may name what cannot be found at run time
+        try:
+            parameters = inspect.signature(function, eval_str=resolved).parameters
+        except (TypeError, ValueError, NameError):
+            continue
+        first = next(iter(parameters.values()), None)
+        return first is not None and first.annotation in (
+            datetime, "datetime", "datetime.datetime",
+        )  # fmt: skip
+    return False
+
+
+def alter_event_lifetime(
+    start: TimesGiven | None = None, duration: LengthGiven | None = None
+) -> AlterEventLifetime:
+    """Alter starts by a function of time, then durations by one of the row."""
+    return AlterEventLifetime(start=start, duration=duration, line=composed_at())
+
+
+def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
+    """Alter starts by a function of time; durations stay."""
+    return AlterEventLifetime(name="alter_event_start_time", start=start, line=composed_at())
+
+
+def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
+    """Alter durations by a function of the row; starts stay."""
+    return AlterEventLifetime(name="alter_event_duration", duration=duration, line=composed_at())

@@ -1,0 +1,90 @@
+"""clip_event_duration by another stream, and to_signal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.joins import Matching, On, pairs_of
+from rxtemporal.operators.lifetimes import clip_to_limit
+from rxtemporal.operators.operator import Beside, Keys, Operator
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Merging, Step
+
+__all__ = ["Clip", "ToSignal", "clip_event_duration", "to_signal"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Clip(Matching):
+    """Left rows end where the next matching right one begins."""
+
+    name = "clip_event_duration"
+
+    @property
+    def holds(self) -> str:
+        """Rows that may still be clipped."""
+        return "left rows until they are clipped or end before both CTIs"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the left's fields."""
+        self.key_types(left, right, keys)
+        return left
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.steps.clipping import ClipStep
+        from rxtemporal.steps.keying import Keying
+
+        return ClipStep(Keying(keys, self.on, self.key_types(left, right, keys)), left, keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ToSignal(Operator):
+    """Each row lasts until the next one of its key."""
+
+    name = "to_signal"
+    on: tuple[tuple[str, str], ...]
+
+    @property
+    def holds(self) -> str:
+        """Whatever still lasts."""
+        return "the latest rows of each key"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema, if the fields are in it."""
+        Matching.key_types(_Same(on=self.on), schema, schema, keys)
+        return schema
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.steps.clipping import SignalStep
+        from rxtemporal.steps.keying import Keying
+
+        types = _Same(on=self.on).key_types(schema, schema, keys)
+        return SignalStep(Keying(keys, self.on, types), schema, keys)
+
+
+class _Same(Matching):
+    """A stream matched with itself."""
+
+    name = "to_signal"
+
+
+def clip_event_duration(other_or_limit: Any, on: On = None) -> Beside | Operator:
+    """End rows where the next matching row of another stream begins, or after a time at most."""
+    if isinstance(other_or_limit, (int, timedelta)):
+        if on is not None:
+            raise ArgumentError("clip_event_duration takes on= only with another stream")
+        return clip_to_limit(other_or_limit)
+    pairs = pairs_of(on, "clip_event_duration")
+    return Beside(Clip(on=pairs, line=composed_at()), other_or_limit)
+
+
+def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
+    """Make a signal of points: each lasts until the next one of the same key."""
+    return ToSignal(on=pairs_of(on, "to_signal"), line=composed_at())

@@ -1,0 +1,52 @@
+"""distinct: when a value is alive, however often."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Step
+
+__all__ = ["Distinct", "distinct"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Distinct(Operator):
+    """One row for each maximal stretch of time in which a value is alive."""
+
+    name = "distinct"
+    fields: Keys
+
+    @property
+    def holds(self) -> str:
+        """Changes ahead, and the values."""
+        return "starts and ends at or after t, and every value seen"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the keys and the named fields; all fields if none is named."""
+        for name in self.fields:
+            if name not in schema:
+                raise SchemaError(f"distinct: there is no field {name!r}; there are {list(schema)}")
+        names = [*keys, *(name for name in self.fields or schema if name not in keys)]
+        for name in names:
+            if isinstance(schema[name], pl.List):
+                raise SchemaError(f"distinct: {name!r} is a list, which is no value to compare")
+        return pl.Schema({name: schema[name] for name in names})
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.steps.coverage import DistinctStep
+
+        return DistinctStep(list(self.output(schema, keys)), schema)
+
+
+def distinct(*fields: str) -> Distinct:
+    """One row for each maximal stretch of time in which the fields' value is alive."""
+    for field in fields:
+        if not isinstance(field, str):
+            raise ArgumentError(f"distinct takes names of fields, got {field!r}")
+    return Distinct(fields=fields, line=composed_at())

@@ -1,0 +1,141 @@
+"""Windows that hold the rows that start in them: sessions and counts."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.events import WindowOutput
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.results import ResultSpec
+from rxtemporal.operators.windowing import Window
+from rxtemporal.steps.step import Step
+from rxtemporal.ticks import Span, span
+
+if TYPE_CHECKING:
+    from rxtemporal.steps.gathering import Gathering
+
+__all__ = ["CountWindows", "SessionWindows", "count_window", "session_window"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class _GatheredWindows(Operator):
+    """Windows of rows that start in them, and the results over them."""
+
+    result: ResultSpec
+    at: WindowOutput
+    window = ""
+
+    @property
+    def name(self) -> str:
+        """The method that made the window, and what follows it."""
+        return f"{self.window}.{self.result.name}"
+
+    @property
+    def points(self) -> bool:
+        """Whether results are points at the windows' ends."""
+        return self.at is WindowOutput.POINT_AT_END
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the keys, then what the results are made of."""
+        return self.result.output(schema, keys)
+
+    def keys_after(self, keys: Keys) -> Keys:
+        """Return nothing: results end the grouping."""
+        return ()
+
+    def bounds(self, schema: pl.Schema) -> Gathering:
+        """Return new bounds of this kind of windows."""
+        raise NotImplementedError
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        # kernels are loaded by the first query that runs, not by importing the package
+        from rxtemporal.steps.gathered import GatheredStep
+
+        output = self.output(schema, keys)
+        results = partial(self.result.make, schema, keys)
+        return GatheredStep(self.bounds(schema), results, output, points=self.points)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SessionWindows(_GatheredWindows):
+    """One result for each session of a key."""
+
+    timeout: int
+    max_duration: int | None
+    window = "session_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """An open session holds what begins with it."""
+        return "t" if self.points else "t, held at the start of the oldest open session"
+
+    @property
+    def holds(self) -> str:
+        """Sessions hold their rows."""
+        return "the rows of sessions that have not ended"
+
+    def bounds(self, schema: pl.Schema) -> Gathering:
+        """Return new bounds."""
+        from rxtemporal.steps.gathering import SessionBounds
+
+        return SessionBounds(self.timeout, self.max_duration, schema)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class CountWindows(_GatheredWindows):
+    """One result for each n consecutive distinct starts of a key."""
+
+    n: int
+    window = "count_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """An unfinished window holds what begins with it."""
+        return "t" if self.points else "t, held at the start of the oldest unfinished window"
+
+    @property
+    def holds(self) -> str:
+        """Windows to come hold rows that are here."""
+        return "for each key the rows of its last n - 1 distinct starts"
+
+    def bounds(self, schema: pl.Schema) -> Gathering:
+        """Return new bounds."""
+        from rxtemporal.steps.gathering import CountBounds
+
+        return CountBounds(self.n, schema)
+
+
+def _output(output: WindowOutput) -> WindowOutput:
+    if not isinstance(output, WindowOutput):
+        raise ArgumentError(f"output is a WindowOutput, got {output!r}")
+    return output
+
+
+def session_window(
+    timeout: Span,
+    max_duration: Span | None = None,
+    *,
+    output: WindowOutput = WindowOutput.WINDOW,
+) -> Window:
+    """One window for each session: rows whose starts follow each other by less than a time-out."""
+    most = None if max_duration is None else span(max_duration, "max_duration", least=1)
+    gap, at = span(timeout, "timeout", least=1), _output(output)
+    return Window(
+        lambda result, line: SessionWindows(
+            timeout=gap, max_duration=most, at=at, result=result, line=line
+        )
+    )
+
+
+def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Window:
+    """Windows of ``n`` consecutive distinct start times, sliding by one."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
+    at = _output(output)
+    return Window(lambda result, line: CountWindows(n=n, at=at, result=result, line=line))

@@ -1,0 +1,287 @@
+"""Joins: which rows of two streams match, and what their fields become."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.expressions import output_schema, row_by_row
+from rxtemporal.operators.operator import Beside, Keys, TwoInputs
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Merging
+
+__all__ = [
+    "Join",
+    "LeftAntiJoin",
+    "Matching",
+    "OuterJoin",
+    "cross_join",
+    "full_outer_join",
+    "join",
+    "left_anti_join",
+    "left_outer_join",
+]
+
+On = str | Sequence[str] | Mapping[str, str] | None
+
+
+def pairs_of(on: On, operator: str) -> tuple[tuple[str, str], ...]:
+    """Return ``on`` as pairs of a left and a right field."""
+    if on is None:
+        return ()
+    if isinstance(on, str):
+        on = [on]
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
+    if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
+        raise ArgumentError(
+            f"{operator}: on is a field's name, names, or a mapping left -> right, got {on!r}. "
+            "Hint: leave it out to match every row with every other."
+        )
+    return tuple(pairs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Matching(TwoInputs):
+    """What operators that match rows of two streams have in common."""
+
+    on: tuple[tuple[str, str], ...] = ()
+    where: pl.Expr | None = None
+    suffix: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.where is not None:
+            row_by_row(self.where, self.name)
+        if self.suffix is not None and (not isinstance(self.suffix, str) or not self.suffix):
+            raise ArgumentError(f"suffix is a non-empty str, got {self.suffix!r}")
+
+    @property
+    def holds(self) -> str:
+        """Rows that may still meet others."""
+        return "rows of both inputs until they end before both CTIs, and open pairs"
+
+    def key_types(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> list[pl.DataType]:
+        """Return the types in which keys are compared; the group's first."""
+        types = [self._common(key, key, left, right) for key in keys]
+        return types + [self._common(mine, other, left, right) for mine, other in self.on]
+
+    def _common(self, mine: str, other: str, left: pl.Schema, right: pl.Schema) -> pl.DataType:
+        for name, schema, side in ((mine, left, "left"), (other, right, "right")):
+            if name not in schema:
+                raise SchemaError(
+                    f"{self.name}: the {side} stream has no field {name!r}; it has {list(schema)}"
+                )
+        a, b = left[mine], right[other]
+        for kinds in ("is_integer", "is_float"):
+            if getattr(a, kinds)() and getattr(b, kinds)():
+                return pl.Int64() if kinds == "is_integer" else pl.Float64()
+        if a == b and not isinstance(a, pl.List):
+            return a
+        if pl.Null() in (a, b):
+            return b if a == pl.Null() else a
+        raise SchemaError(
+            f"{self.name}: {mine!r} is {a} and {other!r} is {b}, which cannot be equal. "
+            "Hint: cast one of them with with_columns(…) first."
+        )
+
+    def merged(
+        self, left: pl.Schema, right: pl.Schema, keys: Keys
+    ) -> tuple[dict[str, str], pl.Schema]:
+        """Return which of the right's fields are added under which names, and the joined schema."""
+        types = self.key_types(left, right, keys)
+        once = set(keys) | {mine for mine, other in self.on if mine == other}
+        names = [*keys, *(mine for mine, _ in self.on)]
+        same = {name: dtype for name, dtype in zip(names, types, strict=True) if name in once}
+        fields = {name: same.get(name, dtype) for name, dtype in left.items()}
+        taken: dict[str, str] = {}
+        for name, dtype in right.items():
+            if name in once:
+                continue
+            new = name
+            if name in left:
+                if self.suffix is None:
+                    raise SchemaError(
+                        f"{self.name}: both streams have a field {name!r}. Hint: suffix='_right' "
+                        "renames the right one's fields that clash; or select() before."
+                    )
+                new = name + self.suffix
+            if new in fields:
+                raise SchemaError(f"{self.name}: there are two fields {new!r}; choose another suffix")
+            taken[new], fields[new] = name, dtype
+        return taken, pl.Schema(fields)
+
+    def check_where(self, joined: pl.Schema) -> None:
+        """Refuse a predicate that is no bool over the joined fields."""
+        if self.where is None:
+            return
+        types = output_schema(joined, [self.where], self.name)
+        if len(types) != 1 or next(iter(types.values())) not in (pl.Boolean, pl.Null):
+            raise SchemaError(f"{self.name}: where= is no predicate: {self.where}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Join(Matching):
+    """Both payloads while both rows live."""
+
+    cross: bool = False
+
+    @property
+    def name(self) -> str:
+        """The method that composed it."""
+        return "cross_join" if self.cross else "join"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the left fields, then the right ones that are not the same."""
+        _, schema = self.merged(left, right, keys)
+        self.check_where(schema)
+        return schema
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.steps.joining import JoinStep, Merged
+        from rxtemporal.steps.keying import Keying
+
+        keying = Keying(keys, self.on, self.key_types(left, right, keys))
+        merged = Merged(*self.merged(left, right, keys))
+        return JoinStep(keying, (left, right), merged, self.where, keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class LeftAntiJoin(Matching):
+    """Left rows while no matching right one is alive."""
+
+    name = "left_anti_join"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the left's fields."""
+        self.key_types(left, right, keys)
+        if self.where is not None:
+            self.check_where(self._joined(left, right, keys)[1])
+        return left
+
+    def _joined(
+        self, left: pl.Schema, right: pl.Schema, keys: Keys
+    ) -> tuple[dict[str, str], pl.Schema]:
+        # only where= sees the joined names: a clash gets a suffix by itself
+        suffix = self.suffix or "_right"
+        return dataclasses.replace(self, suffix=suffix).merged(left, right, keys)
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.steps.antijoining import AntiJoinStep
+        from rxtemporal.steps.joining import Merged
+        from rxtemporal.steps.keying import Keying
+
+        keying = Keying(keys, self.on, self.key_types(left, right, keys))
+        merged = None
+        if self.where is not None:
+            merged = Merged(*self._joined(left, right, keys))
+        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class OuterJoin(Matching):
+    """A join united with what finds no partner, the missing fields null."""
+
+    full: bool = False
+
+    @property
+    def name(self) -> str:
+        """The method that composed it."""
+        return "full_outer_join" if self.full else "left_outer_join"
+
+    def _join(self) -> Join:
+        return Join(on=self.on, where=self.where, suffix=self.suffix, line=self.line)
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the joined fields."""
+        return self._join().output(left, right, keys)
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.steps.outer import Missing, OuterJoinStep
+
+        join = self._join()
+        taken, schema = join.merged(left, right, keys)
+        lonely = [LeftAntiJoin(on=self.on, where=self.where, suffix=self.suffix, line=self.line)]
+        missing = [Missing({name: name for name in left}, schema)]
+        if self.full:
+            lonely.append(self._turned(left, right, keys))
+            both = {mine for mine, other in self.on if mine == other} | set(keys)
+            names = {name: name for name in both} | taken
+            missing.append(Missing(names, schema))
+        antis = [lonely[0].make(left, right, keys)]
+        antis += [each.make(right, left, keys) for each in lonely[1:]]
+        return OuterJoinStep(join.make(left, right, keys), antis, missing, keys, schema)
+
+    def _turned(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> LeftAntiJoin:
+        """Return the anti join of the right input with the left one, ``where`` in its names."""
+        on = tuple((other, mine) for mine, other in self.on)
+        if self.where is None:
+            return LeftAntiJoin(on=on, line=self.line)
+        taken, schema = self._join().merged(left, right, keys)
+        return _TurnedAntiJoin(
+            on=on, where=self.where, line=self.line, taken=taken, joined=schema, lefts=tuple(left)
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class _TurnedAntiJoin(LeftAntiJoin):
+    """An anti join with its sides exchanged, whose ``where`` still sees the names of the join."""
+
+    taken: dict[str, str]
+    joined: pl.Schema
+    lefts: tuple[str, ...]
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step; ``left`` is the join's right input here."""
+        from rxtemporal.steps.antijoining import AntiJoinStep
+        from rxtemporal.steps.joining import TurnedMerged
+        from rxtemporal.steps.keying import Keying
+
+        keying = Keying(keys, self.on, self.key_types(left, right, keys))
+        merged = TurnedMerged(self.taken, self.joined)
+        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+
+
+def _beside(operator: TwoInputs, other: Any) -> Beside:
+    return Beside(operator, other)
+
+
+def join(
+    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> Beside:
+    """Both payloads of matching rows, for as long as both live."""
+    pairs = pairs_of(on, "join")
+    return _beside(Join(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
+
+
+def cross_join(other: Any, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
+    """Every row with every other that is alive at the same time."""
+    return _beside(Join(where=where, suffix=suffix, cross=True, line=composed_at()), other)
+
+
+def left_anti_join(other: Any, on: On = None, where: pl.Expr | None = None) -> Beside:
+    """Rows during the parts of their lifetime in which no matching other is alive."""
+    pairs = pairs_of(on, "left_anti_join")
+    return _beside(LeftAntiJoin(on=pairs, where=where, line=composed_at()), other)
+
+
+def left_outer_join(
+    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> Beside:
+    """A join, and the left rows while they have no partner, the right's fields null."""
+    pairs = pairs_of(on, "left_outer_join")
+    return _beside(OuterJoin(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
+
+
+def full_outer_join(
+    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> Beside:
+    """A join, and the rows of both sides while they have no partner."""
+    pairs = pairs_of(on, "full_outer_join")
+    operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True, line=composed_at())
+    return _beside(operator, other)

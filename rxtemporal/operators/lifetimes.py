@@ -1,0 +1,153 @@
+"""Lifetimes shifted, extended, limited, cut, and made points: what no other row decides."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import polars as pl
+
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
+from rxtemporal.steps.step import Step
+from rxtemporal.ticks import Span, Time, span, ticks, time_ticks
+
+__all__ = [
+    "Chop",
+    "ClipToLimit",
+    "ExtendLifetime",
+    "PointAtEnd",
+    "ShiftEventTime",
+    "ToPointEvents",
+    "chop",
+    "clip_to_limit",
+    "extend_lifetime",
+    "point_at_end",
+    "shift_event_time",
+    "to_point_events",
+]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ShiftEventTime(Operator):
+    """Both ends of each lifetime, and the CTI, moved by a fixed span."""
+
+    name = "shift_event_time"
+    by: int
+    cti_rule = "t + d"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return ShiftStep(self.by)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ToPointEvents(Operator):
+    """Each row as a point at its start."""
+
+    name = "to_point_events"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return ToPointsStep()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class PointAtEnd(Operator):
+    """Each row that ends as a point at its end."""
+
+    name = "point_at_end"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return PointAtEndStep()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ExtendLifetime(Operator):
+    """Each end moved by a fixed span, of either sign."""
+
+    name = "extend_lifetime"
+    by: int
+
+    @property
+    def cti_rule(self) -> str:
+        """Shortened, open rows hold the CTI back."""
+        return "t" if self.by >= 0 else "min(t, max(t + d, start of the oldest open row))"
+
+    @property
+    def holds(self) -> str:
+        """Shortened, an open row may still vanish."""
+        return "nothing" if self.by >= 0 else "open rows, until t + d is above their start"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        if self.by >= 0:
+            return LengthenStep(self.by)
+        # kernels are loaded by the first query that runs, not by importing the package
+        from rxtemporal.steps.shortening import ShortenStep
+
+        return ShortenStep(self.by, schema)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ClipToLimit(Operator):
+    """Each row ended at the latest a fixed span after its start."""
+
+    name = "clip_event_duration"
+    limit: int
+    holds = "open rows, until their limit"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.steps.limiting import LimitStep
+
+        return LimitStep(self.limit, schema)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Chop(Operator):
+    """Lifetimes cut at every boundary ``offset + n * period`` strictly inside."""
+
+    name = "chop"
+    period: int
+    offset: int
+    holds = "open rows and rows that never end, until they end"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.steps.chopping import ChopStep
+
+        return ChopStep(self.period, self.offset, schema)
+
+
+def shift_event_time(d: Span) -> ShiftEventTime:
+    """Move both ends of each lifetime by a fixed span, and the CTI with them."""
+    return ShiftEventTime(by=span(d, "d"), line=composed_at())
+
+
+def to_point_events() -> ToPointEvents:
+    """Make each row a point at its start."""
+    return ToPointEvents(line=composed_at())
+
+
+def point_at_end() -> PointAtEnd:
+    """Make each row that ends a point at its end."""
+    return PointAtEnd(line=composed_at())
+
+
+def extend_lifetime(d: Span) -> ExtendLifetime:
+    """Move each end by a fixed span, of either sign."""
+    return ExtendLifetime(by=span(d, "d"), line=composed_at())
+
+
+def clip_to_limit(limit: Span) -> ClipToLimit:
+    """End each row at the latest ``limit`` after its start."""
+    return ClipToLimit(limit=span(limit, "limit", least=1), line=composed_at())
+
+
+def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
+    """Cut lifetimes at every boundary ``offset + n * period`` strictly inside."""
+    at = ticks(offset) if isinstance(offset, timedelta) else time_ticks(offset)
+    return Chop(period=span(period, "period", least=1), offset=at, line=composed_at())

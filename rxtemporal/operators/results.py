@@ -1,0 +1,170 @@
+"""What is made of each window's rows, as descriptions: aggregates, ranks, users' operators."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.agg import Aggregate, TimeSensitiveAggregate
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.expressions import field_type, row_by_row
+from rxtemporal.operators.operator import Keys
+from rxtemporal.schema import payload_schema
+
+if TYPE_CHECKING:
+    from rxtemporal.steps.results import Results
+
+__all__ = ["Aggregates", "Apply", "ResultSpec", "TopK"]
+
+RANK = "rank"
+
+
+class ResultSpec:
+    """One way to make result rows of a window's rows, validated when composed."""
+
+    name: str
+    finished = False
+    """Whether a window's end has to be known before there is a result."""
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the schema of the results: the keys first."""
+        raise NotImplementedError
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+        """Return a new state."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Aggregates(ResultSpec):
+    """One row for each window."""
+
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    name = "aggregate"
+
+    def __post_init__(self) -> None:
+        if not self.aggregates:
+            raise ArgumentError(
+                "aggregate takes at least one name=aggregate, such as n=agg.count()"
+            )
+        for name, aggregate in self.aggregates:
+            if not isinstance(aggregate, Aggregate):
+                raise ArgumentError(
+                    f"aggregate {name!r} is {aggregate!r}; it has to come from rxtemporal.agg, "
+                    "such as agg.count()"
+                )
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        """Whether one of them is sensitive to time."""
+        return any(isinstance(each, TimeSensitiveAggregate) for _, each in self.aggregates)
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the keys, then the aggregates."""
+        fields = {key: schema[key] for key in keys}
+        for name, aggregate in self.aggregates:
+            if name in fields:
+                raise SchemaError(f"aggregate {name!r} has the name of a group key")
+            fields[name] = aggregate.dtype(schema)
+        return pl.Schema(fields)
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+        """Return new aggregates."""
+        from rxtemporal.steps.results import Aggregated, Output
+
+        outputs = []
+        for name, aggregate in self.aggregates:
+            # what counts rows reads anything; what reads whole rows reads a struct of them
+            reads = aggregate.reads if aggregate.reads is not None else pl.struct(pl.all())
+            outputs.append(Output(name, reads, aggregate.make(name, schema)))
+        return Aggregated(outputs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TopK(ResultSpec):
+    """The rows of the best ranks."""
+
+    k: int
+    by: str | pl.Expr
+    descending: bool
+    name = "top_k"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise ArgumentError(f"top_k takes how many ranks, at least 1, got {self.k!r}")
+        if not isinstance(self.by, str):
+            row_by_row(self.by, "top_k")
+
+    @property
+    def _by(self) -> pl.Expr:
+        return pl.col(self.by) if isinstance(self.by, str) else self.by
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the keys, the other fields, and the rank."""
+        field_type(self._by, schema)
+        if RANK in schema:
+            raise SchemaError(
+                "top_k adds the field 'rank', which there is already. "
+                "Hint: rename it first, with select()."
+            )
+        others = {name: dtype for name, dtype in schema.items() if name not in keys}
+        return pl.Schema({**{key: schema[key] for key in keys}, **others, RANK: pl.Int64()})
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+        """Return a new ranking."""
+        from rxtemporal.steps.ranked import Ranked
+
+        fields = [name for name in schema if name not in keys]
+        return Ranked(self.k, self._by, fields, descending=self.descending)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Apply(ResultSpec):
+    """What a user's function returns for the rows of a window."""
+
+    function: Callable[..., Iterable[Any]]
+    schema: Any
+    time_sensitive: bool
+    name = "apply"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ArgumentError(f"apply takes a function of a window's rows, got {self.function!r}")
+        self._fields()
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        """Whether the function sees lifetimes."""
+        return self.time_sensitive
+
+    def _fields(self) -> pl.Schema:
+        if self.schema is not None:
+            return payload_schema(self.schema)
+        returned = typing.get_type_hints(self.function).get("return")
+        inner = typing.get_args(returned)
+        if inner and (hasattr(inner[0], "__dataclass_fields__") or hasattr(inner[0], "_fields")):
+            return payload_schema(inner[0])
+        raise SchemaError(
+            "apply has to know the fields of what its function returns. Hint: give "
+            'schema={"name": type, …}, or annotate that it returns list[SomeDataclass].'
+        )
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the keys, then the declared fields."""
+        fields = self._fields()
+        if clash := set(keys) & set(fields):
+            raise SchemaError(
+                f"apply: {min(clash)!r} is a group key, which comes first of itself. "
+                "Hint: leave it out of what the function returns."
+            )
+        return pl.Schema({**{key: schema[key] for key in keys}, **fields})
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+        """Return a new state."""
+        from rxtemporal.steps.user_code import Applied
+
+        return Applied(self.function, self._fields(), sensitive=self.time_sensitive)

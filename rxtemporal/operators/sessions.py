@@ -1,0 +1,39 @@
+"""session_lifetimes: rows live until their session ends."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Step
+from rxtemporal.ticks import Span, span
+
+__all__ = ["SessionLifetimes", "session_lifetimes"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SessionLifetimes(Operator):
+    """Each row lives from its start to the end of its session; spans are in ticks."""
+
+    name = "session_lifetimes"
+    timeout: int
+    max_duration: int | None = None
+    holds = "rows of sessions that have not ended, and some numbers for each key seen"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        # kernels are loaded by the first query that runs, not by importing the package
+        from rxtemporal.steps.sessions import SessionLifetimesStep
+
+        return SessionLifetimesStep(self.timeout, self.max_duration, schema)
+
+
+def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> SessionLifetimes:
+    """Let each row live until its session ends: starts that follow each other by < timeout."""
+    longest = None if max_duration is None else span(max_duration, "max_duration", least=1)
+    return SessionLifetimes(
+        timeout=span(timeout, "timeout", least=1), max_duration=longest, line=composed_at()
+    )

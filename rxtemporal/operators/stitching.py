@@ -1,0 +1,33 @@
+"""stitch: rows of equal payload that touch become one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Step
+
+__all__ = ["Stitch", "stitch"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Stitch(Operator):
+    """Touching lifetimes of equal payload, joined."""
+
+    name = "stitch"
+    holds = "rows that have not ended, and of each the start of what it continues"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        # kernels are loaded by the first query that runs, not by importing the package
+        from rxtemporal.steps.stitching import StitchStep
+
+        return StitchStep(schema)
+
+
+def stitch() -> Stitch:
+    """Join rows of equal payload where one ends at the tick at which the other starts."""
+    return Stitch(line=composed_at())

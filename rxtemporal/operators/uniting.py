@@ -1,0 +1,47 @@
+"""union: the rows of two streams of the same fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import SchemaError
+from rxtemporal.operators.operator import Beside, Keys, TwoInputs
+from rxtemporal.seam import composed_at
+from rxtemporal.steps.step import Merging
+
+__all__ = ["Union", "union"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Union(TwoInputs):
+    """The rows of both inputs."""
+
+    name = "union"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields, if both inputs have the same; their order is the left one's."""
+        if dict(left) != dict(right):
+            differ = [name for name in {**left, **right} if left.get(name) != right.get(name)]
+            told = "; ".join(
+                f"{name!r}: {left.get(name, 'missing')} and {right.get(name, 'missing')}"
+                for name in differ
+            )
+            raise SchemaError(
+                f"union takes two streams of the same fields, and these differ in {told}. "
+                "Hint: select() the same fields in the same types before."
+            )
+        return left
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.steps.uniting import UnionStep
+
+        return UnionStep(left, keys)
+
+
+def union(other: Any) -> Beside:
+    """The rows of both streams."""
+    return Beside(Union(line=composed_at()), other)

@@ -1,0 +1,113 @@
+"""Plans: which operator takes whose output, down to the sources."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+
+import polars as pl
+from reactivex import Observable
+from reactivex.subject import Subject
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.operators.operator import Keys, Operator, TwoInputs
+from rxtemporal.sources import EventSource, FrameSource, ObservableSource
+
+__all__ = ["AnySource", "Node", "Wiring", "explained"]
+
+AnySource = FrameSource | EventSource | ObservableSource
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One operator of a plan and where its inputs come from; or a source, which has none.
+
+    A node that is used twice is one stream, computed once.
+    """
+
+    schema: pl.Schema | None
+    keys: Keys
+    source: AnySource | None = None
+    operator: Operator | TwoInputs | None = None
+    inputs: tuple[Node, ...] = ()
+
+    def every(self) -> list[Node]:
+        """Return the nodes that this one stands on and itself, each once, inputs first."""
+        found: dict[int, Node] = {}
+        stack = [(self, False)]
+        while stack:
+            node, expanded = stack.pop()
+            if expanded:
+                found.setdefault(id(node), node)
+            elif id(node) not in found:
+                stack.append((node, True))
+                stack += [(each, False) for each in reversed(node.inputs)]
+        return list(found.values())
+
+
+class Wiring:
+    """A plan as observables: a subject for each source, and one for each stream used twice."""
+
+    def __init__(self, output: Node) -> None:
+        nodes = output.every()
+        uses = Counter(id(each) for node in nodes for each in node.inputs)
+        self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []
+        self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
+        streams: dict[int, Observable[EventBatch]] = {}
+        for node in nodes:
+            if node.source is not None:
+                entry: Subject[EventBatch] = Subject()
+                self.entries.append((node.source, entry))
+                streams[id(node)] = entry
+                continue
+            assert node.operator is not None
+            stream = node.operator(*(streams[id(each)] for each in node.inputs))
+            if uses[id(node)] > 1:
+                twice: Subject[EventBatch] = Subject()
+                self._shared.append((stream, twice))
+                stream = twice
+            streams[id(node)] = stream
+        self.output = streams[id(output)]
+
+    def connect(self) -> list[object]:
+        """Join the streams that are used twice to their inputs; return the subscriptions."""
+        return [stream.subscribe(twice) for stream, twice in reversed(self._shared)]
+
+
+def explained(output: Node) -> str:
+    """Return the plan as text: each operator under what it feeds, its CTI rule and its state."""
+    names: dict[int, str] = {}
+    shared = {each for each, n in _uses(output).items() if n > 1}
+    return "\n".join(_lines(output, 0, shared, names))
+
+
+def _uses(output: Node) -> Counter[int]:
+    return Counter(id(each) for node in output.every() for each in node.inputs)
+
+
+def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> Iterator[str]:
+    indent = "  " * depth
+    if id(node) in names:
+        yield f"{indent}{names[id(node)]}, as above"
+        return
+    label = ""
+    if id(node) in shared:
+        names[id(node)] = f"stream {len(names) + 1}"
+        label = f"{names[id(node)]}: "
+    if node.operator is None:
+        assert node.source is not None
+        yield f"{indent}{label}source {node.source.name!r}: {_fields(node)}"
+        return
+    operator = node.operator
+    grouped = f", by {', '.join(node.inputs[0].keys)}" if node.inputs[0].keys else ""
+    yield f"{indent}{label}{operator.name}{grouped}: {_fields(node)}"
+    yield f"{indent}  | CTI: {operator.cti_rule}; holds {operator.holds}"
+    for each in node.inputs:
+        yield from _lines(each, depth + 1, shared, names)
+
+
+def _fields(node: Node) -> str:
+    if node.schema is None:
+        return "fields known from its first event"
+    return ", ".join(f"{name} {dtype}" for name, dtype in node.schema.items()) or "no fields"

@@ -1,0 +1,147 @@
+"""The left anti join: rows while nothing matches them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.kernels.coverage import NONE, pieces
+from rxtemporal.steps.coverage import Coverage
+from rxtemporal.steps.joining import Merged
+from rxtemporal.steps.keying import Keying, Regrouping
+from rxtemporal.steps.pairs import TAG, Found, Pairs
+from rxtemporal.steps.queue import Queue
+from rxtemporal.steps.rows import Rows
+from rxtemporal.steps.state import Stateful
+from rxtemporal.steps.table import OpenEdges
+from rxtemporal.ticks import MAX_TIME
+
+__all__ = ["AntiJoinStep"]
+
+BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
+ALIVE, COVER, SINCE, EDGE = range(4)
+
+
+class AntiJoinStep(Stateful):
+    """Left rows during the parts of their lifetime in which no matching right one is alive.
+
+    Where keys alone decide, the right rows of a key count as one while any of them is alive;
+    ``where`` is asked of every pair. Each left row counts what covers it.
+
+    Holds: left rows until they have ended before both CTIs, right rows likewise (where keys alone
+    decide, only their starts and ends), and pairs whose end is not certain.
+    """
+
+    held = ("_keying", "_pairs", "_coverage", "_left", "_queue", "_open", "_groups", "_next_edge",
+            "_next_pair")  # fmt: skip
+
+    def __init__(
+        self,
+        keying: Keying,
+        schemas: tuple[pl.Schema, pl.Schema],
+        merged: Merged | None,
+        where: pl.Expr | None,
+        keys: Sequence[str],
+    ) -> None:
+        self._keying = keying
+        self._pairs = Pairs(schemas if where is not None else (None, None))
+        self._coverage = Coverage()
+        self._merged = merged
+        self._where = where
+        self._schema = schemas[0]
+        self._left = Rows([np.int64] * 4, schemas[0])
+        self._queue = Queue()
+        self._open = OpenEdges()
+        self._groups = Regrouping(keys, schemas[0])
+        self._next_edge = 1
+        self._next_pair = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows, starts and ends are held."""
+        return len(self._left) + len(self._pairs) + len(self._coverage)
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the left input."""
+        numbers = np.full(len(batch), -1)
+        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+        n = int((~ends).sum())
+        begun = batch.take(~ends) if n < len(batch) else batch
+        columns = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, NONE)]
+        numbers[~ends] = rows = self._left.append([*columns, columns[0]], begun.payload)
+        self._queue.push(begun.start, (rows << BITS) | BEGINS)
+        done = begun.end != MAX_TIME
+        self._queue.push(begun.end[done], (rows[done] << BITS) | ENDS)
+        opens = begun.edge != 0
+        if opens.any():
+            self._open.open(begun.edge[opens], rows[opens])
+        if ends.any():
+            closed = self._open.close(batch.edge[ends])
+            self._queue.push(batch.end[ends], (closed << BITS) | ENDS)
+        self._pairs.take(0, batch, self._keying.codes(0, batch.payload), numbers)
+        return self._result()
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the right input."""
+        key = self._keying.codes(1, batch.payload)
+        if self._where is None:
+            if (key < 0).any():
+                batch, key = batch.take(key >= 0), key[key >= 0]
+            batch, key = self._coverage.of(batch, key, len(self._keying))
+        self._pairs.take(1, batch, key, key)
+        return self._result()
+
+    def _result(self) -> EventBatch:
+        pairs = self._pairs
+        found = self._matching(pairs.find(len(self._keying)))
+        self._queue.push(found.start, (self._covered(found.left) << BITS) | COVERED)
+        sure = found.certain & (found.end != MAX_TIME)
+        self._queue.push(found.end[sure], (self._covered(found.left[sure]) << BITS) | BARED)
+        unsure = found.take(~found.certain)
+        pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
+        closed = pairs.closed()
+        ended = closed.end != MAX_TIME
+        self._queue.push(
+            closed.end[ended], (self._covered(closed.left[ended]) << BITS) | BARED
+        )
+        pairs.forget()
+        return self._pieces()
+
+    def _matching(self, found: Found) -> Found:
+        if self._where is None or not len(found.left):
+            return found
+        assert self._merged is not None
+        left, right = (side.rows for side in self._pairs.sides)
+        joined = self._merged(left.payload(found.left), right.payload(found.right))
+        keep = joined.select(self._where.fill_null(False).alias("")).to_series()
+        if len(keep) == 1:
+            keep = keep.new_from_index(0, len(found.left))
+        return found.take(keep.to_numpy())
+
+    def _covered(self, left: Int64s) -> Int64s:
+        """Return which rows of ours the pairs' left rows are."""
+        tags: Int64s = self._pairs.column(0, TAG)
+        return tags[left]
+
+    def _pieces(self) -> EventBatch:
+        cti = self._pairs.cti
+        time, what = self._queue.due(cti)
+        columns = self._left.columns
+        start, end, edge, row, self._next_edge = pieces(
+            time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],
+            self._next_edge,
+        )  # fmt: skip
+        result = EventBatch(start, end, edge, self._left.payload(row), cti)
+        over = what >> BITS
+        self._left.release(over[(what & 3) == ENDS])
+        new = self._left.compacted()
+        if new is not None:
+            self._queue.renumber(new, BITS)
+            if len(self._open):
+                self._open.renumber(new)
+            tags = self._pairs.column(0, TAG)
+            tags[:] = np.where(tags >= 0, new[tags], tags)
+        return self._groups.grouped(result)

@@ -1,0 +1,175 @@
+"""Bounds: which windows there are, and where a row enters and leaves them.
+
+A window step sees rows begin and end along an *axis* of integers: ticks for snapshot windows, the
+numbers of the windows for hopping ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.errors import UnboundedWindowError
+from rxtemporal.kernels.hopping import first_window, hops, last_window
+from rxtemporal.kernels.snapshot import snapshots
+from rxtemporal.steps.rows import grown, taller
+from rxtemporal.steps.running import Changes
+from rxtemporal.steps.state import Stateful
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK
+
+__all__ = ["Bounds", "HoppingBounds", "SnapshotBounds", "Windows"]
+
+# so many windows from one batch are a mistake, not a result
+MOST_WINDOWS = 1 << 27
+# beyond the number of any window
+EVERY_WINDOW = 1 << 62
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Windows that have become known, ``int64[w]`` each, in order of ``at``.
+
+    ``start``, ``end``, ``edge`` as in a batch; ``key`` the key's code; ``alive`` how many rows it
+    holds: those alive before change number ``at``.
+    """
+
+    start: Int64s
+    end: Int64s
+    edge: Int64s
+    key: Int64s
+    at: Int64s
+    alive: Int64s
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: npt.NDArray[np.bool_]) -> Windows:
+        """Return some of them."""
+        fields = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return Windows(*(column[which] for column in fields))
+
+    @property
+    def closing(self) -> npt.NDArray[np.bool_]:
+        """Which of them have left before, as start edges, and end now."""
+        return np.asarray((self.edge != 0) & (self.end != MAX_TIME))
+
+
+class Bounds(Protocol):
+    """One kind of windows."""
+
+    def begins(self, batch: EventBatch) -> Int64s:
+        """Return where on the axis each row is first held."""
+
+    def ends(self, batch: EventBatch) -> Int64s:
+        """Return where on the axis each row is no longer held; of endless ones anything."""
+
+    def limit(self, cti: int) -> int:
+        """Return up to where on the axis all changes are known."""
+
+    def cut(self, at: Int64s, changes: Changes, keys: int, limit: int) -> Windows:
+        """Apply the changes, each at its place on the axis, and return the windows now known."""
+
+    def cti(self, cti: int) -> int:
+        """Return the output CTI."""
+
+
+class SnapshotBounds(Stateful):
+    """One window for each maximal stretch of time in which a key's rows alive do not change.
+
+    ``finished``: only windows that have ended are told, and the CTI waits for the oldest that has
+    not; otherwise a window that has begun leaves as a start edge.
+    """
+
+    held = ("_state", "_next_edge")
+
+    def __init__(self, *, finished: bool = False) -> None:
+        self._finished = finished
+        self._state = np.zeros((0, 3), np.int64)
+        self._next_edge = 1
+
+    def begins(self, batch: EventBatch) -> Int64s:
+        """A row is held from its start."""
+        return batch.start
+
+    def ends(self, batch: EventBatch) -> Int64s:
+        """A row is held up to its end."""
+        return batch.end
+
+    def limit(self, cti: int) -> int:
+        """What lies before the CTI is known."""
+        return cti
+
+    def cut(self, at: Int64s, changes: Changes, keys: int, limit: int) -> Windows:
+        """Return the snapshots that the changes open and close."""
+        self._state = taller(self._state, keys)
+        *columns, self._next_edge = snapshots(
+            at, changes.what, changes.key, self._state, self._next_edge, not self._finished
+        )
+        return Windows(*columns)
+
+    def cti(self, cti: int) -> int:
+        """Return the CTI itself, or the start of the oldest snapshot that has to end first."""
+        if not self._finished or cti == MAX_TIME:
+            return cti
+        since = self._state[self._state[:, 0] > 0, 1]
+        return min(cti, int(since.min())) if len(since) else cti
+
+
+class HoppingBounds(Stateful):
+    """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their end points."""
+
+    held = ("_state", "_roster")
+
+    def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
+        self._duration, self._period, self._alignment = duration, period, alignment
+        self._points = points
+        self._state = np.zeros((0, 3), np.int64)
+        self._roster = np.zeros(1, np.int64)
+
+    def begins(self, batch: EventBatch) -> Int64s:
+        """A row is held from the earliest window that ends after its start."""
+        return first_window(batch.start, self._duration, self._period, self._alignment)
+
+    def ends(self, batch: EventBatch) -> Int64s:
+        """A row is held up to the latest window that begins before its end."""
+        # a row in a gap touches no window, and leaves where it enters
+        last = last_window(batch.end, self._period, self._alignment)
+        return np.asarray(np.maximum(last + 1, self.begins(batch)))
+
+    def limit(self, cti: int) -> int:
+        """The windows that end by the CTI are known; at the end of time all there will ever be."""
+        if cti == MAX_TIME:
+            return EVERY_WINDOW
+        return (cti - self._alignment - self._duration) // self._period + 1
+
+    def cut(self, at: Int64s, changes: Changes, keys: int, limit: int) -> Windows:
+        """Return the windows before ``limit`` that hold anything."""
+        self._state = taller(self._state, keys)
+        self._roster = grown(self._roster, keys + 1)
+        number, key, sample, alive = hops(
+            at, changes.what, changes.key, self._state, self._roster, limit, MOST_WINDOWS
+        )
+        if len(alive) > len(number):
+            raise UnboundedWindowError(
+                f"the CTI asks for more than {MOST_WINDOWS:,} hopping windows at once: a row lives "
+                "for very long, or for ever. Hint: hopping_window2 gives a row only where "
+                "something changes; or cut lifetimes first, with clip_event_duration(limit)."
+            )
+        start = self._alignment + number * self._period
+        end = np.minimum(start + self._duration, MAX_TIME)
+        if self._points:
+            start, end = end, np.minimum(end + TICK, MAX_TIME)
+        start, edge = np.maximum(start, MIN_TIME), np.zeros(len(start), np.int64)
+        windows = Windows(start, end, edge, key, sample, alive)
+        return windows if not (start == MAX_TIME).any() else windows.take(start < MAX_TIME)
+
+    def cti(self, cti: int) -> int:
+        """Return the start of the earliest window that ends after the CTI; of points, the CTI."""
+        if self._points or cti in (MIN_TIME, MAX_TIME):
+            return cti
+        start = self._alignment + self.limit(cti) * self._period
+        return int(min(max(start, MIN_TIME), MAX_TIME))

@@ -1,0 +1,119 @@
+"""Temporal joins: pairs of rows that meet, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.steps.keying import Keying, Regrouping
+from rxtemporal.steps.pairs import START, Pairs
+from rxtemporal.steps.state import Stateful
+from rxtemporal.ticks import MAX_TIME
+
+__all__ = ["JoinStep", "Merged", "TurnedMerged"]
+
+
+class Merged:
+    """How two payloads become one: the left fields, then those of the right under their new names.
+
+    ``taken``: the right's fields that are kept, by their names in the result.
+    """
+
+    def __init__(self, taken: dict[str, str], schema: pl.Schema) -> None:
+        self._taken = taken
+        self.schema = schema
+
+    def __call__(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+        """Return the joined payload of as many rows as both have."""
+        added = [right.get_column(name).alias(new) for new, name in self._taken.items()]
+        joined = pl.DataFrame([*left.get_columns(), *added]) if added or left.width else left
+        return joined if joined.schema == self.schema else joined.cast(self.schema)
+
+
+class TurnedMerged(Merged):
+    """The same with the sides exchanged."""
+
+    def __call__(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+        """Return the joined payload, of which ``right`` is the left side."""
+        return super().__call__(right, left)
+
+
+class JoinStep(Stateful):
+    """For rows that match and whose lifetimes overlap: both payloads, for as long as both live.
+
+    Holds: rows until they have ended before both CTIs, and one entry for each pair that is out and
+    whose end is not certain.
+    """
+
+    held = ("_keying", "_pairs", "_groups", "_next_edge")
+
+    def __init__(
+        self,
+        keying: Keying,
+        schemas: tuple[pl.Schema, pl.Schema],
+        merged: Merged,
+        where: pl.Expr | None,
+        keys: Sequence[str],
+    ) -> None:
+        self._keying = keying
+        self._pairs = Pairs(schemas)
+        self._merged = merged
+        self._where = where
+        self._groups = Regrouping(keys, merged.schema)
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows of both inputs are held."""
+        return len(self._pairs)
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the left input."""
+        return self._on(0, batch)
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the right input."""
+        return self._on(1, batch)
+
+    def _on(self, side: int, batch: EventBatch) -> EventBatch:
+        pairs = self._pairs
+        before = pairs.cti
+        key = self._keying.codes(side, batch.payload)
+        pairs.take(side, batch, key, key)
+        if pairs.cti == before and not pairs.has_ended:
+            return EventBatch.empty(self._merged.schema, pairs.cti)
+        found = pairs.find(len(self._keying))
+        payload = self._payload(found.left, found.right)
+        if self._where is not None and len(found.left):
+            keep = payload.select(self._where.fill_null(False).alias("")).to_series()
+            if len(keep) == 1:
+                keep = keep.new_from_index(0, len(found.left))
+            found, payload = found.take(keep.to_numpy()), payload.filter(keep)
+        open_ = ~found.certain
+        ids = np.where(open_, self._next_edge + np.cumsum(open_) - 1, 0)
+        self._next_edge += int(open_.sum())
+        pairs.remember(found.take(open_), ids[open_])
+        out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
+        ends = self._ends()
+        pairs.forget()
+        return self._groups.grouped(out if ends is None else EventBatch.concat([out, ends]))
+
+    def _ends(self) -> EventBatch | None:
+        closed = self._pairs.closed()
+        if not len(closed.edge):
+            return None
+        pairs = self._pairs
+        starts = pairs.column(0, START)[closed.left], pairs.column(1, START)[closed.right]
+        never = closed.end == MAX_TIME  # a pair that never ends keeps its start edge
+        made = EventBatch(
+            np.maximum(*starts), closed.end, closed.edge,
+            self._payload(closed.left, closed.right), self._pairs.cti,
+        )  # fmt: skip
+        return made.take(~never)
+
+    def _payload(self, left: Int64s, right: Int64s) -> pl.DataFrame:
+        sides = self._pairs.sides
+        return self._merged(sides[0].rows.payload(left), sides[1].rows.payload(right))

@@ -1,0 +1,125 @@
+"""Rows held by number, until they cannot matter any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.batch import Int64s
+from rxtemporal.steps.state import Stateful
+
+__all__ = ["Column", "Rows", "grown", "taller"]
+
+Column = npt.NDArray[Any]
+
+
+def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """Return the array, doubled along its last axis until it holds ``size``, the rest ``fill``."""
+    have = array.shape[-1]
+    if have >= size:
+        return array
+    larger = np.full((*array.shape[:-1], max(size, 2 * have, 64)), fill, array.dtype)
+    larger[..., :have] = array
+    return larger
+
+
+def taller(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """Return the array ``[n, columns]``, doubled along its first axis until it holds ``size``."""
+    have = array.shape[0]
+    if have >= size:
+        return array
+    larger = np.full((max(size, 2 * have, 64), *array.shape[1:]), fill, array.dtype)
+    larger[:have] = array
+    return larger
+
+
+class Rows(Stateful):
+    """Numbered rows: columns as arrays, and the payload where a step needs it again.
+
+    Rows get rising numbers as they come. Those released stay until most rows are released ones;
+    then ``compacted`` gives the others new numbers, so that what is held is a small multiple of
+    what lives, and a row is moved O(1) times by that. The payload is kept in a few frames of
+    falling size.
+    """
+
+    held = ("_columns", "_alive", "_frames", "_height", "_released")
+
+    def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
+        self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
+        self._alive = np.empty(0, np.bool_)
+        self._schema = payload
+        self._frames: list[pl.DataFrame] = []
+        self._height = self._released = 0
+
+    def __len__(self) -> int:
+        """How many rows live."""
+        return self._height - self._released
+
+    @property
+    def height(self) -> int:
+        """How many numbers are in use."""
+        return self._height
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns, ``[height]`` each, to be read and written by row number."""
+        return [column[: self._height] for column in self._columns]
+
+    def append(self, columns: Sequence[Column], payload: pl.DataFrame | None = None) -> Int64s:
+        """Keep these rows and return their numbers."""
+        n = len(columns[0])
+        first, self._height = self._height, self._height + n
+        if self._height > len(self._alive):
+            self._columns = [grown(column, self._height) for column in self._columns]
+            self._alive = grown(self._alive, self._height, False)
+        for column, new in zip(self._columns, columns, strict=True):
+            column[first : self._height] = new
+        self._alive[first : self._height] = True
+        if payload is not None and n:
+            self._keep(payload)
+        return np.arange(first, self._height)
+
+    def _keep(self, payload: pl.DataFrame) -> None:
+        frames = self._frames
+        frames.append(payload)
+        while len(frames) > 1 and frames[-2].height < 2 * frames[-1].height:
+            last = frames.pop()
+            frames[-1] = pl.concat([frames[-1], last], rechunk=True)
+
+    def payload(self, numbers: Int64s) -> pl.DataFrame:
+        """Return the payload of these rows, which may come several times and in any order."""
+        frames = self._frames
+        if not frames:
+            return pl.DataFrame(schema=self._schema)
+        every = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=False)
+        return every[numbers]
+
+    def release(self, numbers: Int64s) -> None:
+        """Forget these rows, each once; their numbers stay readable until ``compacted``."""
+        self._alive[numbers] = False
+        self._released += len(numbers)
+
+    def compacted(self) -> Int64s | None:
+        """Return each row's new number (of one that is gone, -1) if it was time for new ones."""
+        if 2 * self._released <= self._height or self._height < 1024:
+            return None if self._released < self._height or not self._height else self._emptied()
+        alive = self._alive[: self._height]
+        numbers = np.flatnonzero(alive)
+        new = np.full(self._height, -1, np.int64)
+        new[numbers] = np.arange(len(numbers))
+        if self._frames:
+            self._frames = [self.payload(numbers)] if len(numbers) else []
+        self._columns = [column[numbers] for column in self._columns]
+        self._alive = np.ones(len(numbers), np.bool_)
+        self._height, self._released = len(numbers), 0
+        return new
+
+    def _emptied(self) -> Int64s:
+        new = np.full(self._height, -1, np.int64)
+        self._frames = []
+        self._height = self._released = 0
+        return new

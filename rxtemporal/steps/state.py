@@ -1,0 +1,194 @@
+"""What a step holds, as bytes and back: a small header and Arrow IPC frames."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import struct
+import zlib
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import CheckpointError
+from rxtemporal.keys import Groups, KeyCoder
+
+__all__ = ["Stateful"]
+
+MAGIC, VERSION = b"RXTS", 1
+_HEAD = struct.Struct("<4sHIQ")  # magic, version, checksum, length of the header
+_LENGTH = struct.Struct("<Q")
+
+
+class Stateful:
+    """Something with state: the attributes named in ``held`` are what is saved of it.
+
+    An attribute may be a number, string or None, an array, a frame, an event batch, a key coder,
+    another ``Stateful`` (which is loaded in place), or a list, tuple, dict or set of those.
+    """
+
+    held: ClassVar[tuple[str, ...]] = ()
+
+    def save(self) -> bytes:
+        """Return what is held, so that ``load`` of an object made alike goes on from here."""
+        frames: list[bytes] = []
+        tree = {"of": type(self).__name__, "state": _encode(self, frames)}
+        header = json.dumps(tree).encode()
+        body = b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames)
+        checksum = zlib.crc32(body, zlib.crc32(header))
+        return _HEAD.pack(MAGIC, VERSION, checksum, len(header)) + header + body
+
+    def load(self, data: bytes) -> None:
+        """Go on from what ``save`` returned."""
+        tree, frames = _opened(data)
+        if tree["of"] != type(self).__name__:
+            raise CheckpointError(f"this is the state of a {tree['of']}, not of {self!r}")
+        _decode(tree["state"], frames, self)
+
+
+def _opened(data: bytes) -> tuple[Any, list[pl.DataFrame]]:
+    """Return a saved state's tree and its frames, if the bytes are what was saved."""
+    try:
+        magic, version, checksum, length = _HEAD.unpack_from(data)
+    except struct.error as error:
+        raise CheckpointError("this is no saved state: it is too short") from error
+    if magic != MAGIC or version != VERSION:
+        raise CheckpointError(
+            f"this is no state saved in version {VERSION}: it begins with {data[:6]!r}. "
+            "Hint: load it with the release that saved it."
+        )
+    if zlib.crc32(data[_HEAD.size :]) != checksum:
+        raise CheckpointError("the saved state is damaged: its checksum does not fit")
+    at = _HEAD.size + length
+    tree = json.loads(data[_HEAD.size : at])
+    frames = []
+    while at < len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        frames.append(pl.read_ipc_stream(data[at : at + size]))
+        at += size
+    return tree, frames
+
+
+def _kept(frame: pl.DataFrame, frames: list[bytes]) -> int:
+    buffer = io.BytesIO()
+    frame.write_ipc_stream(buffer)
+    frames.append(buffer.getvalue())
+    return len(frames) - 1
+
+
+def _encode(value: Any, frames: list[bytes]) -> Any:
+    """Return a JSON tree for a value; what is columnar goes into ``frames``."""
+    if value is None or isinstance(value, (bool, str)) or type(value) is int:
+        return value
+    if isinstance(value, Stateful):
+        return {"object": {name: _encode(getattr(value, name), frames) for name in value.held}}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, frames)
+    if isinstance(value, pl.DataFrame):
+        return {"frame": _kept(value, frames), "height": value.height}
+    if isinstance(value, EventBatch):
+        codes = None if value.groups is None else value.groups.codes
+        parts = [value.start, value.end, value.edge, value.payload, value.cti, codes]
+        return {"batch": [_encode(part, frames) for part in parts]}
+    if isinstance(value, KeyCoder):
+        return {"keys": _encode(value.state(), frames)}
+    if isinstance(value, dict):
+        return {"dict": [[_encode(k, frames), _encode(v, frames)] for k, v in value.items()]}
+    for name, kind in (("list", list), ("tuple", tuple), ("set", (set, frozenset))):
+        if isinstance(value, kind):
+            return {name: [_encode(each, frames) for each in value]}
+    return _encode_scalar(value)
+
+
+def _encode_array(array: np.ndarray[Any, Any], frames: list[bytes]) -> Any:
+    if array.dtype == object:
+        return {"objects": [_encode(each, frames) for each in array.tolist()]}
+    return {"array": _kept(pl.DataFrame({"": array.ravel()}), frames), "shape": array.shape}
+
+
+def _encode_scalar(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return _encode(value.item(), [])
+    if isinstance(value, float):
+        return {"float": value.hex() if math.isfinite(value) else str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, date):
+        return {"date": value.isoformat()}
+    if isinstance(value, timedelta):
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    raise CheckpointError(
+        f"a state that holds {value!r} ({type(value).__name__}) cannot be saved. Hint: a user's "
+        "state is made of numbers, strings, times, lists, tuples, dicts and sets of those."
+    )
+
+
+_SCALARS: dict[str, Any] = {
+    "float": lambda text: float(text) if "x" not in text else float.fromhex(text),
+    "bytes": bytes.fromhex,
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "timedelta": lambda parts: timedelta(*parts),
+    "decimal": Decimal,
+}
+
+
+def _decode(tree: Any, frames: list[pl.DataFrame], into: Any = None) -> Any:
+    """Return the value of a tree; what is loaded in place is given as ``into``."""
+    if not isinstance(tree, dict):
+        return tree
+    kind, inner = next(iter(tree.items()))
+    if kind == "object":
+        for name, saved in inner.items():
+            setattr(into, name, _decode(saved, frames, getattr(into, name)))
+        return into
+    if kind == "array":
+        return frames[inner].to_series().to_numpy().reshape(tree["shape"]).copy()
+    if kind == "frame":
+        frame = frames[inner]
+        return frame if frame.width else pl.DataFrame(height=tree["height"])
+    if kind == "batch":
+        start, end, edge, payload, cti, codes = (_decode(each, frames) for each in inner)
+        # whoever works with saved rows takes the keys' meaning from the batch that comes next
+        groups = None if codes is None else Groups(codes, KeyCoder({}))
+        return EventBatch(start, end, edge, payload, cti, groups)
+    if kind == "keys":
+        return KeyCoder.restore(_decode(inner, frames))
+    if kind == "dict":
+        return _decode_dict(inner, frames, into)
+    if kind in _SCALARS:
+        return _SCALARS[kind](inner)
+    return _decode_many(kind, inner, frames, into)
+
+
+def _decode_dict(inner: Any, frames: list[pl.DataFrame], into: Any) -> Any:
+    pairs = {_decode(key, frames): value for key, value in inner}
+    old = into if isinstance(into, dict) else {}
+    found = {key: _decode(value, frames, old.get(key)) for key, value in pairs.items()}
+    if isinstance(into, dict):  # a defaultdict stays one
+        into.clear()
+        into.update(found)
+        return into
+    return found
+
+
+def _decode_many(kind: str, inner: Any, frames: list[pl.DataFrame], into: Any) -> Any:
+    old = (
+        into if isinstance(into, (list, tuple)) and len(into) == len(inner) else [None] * len(inner)
+    )
+    found = [_decode(each, frames, was) for each, was in zip(inner, old, strict=True)]
+    if kind == "objects":
+        objects = np.empty(len(found), object)
+        objects[:] = found
+        return objects
+    return {"list": list, "tuple": tuple, "set": set}[kind](found)

@@ -1,0 +1,217 @@
+"""Windows along an axis: bounds by one sweep, and what is computed over them by others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.kernels.listing import contents
+from rxtemporal.steps.bounds import Bounds, Windows
+from rxtemporal.steps.listed import Contents
+from rxtemporal.steps.queue import Queue
+from rxtemporal.steps.results import Results
+from rxtemporal.steps.rows import Rows, grown
+from rxtemporal.steps.running import Changes
+from rxtemporal.steps.state import Stateful
+from rxtemporal.steps.table import OpenEdges
+from rxtemporal.ticks import MAX_TIME
+
+__all__ = ["WindowStep"]
+
+# what a change is, beside its row's number
+ENDS, LAST, BITS = 1, 2, 2
+# the first columns of the rows that are held; the results' own follow
+KEY, START, END, AFTER, BEFORE = range(5)
+
+
+class WindowStep(Stateful):
+    """Windows over rows that begin and end, for every key at once.
+
+    A row's start and its end are two changes, at their places on the bounds' axis; those below the
+    bounds' limit are swept in order. A window that has begun and not ended by then leaves as a
+    start edge, and the change that ends it closes that edge.
+
+    Holds: the rows that have not ended before the CTI, and for each key seen its running aggregates
+    and open window. Cost: of what is due, not of what is alive.
+    """
+
+    held = ("_bounds", "_results", "_rows", "_queue", "_open", "_head", "_told", "_next_edge")
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        results: Results,
+        payload: pl.Schema,
+        schema: pl.Schema,
+        *,
+        points: bool = False,
+    ) -> None:
+        self._points = points
+        self._bounds = bounds
+        self._results = results
+        self._schema = schema
+        self._lists = results.lists
+        own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
+        self._own = len(own)
+        self._rows = Rows([*own, *results.dtypes], payload if self._lists else None)
+        self._queue = Queue()
+        self._open = OpenEdges()
+        self._head = np.zeros(0, np.int64)
+        # the results of windows that have left as start edges: their ids and payload, by window
+        self._told: dict[int, tuple[int, pl.DataFrame]] = {}
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held."""
+        return len(self._rows)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that begin, end, or both; return the windows that are known."""
+        if len(batch):
+            self._keep(batch)
+        limit = self._bounds.limit(batch.cti)
+        at, what = self._queue.due(limit)
+        keys = len(batch.groups.coder) if batch.groups is not None else 1
+        changes = Changes(what, self._rows.columns[KEY])
+        windows = self._bounds.cut(at, changes, keys, limit)
+        result = self._result(windows, changes, keys, batch)
+        self._forget(what)
+        return result
+
+    def _keep(self, batch: EventBatch) -> None:
+        """Keep the rows and queue their changes; an end edge ends a row that is kept already."""
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        if closes.any():
+            ended = batch.take(closes)
+            rows = self._queue_ends(batch.take(~closes), ended)
+            if self._lists:
+                self._rows.columns[END][rows] = ended.end
+        else:
+            self._queue_ends(batch, None)
+
+    def _queue_ends(self, begun: EventBatch, ended: EventBatch | None) -> Int64s:
+        rows = self._rows.append(self._columns(begun), begun.payload if self._lists else None)
+        opens = begun.edge != 0
+        if opens.any():
+            self._open.open(begun.edge[opens], rows[opens])
+        endless = begun.end == MAX_TIME
+        what = rows << BITS
+        if not self._lists:
+            what = np.where(endless & ~opens, what | LAST, what)
+        self._queue.push(self._bounds.begins(begun), what)
+        if endless.any():
+            begun, rows = begun.take(~endless), rows[~endless]
+        self._queue.push(self._bounds.ends(begun), (rows << BITS) | ENDS | LAST)
+        if ended is None:
+            return rows
+        closed = self._open.close(ended.edge)
+        self._queue.push(self._bounds.ends(ended), (closed << BITS) | ENDS | LAST)
+        return closed
+
+    def _columns(self, batch: EventBatch) -> list[Any]:
+        n = len(batch)
+        key = batch.groups.codes if batch.groups is not None else np.zeros(n, np.int64)
+        own = [key]
+        if self._lists:
+            none = np.full(n, -1, np.int64)
+            own += [batch.start, batch.end, none, none]
+        return own + self._results.columns(batch.payload)
+
+    def _result(
+        self, windows: Windows, changes: Changes, keys: int, batch: EventBatch
+    ) -> EventBatch:
+        swept = self._results.swept(windows, changes, self._rows.columns[self._own :], keys)
+        cti = self._bounds.cti(batch.cti)
+        if self._lists:
+            return self._listed(swept, windows, changes, keys, batch).replace(cti=cti)
+        if not len(windows):
+            return EventBatch.empty(self._schema, cti)
+        frame = self._results.frame(swept, windows, None).payload
+        payload = self._keyed(frame, windows.key, batch)
+        return EventBatch(windows.start, windows.end, windows.edge, payload, cti)
+
+    def _keyed(self, frame: pl.DataFrame, key: Int64s, batch: EventBatch) -> pl.DataFrame:
+        """Return a payload with the keys first, in the types that were promised."""
+        keys = [] if batch.groups is None else batch.groups.coder.decode(key).get_columns()
+        payload = pl.DataFrame([*keys, *frame.get_columns()])
+        return payload if payload.schema == self._schema else payload.cast(self._schema)
+
+    def _listed(
+        self,
+        swept: list[pl.Series | None],
+        windows: Windows,
+        changes: Changes,
+        keys: int,
+        batch: EventBatch,
+    ) -> EventBatch:
+        """Return the results of windows whose rows are looked at one by one.
+
+        The results of a window that leaves as a start edge are kept until it ends: a user's code
+        need not say the same twice.
+        """
+        self._head = grown(self._head, keys, -1)
+        columns = self._rows.columns
+        pairs = contents(
+            changes.what, changes.key, windows.at, windows.key, ~windows.closing,
+            self._head, columns[AFTER], columns[BEFORE],
+        )  # fmt: skip
+        closing = [self._closed(windows, w) for w in np.flatnonzero(windows.closing).tolist()]
+        new = windows.take(~windows.closing)
+        if len(new):
+            number = np.cumsum(~windows.closing) - 1
+            swept = [None if s is None else s.filter(~windows.closing) for s in swept]
+            closing.append(self._new(swept, new, number[pairs[0]], pairs[1], batch))
+        return EventBatch.concat(closing) if closing else EventBatch.empty(self._schema, 0)
+
+    def _closed(self, windows: Windows, w: int) -> EventBatch:
+        first, payload = self._told.pop(int(windows.edge[w]))
+        ids = np.arange(first, first + payload.height)
+        start = np.full(len(ids), windows.start[w])
+        return EventBatch(start, np.full(len(ids), windows.end[w]), ids, payload, 0)
+
+    def _new(
+        self,
+        swept: list[pl.Series | None],
+        windows: Windows,
+        window: Int64s,
+        row: Int64s,
+        batch: EventBatch,
+    ) -> EventBatch:
+        columns = self._rows.columns
+        held = Contents.of(
+            window, self._rows.payload(row), columns[START][row], columns[END][row],
+            windows.start, windows.end,
+        )  # fmt: skip
+        made = self._results.frame(swept, windows, held)
+        of = np.arange(len(windows)) if made.of is None else made.of
+        payload = self._keyed(made.payload, windows.key[of], batch)
+        opens = windows.edge[of] != 0
+        ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
+        self._next_edge += int(opens.sum())
+        for w in np.flatnonzero(windows.edge != 0).tolist():
+            first, end = np.searchsorted(of, [w, w + 1]).tolist()
+            mine = payload.slice(first, end - first)
+            self._told[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
+        start, end = windows.start[of], windows.end[of]
+        if made.lifetimes is not None and not self._points:
+            start, end = made.lifetimes
+        return EventBatch(start, end, ids, payload, 0)
+
+    def _forget(self, what: Int64s) -> None:
+        """Release the rows that are over, and follow when the others get new numbers."""
+        if not len(what):
+            return
+        self._rows.release((what >> BITS)[(what & LAST) != 0])
+        new = self._rows.compacted()
+        if new is None:
+            return
+        self._queue.renumber(new, BITS)
+        if len(self._open):
+            self._open.renumber(new)
+        if self._lists:
+            for links in (self._head, *self._rows.columns[AFTER : BEFORE + 1]):
+                links[links >= 0] = new[links[links >= 0]]

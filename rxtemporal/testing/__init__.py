@@ -1,0 +1,27 @@
+"""What queries are tested with: event tables, histories, laws, restarts and virtual time.
+
+Needs neither pytest nor hypothesis, and works with any test runner: what does not hold is an
+``AssertionError`` whose message is a small table.
+"""
+
+from __future__ import annotations
+
+from rxtemporal.testing.clock import Recorder, hot
+from rxtemporal.testing.comparing import assert_same_history
+from rxtemporal.testing.histories import Row, history, show
+from rxtemporal.testing.laws import check_laws
+from rxtemporal.testing.stepping import Stepper
+from rxtemporal.testing.tables import show_events, table
+
+__all__ = [
+    "Recorder",
+    "Row",
+    "Stepper",
+    "assert_same_history",
+    "check_laws",
+    "history",
+    "hot",
+    "show",
+    "show_events",
+    "table",
+]

@@ -1,0 +1,95 @@
+"""What ``check_laws`` is given, read: streams in any form, by name or in order."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.events import Cti, Event, EventShape, RowEvent
+from rxtemporal.payloads import PayloadReader
+from rxtemporal.schema import payload_schema
+from rxtemporal.streamable import Streamable
+from rxtemporal.testing.arrivals import Input
+from rxtemporal.testing.tables import table
+from rxtemporal.testing.trials import Trial
+from rxtemporal.ticks import MAX_TIME
+
+__all__ = ["trial_of"]
+
+
+def trial_of(
+    query: Callable[..., Any], streams: Any, schema: Any, complete: bool, tolerance: float
+) -> Trial:
+    """Return the trial of a query over streams as ``check_laws`` takes them."""
+    if not callable(query):
+        raise ArgumentError(f"a query is a function of streams, got {query!r}")
+    by_name = isinstance(streams, Mapping)
+    if by_name:
+        names, values = list(streams), list(streams.values())
+        schemas = [(schema or {}).get(name) for name in names]
+    else:
+        alone = _is_one(streams)
+        values = [streams] if alone else list(streams)
+        schemas = [schema] if alone or schema is None else list(schema)
+        schemas += [None] * (len(values) - len(schemas))
+        names = _parameters(query, len(values))
+    inputs = [
+        _input(name, value, given, complete)
+        for name, value, given in zip(names, values, schemas, strict=True)
+    ]
+    _check_call(query, inputs, by_name)
+    return Trial(query, inputs, by_name, complete, tolerance)
+
+
+def _is_one(streams: Any) -> bool:
+    """Whether this is one stream and no list of them."""
+    if isinstance(streams, (str, Streamable)):
+        return True
+    if not isinstance(streams, Sequence):
+        raise ArgumentError(
+            "streams are a mapping of names to streams, a list of them, or one alone, got "
+            f"{streams!r}"
+        )
+    return not streams or isinstance(streams[0], (RowEvent, Cti))
+
+
+def _input(name: str, stream: Any, schema: Any, complete: bool) -> Input:
+    fields = None if schema is None else payload_schema(schema)
+    if isinstance(stream, Streamable):
+        fields = fields or stream.schema
+        stream = stream.to_events(EventShape.EDGE, ctis=True, time="ticks")
+    events: list[Event] = table(stream) if isinstance(stream, str) else list(stream)
+    if complete and events[-1:] != [Cti(MAX_TIME)]:
+        events.append(Cti(MAX_TIME))
+    if fields is None:
+        reader = PayloadReader()
+        reader.learn([event.payload for event in events if isinstance(event, RowEvent)])
+        fields = reader.schema
+    return Input(name, fields, events)
+
+
+def _parameters(query: Callable[..., Any], count: int) -> list[str]:
+    """Names for streams given in order: those of the query's parameters, where it tells them."""
+    try:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        found = [p.name for p in inspect.signature(query).parameters.values() if p.kind in kinds]
+    except (TypeError, ValueError):
+        found = []
+    return [*found[:count], *(f"stream {n + 1}" for n in range(len(found), count))]
+
+
+def _check_call(query: Callable[..., Any], inputs: list[Input], by_name: bool) -> None:
+    try:
+        signature = inspect.signature(query)
+    except (TypeError, ValueError):
+        return
+    names = [each.name for each in inputs]
+    try:
+        signature.bind(**dict.fromkeys(names)) if by_name else signature.bind(*names)
+    except TypeError as error:
+        raise ArgumentError(
+            f"the query takes {signature}, and the streams are {names if by_name else len(names)}: "
+            f"{error}. Hint: a mapping's keys are the names of the query's parameters."
+        ) from error

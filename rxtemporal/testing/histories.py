@@ -1,0 +1,154 @@
+"""Canonical histories: what a stream describes once end edges are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from rxtemporal.batch import END, EventBatch
+from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.events import Cti, EdgeEvent, EdgeType, RowEvent
+from rxtemporal.matching import OpenRows, identity
+from rxtemporal.schema import fields_of
+from rxtemporal.streamable import Streamable
+from rxtemporal.testing.tables import aligned, lifetime_text, payload_cells, table, time_texts
+from rxtemporal.ticks import MAX_TIME, time_ticks
+
+__all__ = ["Row", "history", "in_order", "row_lines", "show"]
+
+
+class Row(NamedTuple):
+    """A row of a canonical history: alive during ``[start, end)``, in ticks."""
+
+    start: int
+    end: int
+    payload: dict[str, Any]
+
+
+def history(x: Any) -> list[Row]:
+    """Return the canonical history of a stream, in order of start, end and payload.
+
+    ``x`` is a ``Streamable`` (which is run to its end), a list of events, of event batches or of
+    (start, end, payload), a batch, a frame with start_time and end_time (null: never ends), or the
+    text of a table. End edges are applied; of identical open rows the oldest is closed first. A
+    row that never ends has ``end == MAX_TIME``.
+
+    >>> history("start 3 x=1\\nend 3..8 x=1\\n0..10 x=2")
+    [Row(start=0, end=10, payload={'x': 2}), Row(start=3, end=8, payload={'x': 1})]
+    """
+    return in_order(_rows(x))
+
+
+def _rows(x: Any) -> list[Row]:
+    if isinstance(x, str):
+        x = table(x)
+    elif isinstance(x, Streamable):
+        x = x.to_batches()
+    elif isinstance(x, pl.DataFrame):
+        x = EventBatch.from_polars(x, end=END if END in x.columns else None)
+    items = [x] if isinstance(x, EventBatch) else list(x)
+    for kinds, read in _READERS:
+        if all(isinstance(item, kinds) for item in items):
+            return read(items)
+    raise ArgumentError(
+        "a history is that of a Streamable, events, batches, rows (start, end, payload), a frame "
+        f"or a table, got a list of {sorted({type(item).__name__ for item in items})}"
+    )
+
+
+def _of_events(events: Iterable[Any]) -> list[Row]:
+    rows: list[Row] = []
+    open_rows: OpenRows[int] = OpenRows()
+    for event in events:
+        if isinstance(event, Cti):
+            continue
+        if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+            row = open_rows.close(event.start, event.payload)
+            if row is None:
+                raise EventError(f"{event!r} ends a row that is not open")
+            rows[row] = rows[row]._replace(end=event.end)
+            continue
+        if isinstance(event, EdgeEvent):
+            open_rows.open(event.start, event.payload, len(rows))
+        rows.append(Row(event.start, event.end, dict(fields_of(event.payload))))
+    return rows
+
+
+def _of_batches(batches: Iterable[EventBatch]) -> list[Row]:
+    rows: list[Row] = []
+    open_rows: dict[int, int] = {}
+    for batch in batches:
+        payloads = batch.payload.to_dicts() if batch.payload.width else [{}] * len(batch)
+        columns = (column.tolist() for column in (batch.start, batch.end, batch.edge))
+        for start, end, edge, payload in zip(*columns, payloads, strict=True):
+            if not edge or end == MAX_TIME:
+                if edge and open_rows.setdefault(edge, len(rows)) < len(rows):
+                    raise EventError(f"a start edge at {start} has the id {edge} of an open row")
+                rows.append(Row(start, end, payload))
+                continue
+            row = open_rows.pop(edge, None)
+            if row is None or not _closes(rows[row], start, payload):
+                raise EventError(
+                    f"an end edge closes no open row: id {edge}, [{start}, {end}) {payload}"
+                )
+            rows[row] = rows[row]._replace(end=end)
+    return rows
+
+
+def _closes(row: Row, start: int, payload: dict[str, Any]) -> bool:
+    return row.start == start and identity(row.payload) == identity(payload)
+
+
+def _of_tuples(rows: Iterable[Any]) -> list[Row]:
+    return [
+        Row(time_ticks(start), MAX_TIME if end is None else time_ticks(end), fields_of(payload))
+        for start, end, payload in rows
+    ]
+
+
+_READERS: tuple[tuple[Any, Callable[[Iterable[Any]], list[Row]]], ...] = (
+    ((RowEvent, Cti), _of_events),
+    (EventBatch, _of_batches),
+    (tuple, _of_tuples),
+)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Return rows in order of start, end and payload."""
+    return sorted(rows, key=_order)
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return (row.start, row.end, [(name, _rank(value)) for name, value in row.payload.items()])
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """A sort key for values of any type: null, numbers, NaN, text, anything else."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, (int, float)):
+        return (2, 0) if value != value else (1, value)
+    return (3, value) if isinstance(value, str) else (4, (type(value).__name__, repr(value)))
+
+
+def show(x: Any) -> str:
+    """Return the canonical history of ``x`` as a table; ``x`` is as ``history`` takes it.
+
+    Times are ticks, or ISO 8601 where they lie beyond the first day of 1970.
+
+    >>> print(show("start 3 x=1\\nend 3..8 x=1\\n0.. x=12 k=a"))
+    0..   x=12  k=a
+    3..8  x=1
+    """
+    return "\n".join(row_lines(history(x)))
+
+
+def row_lines(rows: Sequence[Row]) -> list[str]:
+    """Return rows as the lines of a table."""
+    times = iter(time_texts([t for row in rows for t in row[:2]]))
+    lifetimes = [lifetime_text(next(times), next(times)) for _ in rows]
+    return aligned(
+        [[when, *payload_cells(row.payload)] for when, row in zip(lifetimes, rows, strict=True)]
+    )

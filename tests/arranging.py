@@ -1,0 +1,84 @@
+"""Ways in which legal streams may arrive: reordered, cut into batches, interleaved.
+
+All of it from a `Random`, so that a drawn stream shrinks while the arrangement stays one number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any, TypeVar
+
+from oracle import MAX_TIME, Event, freeze, lifetime
+
+Item = TypeVar("Item")
+
+
+def finished(items: Sequence[Event], last: int = MAX_TIME) -> list[Event]:
+    """Return the stream with a CTI at `last` at its end."""
+    return list(items) if items and items[-1] == ("cti", last) else [*items, ("cti", last)]
+
+
+def ended(items: Sequence[Event]) -> list[Event]:
+    """Return the stream with no endless row: endless intervals last 41 ticks, open rows end."""
+    cti, items = 0, list(items)
+    open_rows: list[Event] = []
+    for i, item in enumerate(items):
+        if item[0] == "cti":
+            cti = item[1]
+        elif item[0] == "interval" and item[2] == MAX_TIME:
+            items[i] = ("interval", item[1], item[1] + 41, item[3])
+        elif item[0] == "start":
+            open_rows.append(item)
+        elif item[0] == "end":
+            named = [row for row in open_rows if row[1] == item[1]]
+            open_rows.remove(next(r for r in named if freeze(r[2]) == freeze(item[3])))
+    ends = [("end", row[1], max(cti, row[1] + 1) + i, row[2]) for i, row in enumerate(open_rows)]
+    return [*items, *ends]
+
+
+def reordered(items: Sequence[Event], random: Random) -> list[Event]:
+    """Return the events in an order that no CTI forbids, start edges before their end edges.
+
+    An event may pass a CTI that does not speak of it, in either direction.
+    """
+    left, moved = list(items), list[Event]()
+    opened: Counter[Any] = Counter()
+    while left:
+        inserts = [item for item in left if item[0] != "cti"]
+        ready = [e for e in inserts if e[0] != "end" or opened[e[1], freeze(e[3])]]
+        cti = next((item for item in left if item[0] == "cti"), None)
+        if cti is not None and all(_judged(item) >= cti[1] for item in inserts):
+            ready.append(cti)
+        item = random.choice(ready)
+        left.remove(item)
+        moved.append(item)
+        if item[0] in ("start", "end"):
+            opened[item[1], freeze(item[-1])] += 1 if item[0] == "start" else -1
+    return moved
+
+
+def _judged(item: Event) -> int:
+    """The time that a CTI must not have passed."""
+    return lifetime(item)[1] if item[0] == "end" else lifetime(item)[0]
+
+
+def each_alone(items: Sequence[Any]) -> list[slice]:
+    """Return the cut into single items."""
+    return [slice(i, i + 1) for i in range(len(items))]
+
+
+def cut(items: Sequence[Any], random: Random) -> list[slice]:
+    """Return a cut into runs: few or many."""
+    often = random.choice((0.0, 0.1, 0.4, 0.8))
+    marks = [0, *(i for i in range(1, len(items)) if random.random() < often), len(items)]
+    return [slice(i, j) for i, j in zip(marks, marks[1:], strict=False)]
+
+
+def interleaved(sides: Sequence[Sequence[Item]], random: Random) -> list[tuple[int, Item]]:
+    """Return the items of several sequences as one, each with the number of its own."""
+    places = [side for side, items in enumerate(sides) for _ in items]
+    random.shuffle(places)
+    following = [iter(items) for items in sides]
+    return [(side, next(following[side])) for side in places]

@@ -1,0 +1,73 @@
+"""A case of the laws: an operator in one kind of use, its model, its CTI rule, what it is fed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import oracle
+import physical
+import strategies
+from arranging import ended, finished
+from hypothesis import strategies as st
+from oracle import MAX_TIME, Event, Row
+
+Model = Callable[..., list[Row]]
+# the output CTI for an input CTI (of two inputs the lower one) and the events that came before it
+Rule = Callable[[int, list[Event]], int]
+Tolerance = Callable[[list[Row]], Callable[[Row], float]]
+
+
+def passed_on(t: int, events: list[Event]) -> int:
+    """The output CTI is the input's."""
+    return t
+
+
+def exactly(rows: list[Row]) -> Callable[[Row], float]:
+    """No float comes from arithmetic."""
+    return lambda row: 0.0
+
+
+def nearly(rows: list[Row]) -> Callable[[Row], float]:
+    """Floats come from arithmetic with calm payloads: a few values of one or two digits."""
+    return lambda row: 1e-9
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """One operator: how the engine has it, what the oracle says, and the CTI rule.
+
+    `query` takes as many streams as there are `inputs`, `model` as many canonical histories.
+    `draws` are options of `strategies.streams`; `endless` says whether rows may never end, and
+    `last` the CTI with which every stream ends.
+    """
+
+    query: physical.Query
+    model: Model
+    cti: Rule = passed_on
+    tolerance: Tolerance = exactly
+    inputs: int = 1
+    draws: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    endless: bool = True
+    last: int = MAX_TIME
+
+    def streams(self) -> st.SearchStrategy[tuple[list[Event], ...]]:
+        """One legal stream for each input, to its end."""
+        size = {"max_size": 30 if self.inputs == 1 else 18}
+        one = strategies.streams(**size | dict(self.draws)).map(self._whole)
+        return st.tuples(*[one] * self.inputs)
+
+    def _whole(self, items: Sequence[Event]) -> list[Event]:
+        return finished(items if self.endless else ended(items), self.last)
+
+
+def sums(*key: str, snap: tuple[int, int, int] | None = None) -> Tolerance:
+    """The bound that sums of x and y keep: x is as large as 1e9, y as 1e16."""
+
+    def tolerance(rows: list[Row]) -> Callable[[Row], float]:
+        rows = oracle.snap_to_window_intervals(rows, *snap) if snap else rows
+        x, y = (oracle.sum_tolerance(rows, field, key) for field in "xy")
+        return lambda row: max(x(row), y(row))
+
+    return tolerance

@@ -1,0 +1,216 @@
+"""The cases of operators of two streams, and of those that match a stream with itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oracle
+import oracle_joins
+import oracle_lifetimes
+import polars as pl
+import strategies
+from law_cases import Case
+from oracle import Row
+
+from rxtemporal import agg
+
+FIELDS = ("k", "x", "y")
+NAMES = {"k": "name", "x": "size", "y": "weight"}
+LESS = pl.col("x") < pl.col("x_right")
+
+
+def less(p: dict[str, Any]) -> bool:
+    """LESS, of a joined payload; null is false."""
+    return None not in (p["x"], p["x_right"]) and p["x"] < p["x_right"]
+
+
+def merging(on: list[tuple[str, str]], group: tuple[str, ...] = ()) -> oracle_joins.Merge:
+    """How the oracle merges two payloads of the same fields."""
+    return oracle_joins.merging(on, FIELDS, FIELDS, "_right", group)
+
+
+def joining(kind: str, *on: str, where: bool = False, group: str | None = None) -> Case:
+    """A kind of join of two streams of the same fields."""
+    pairs, keys = [(name, name) for name in on], (group,) if group else ()
+    merge = merging(pairs, keys)
+    model = getattr(oracle_joins, kind)
+    options: dict[str, Any] = {"where": less if where else None, "group": keys, "merge": merge}
+    matched = {} if kind == "cross_join" else {"on": pairs}
+    asked: dict[str, Any] = {} if kind == "cross_join" else {"on": list(on) or None}
+    if where:
+        asked["where"] = LESS
+    if kind != "left_anti_join":
+        asked["suffix"] = "_right"
+
+    def query(left: Any, right: Any) -> Any:
+        if group is None:
+            return getattr(left, kind)(right, **asked)
+        left, right = left.group_by(group), right.group_by(group)
+        return getattr(left, kind)(right, **asked).ungroup()
+
+    return Case(query, lambda l, r: model(l, r, **matched, **options), inputs=2, draws=DRAWS)
+
+
+def counted(rows: list[Row], *key: str) -> list[Row]:
+    """How many rows are alive, for each key: what a grouping that went through is good for."""
+    return oracle.snapshot_aggregate(rows, {"n": oracle.count()}, key)
+
+
+def counting(stream: Any) -> Any:
+    """The engine's side of it."""
+    return stream.snapshot_window().aggregate(n=agg.count())
+
+
+def renamed(rows: list[Row]) -> list[Row]:
+    """The right stream where its fields have other names."""
+    return oracle.select(rows, lambda p: {new: p[old] for old, new in NAMES.items()})
+
+
+DRAWS = {"payload": strategies.matching_payloads()}
+RENAME = {new: pl.col(old) for old, new in NAMES.items()}
+ON_OTHER = [("x", "size")]
+
+TWO_STREAMS: dict[str, Case] = {
+    "union": Case(lambda l, r: l.union(r), oracle_joins.union, inputs=2),
+    "union, fields in another order": Case(
+        lambda l, r: l.union(r.select("y", "k", "x")), oracle_joins.union, inputs=2
+    ),
+    "union, grouped": Case(
+        lambda l, r: counting(l.group_by("k").union(r.group_by("k"))),
+        lambda l, r: counted([*l, *r], "k"),
+        inputs=2,
+        draws=DRAWS,
+    ),
+    "join": joining("join", "k"),
+    "join, without keys": joining("join"),
+    "join, two keys": joining("join", "k", "x"),
+    "join, on floats": joining("join", "y"),
+    "join, on and where": joining("join", "k", where=True),
+    "join, grouped": joining("join", group="k"),
+    "join, grouped, on and where": joining("join", "y", group="k", where=True),
+    "join, on other names": Case(
+        lambda l, r: l.join(r.select(**RENAME), on={"x": "size"}),
+        lambda l, r: oracle_joins.join(
+            l, renamed(r), ON_OTHER,
+            oracle_joins.merging(ON_OTHER, FIELDS, tuple(NAMES.values())),
+        ),
+        inputs=2,
+        draws=DRAWS,
+    ),  # fmt: skip
+    "join, then windows by group": Case(
+        lambda l, r: counting(l.group_by("k").join(r.group_by("k"), on="x", suffix="_right")),
+        lambda l, r: counted(
+            oracle_joins.join(l, r, [("x", "x")], merging([("x", "x")], ("k",)), group=("k",)), "k"
+        ),
+        inputs=2,
+        draws=DRAWS,
+    ),
+    "cross_join": joining("cross_join"),
+    "cross_join, where": joining("cross_join", where=True),
+    "left_anti_join": joining("left_anti_join", "k"),
+    "left_anti_join, without keys": joining("left_anti_join"),
+    "left_anti_join, on floats": joining("left_anti_join", "y"),
+    "left_anti_join, on and where": joining("left_anti_join", "k", where=True),
+    "left_anti_join, grouped": joining("left_anti_join", group="k"),
+    "left_anti_join, grouped, on and where": joining("left_anti_join", "y", group="k", where=True),
+    "left_anti_join, then windows by group": Case(
+        lambda l, r: counting(l.group_by("k").left_anti_join(r.group_by("k"), on="x")),
+        lambda l, r: counted(
+            oracle_joins.left_anti_join(l, r, [("x", "x")], group=("k",)), "k"
+        ),
+        inputs=2,
+        draws=DRAWS,
+    ),
+    "left_outer_join": joining("left_outer_join", "k"),
+    "left_outer_join, without keys": joining("left_outer_join"),
+    "left_outer_join, on and where": joining("left_outer_join", "y", where=True),
+    "left_outer_join, grouped": joining("left_outer_join", "x", group="k"),
+    "full_outer_join": joining("full_outer_join", "k"),
+    "full_outer_join, without keys": joining("full_outer_join"),
+    "full_outer_join, on and where": joining("full_outer_join", "k", where=True),
+    "full_outer_join, grouped, on and where": joining(
+        "full_outer_join", "y", group="k", where=True
+    ),
+    "full_outer_join, on other names": Case(
+        lambda l, r: l.full_outer_join(r.select(**RENAME), on={"x": "size"}),
+        lambda l, r: oracle_joins.full_outer_join(
+            l, renamed(r), ON_OTHER,
+            oracle_joins.merging(ON_OTHER, FIELDS, tuple(NAMES.values())),
+        ),
+        inputs=2,
+        draws=DRAWS,
+    ),  # fmt: skip
+    "clip_event_duration": Case(
+        lambda l, r: l.clip_event_duration(r, on="k"),
+        lambda l, r: oracle_joins.clip_event_duration(l, r, [("k", "k")]),
+        inputs=2,
+        draws=DRAWS,
+    ),
+    "clip_event_duration, without keys": Case(
+        lambda l, r: l.clip_event_duration(r), oracle_joins.clip_event_duration, inputs=2
+    ),
+    "clip_event_duration, grouped": Case(
+        lambda l, r: l.group_by("k").clip_event_duration(r.group_by("k"), on="x").ungroup(),
+        lambda l, r: oracle_joins.clip_event_duration(l, r, [("x", "x")], ("k",)),
+        inputs=2,
+        draws=DRAWS,
+    ),
+    "clip_event_duration, then windows by group": Case(
+        lambda l, r: counting(l.group_by("k").clip_event_duration(r.group_by("k"))),
+        lambda l, r: counted(oracle_joins.clip_event_duration(l, r, (), ("k",)), "k"),
+        inputs=2,
+        draws=DRAWS,
+    ),
+}
+
+ONE_STREAM: dict[str, Case] = {
+    "to_signal": Case(lambda s: s.to_signal(), oracle_lifetimes.to_signal),
+    "to_signal, on": Case(
+        lambda s: s.to_signal("k"),
+        lambda rows: oracle_lifetimes.to_signal(rows, ["k"]),
+        draws=DRAWS,
+    ),
+    "to_signal, on two": Case(
+        lambda s: s.to_signal(["k", "y"]),
+        lambda rows: oracle_lifetimes.to_signal(rows, ["k", "y"]),
+        draws=DRAWS,
+    ),
+    "to_signal, grouped": Case(
+        lambda s: counting(s.group_by("k").to_signal()),
+        lambda rows: counted(oracle_lifetimes.to_signal(rows, ["k"], null_matches=True), "k"),
+        draws=DRAWS,
+    ),
+    "distinct": Case(lambda s: s.distinct(), oracle_lifetimes.distinct, draws=DRAWS),
+    "distinct, of a field": Case(
+        lambda s: s.distinct("y"), lambda rows: oracle_lifetimes.distinct(rows, ["y"]), draws=DRAWS
+    ),
+    "distinct, grouped": Case(
+        lambda s: counting(s.group_by("k").distinct("x")),
+        lambda rows: counted(oracle_lifetimes.distinct(rows, ["k", "x"]), "k"),
+        draws=DRAWS,
+    ),
+    "multicast": Case(
+        lambda s: s.multicast(
+            lambda t: t.where(pl.col("x") > 1).join(t, on="k", suffix="_right")
+        ),
+        lambda rows: oracle_joins.join(
+            [r for r in rows if r.payload["x"] is not None and r.payload["x"] > 1],
+            rows, [("k", "k")], merging([("k", "k")]),
+        ),
+        draws=DRAWS,
+    ),  # fmt: skip
+    "apply": Case(
+        lambda s: s.group_by("k").apply(counting), lambda rows: counted(rows, "k"), draws=DRAWS
+    ),
+    "apply, a branch that stays grouped": Case(
+        lambda s: s.group_by("x").apply(
+            lambda g: g.left_anti_join(g.where(pl.col("k") == "a"), on="y")
+        ),
+        lambda rows: oracle_joins.left_anti_join(
+            rows, [r for r in rows if r.payload["k"] == "a"], [("y", "y")], group=("x",)
+        ),
+        draws=DRAWS,
+    ),
+}
+
+CASES = TWO_STREAMS | ONE_STREAM

@@ -1,0 +1,291 @@
+"""scan: a user's function that goes along each key's rows with a state of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+import oracle
+import oracle_lifetimes
+import physical
+import polars as pl
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import MAX_TIME, MIN_TIME, Row
+
+import rxtemporal as rxt
+from rxtemporal import EventBatch
+from rxtemporal.operators.scanning import scan
+from rxtemporal.steps.grouping import GroupStep
+
+SCHEMA = pl.Schema(physical.SCHEMA)
+RESULT = {"n": int, "seen": str}
+
+
+def finished(items: list[Any]) -> list[Any]:
+    """Return the stream with its end of time."""
+    return items if items and items[-1] == ("cti", MAX_TIME) else [*items, ("cti", MAX_TIME)]
+
+
+def many(count: int) -> list[Any]:
+    """Return a long stream in which rows of each shape wait, overlap and end out of order."""
+    rng = random.Random(7)
+    items: list[Any] = []
+    open_rows: list[tuple[int, Any]] = []
+    for t in range(count):
+        payload = {"k": "ab"[rng.randrange(2)], "x": rng.randrange(3), "y": None}
+        start = t + rng.randrange(400)
+        items.append(("interval", start, start + rng.choice((1, 3, 40, 700)), payload))
+        items.append(("start", start, payload))
+        open_rows.append((start, payload))
+        if len(open_rows) > 300:
+            row = open_rows.pop(rng.randrange(len(open_rows)))
+            items.append(("end", row[0], max(t, row[0] + 1) + rng.randrange(50), row[1]))
+        if t % 20 == 0:
+            items.append(("cti", t))
+    return finished(items)
+
+
+def remember(state: dict[str, Any], start: int, payload: dict[str, Any]) -> tuple[Any, Any]:
+    """Number the rows, and give none, one or two results with what the last rows were."""
+    state["last"] = [*state["last"], (start, payload["x"], payload["k"])][-3:]
+    state["n"] += 1
+    result = {"n": state["n"], "seen": repr(state["last"])}
+    choices = (None, result, [result, {**result, "n": -1}], [])
+    return state, choices[state["n"] % 4]
+
+
+SEED: dict[str, Any] = {"n": 0, "last": []}
+
+
+def row(k: str, x: int | None = None) -> dict[str, Any]:
+    """Return a payload."""
+    return {"k": k, "x": x, "y": None}
+
+
+def scanned(items: list[Any], fn: Any, seed: Any = 0, schema: Any = None) -> list[Row]:
+    """Return what comes of a stream in one batch, by start."""
+    made = physical.batches(finished(items), [slice(0, len(items) + 1)])
+    out = physical.run(made, scan(seed, fn, schema=schema or {"n": int}))
+    return sorted(physical.rows(out), key=lambda each: (each.start, str(each.payload)))
+
+
+def test_the_function_goes_along_in_order_of_start() -> None:
+    """It sees starts as ticks, payloads as dicts, and the state that it returned last."""
+    seen: list[Any] = []
+
+    def total(state: int, start: int, payload: dict[str, Any]) -> tuple[int, dict[str, int]]:
+        seen.append((state, start, payload["k"]))
+        return state + payload["x"], {"n": state + payload["x"]}
+
+    items = [("point", 5, row("b", 1)), ("interval", 2, 9, row("a", 2)), ("point", 7, row("c", 4))]
+    found = scanned(items, total)
+    assert seen == [(0, 2, "a"), (2, 5, "b"), (3, 7, "c")]
+    assert found == [Row(2, 9, {"n": 2}), Row(5, 6, {"n": 3}), Row(7, 8, {"n": 7})]
+
+
+def test_rows_of_one_start_come_in_order_of_payload() -> None:
+    """By the fields in the order of the schema, nulls first, NaN last."""
+    seen: list[Any] = []
+
+    def note(state: int, start: int, payload: dict[str, Any]) -> tuple[int, None]:
+        seen.append(tuple(payload.values()))
+        return state, None
+
+    values = [
+        ("b", 1, 0.5),
+        ("a", 2, float("nan")),
+        ("a", 2, 7.0),
+        ("a", None, None),
+        (None, 9, 0.0),
+    ]
+    items = [("point", 1, dict(zip("kxy", value, strict=True))) for value in values]
+    assert scanned(items, note) == []
+    assert repr(seen) == repr(
+        [(None, 9, 0.0), ("a", None, None), ("a", 2, 7.0), ("a", 2, float("nan")), ("b", 1, 0.5)]
+    )
+
+
+def test_a_row_may_give_nothing_one_or_several() -> None:
+    """None, a payload, or a list of them; a dataclass is a payload too."""
+
+    @dataclasses.dataclass
+    class Told:
+        n: int
+
+    given = iter([None, {"n": 1}, [{"n": 2}, Told(3)], [], Told(4)])
+    items = [("point", t, row("a")) for t in range(5)]
+    found = scanned(items, lambda state, start, payload: (state, next(given)), schema=Told)
+    assert [(each.start, each.payload["n"]) for each in found] == [(1, 1), (2, 2), (2, 3), (4, 4)]
+
+
+def test_results_live_as_long_as_the_row() -> None:
+    """Those of an open row leave as start edges once it is committed, and end with it."""
+    items = [
+        ("start", 3, row("a")), ("cti", 3), ("cti", 4),
+        ("start", 5, row("b")), ("end", 3, 8, row("a")), ("end", 5, 9, row("b")), ("cti", 6),
+        ("cti", 8), ("cti", 9),
+    ]  # fmt: skip
+    made = physical.batches(items, [slice(i, i + 1) for i in range(len(items))])
+    twice = scan(None, lambda state, start, payload: (state, [{"t": start}] * 2), schema={"t": int})
+    told = [
+        (batch.cti, start, end, edge)
+        for batch in physical.run(made, twice)
+        for start, end, edge in zip(
+            batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), strict=True
+        )
+    ]
+    assert told == [
+        (4, 3, MAX_TIME, 1), (4, 3, MAX_TIME, 2), (6, 5, 9, 0), (6, 5, 9, 0),
+        (9, 3, 8, 1), (9, 3, 8, 2),
+    ]  # fmt: skip
+
+
+def test_of_equal_rows_the_first_to_end_ends_what_came_first() -> None:
+    """Rows that differ in their ends alone are called alike, whichever arrives first."""
+
+    def number(state: int, start: int, payload: dict[str, Any]) -> tuple[int, dict[str, int]]:
+        return state + 1, {"n": state + 1}
+
+    a = row("a")
+    ends = [("end", 0, 9, a), ("end", 0, 4, a)]
+    rows = [("start", 0, a), ("interval", 0, MAX_TIME, a), ("start", 0, a), ("interval", 0, 6, a)]
+    for items in (
+        [*rows, ("cti", 2), *ends],
+        [*rows[::-1], ("cti", 2), *ends[::-1]],
+        [*rows, *ends],
+    ):
+        assert [(each.end, each.payload["n"]) for each in scanned(items, number)] == [
+            (4, 1), (6, 2), (9, 3), (MAX_TIME, 4),
+        ]  # fmt: skip
+
+
+def test_each_key_has_a_state_of_its_own() -> None:
+    """It begins as a copy of the seed, and the keys stand in front of what comes back."""
+
+    def collect(state: list[Any], start: int, payload: dict[str, Any]) -> tuple[Any, Any]:
+        state.append(payload["x"])
+        return state, {"n": len(state)}
+
+    seed: list[Any] = []
+    events = [rxt.PointEvent(t, row("ab"[t % 2], t)) for t in range(4)]
+    batches = list(rxt.from_events(events).group_by("k").to_batches())
+    out = physical.run(batches, scan(seed, collect, schema={"n": int}))
+    assert out[-1].keys == ("k",)
+    assert sorted((each.start, *each.payload.values()) for each in physical.rows(out)) == [
+        (0, "a", 1), (1, "b", 1), (2, "a", 2), (3, "b", 2),
+    ]  # fmt: skip
+    assert seed == []
+
+
+@given(data=st.data(), keys=st.sampled_from([(), ("k",)]))
+@settings(max_examples=3 * settings().max_examples)
+def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> None:
+    """Under any cut, saved and loaded before each batch, each row is taken once and in order."""
+    values = data.draw(st.sampled_from([strategies.payloads(), strategies.few_payloads()]))
+    items = finished(data.draw(strategies.streams(payload=values)))
+    made = physical.batches(items, data.draw(strategies.cuts(len(items))))
+    if keys:
+        grouping = GroupStep(SCHEMA, keys)
+        made = [grouping.on_batch(batch) for batch in made]
+    expected = oracle_lifetimes.scan(oracle.canonical(items), SEED, remember, keys)
+    operator = scan(SEED, remember, schema=RESULT)
+    step, cti = operator.make(SCHEMA, keys), MIN_TIME
+    out: list[EventBatch] = []
+    for batch in made:
+        saved, step = step.save(), operator.make(SCHEMA, keys)
+        step.load(saved)
+        out.append(step.on_batch(batch))
+        cti = out[-1].check(cti).cti
+        assert (cti, out[-1].keys) == (batch.cti, keys)
+        assert out[-1].schema == operator.output(SCHEMA, keys)
+        assert oracle.equal_up_to(expected, physical.rows(out), cti)
+    assert oracle.history(physical.rows(out)) == oracle.history(expected)
+
+
+def test_many_rows_are_taken_like_few() -> None:
+    """What is held gets new numbers now and then, and nothing comes of it."""
+    items = many(2_000)
+    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    out = physical.run(physical.batches(items, cut), scan(SEED, remember, schema=RESULT))
+    expected = oracle_lifetimes.scan(oracle.canonical(items), SEED, remember)
+    assert oracle.history(physical.rows(out)) == oracle.history(expected)
+
+
+def test_only_what_is_open_is_held() -> None:
+    """Rows until they are committed, and what open rows gave until these end."""
+    items: list[Any] = []
+    for t in range(1_500):
+        items += [("start", t, row("a", t)), ("point", t + 1, row("b", t))]
+        items += [("end", t - 3, t, row("a", t - 3))] if t >= 3 else []
+        items.append(("cti", t))
+    ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti"]
+    cut = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+    results = [{"n": 1}, {"n": 2}]
+    step: Any = scan(0, lambda s, t, p: (s, results), schema={"n": int}).make(SCHEMA, ())
+    held = []
+    for batch in physical.batches(items, cut):
+        step.on_batch(batch)
+        held.append((step.rows, len(step._given._calls), len(step._not_begun)))
+    assert max(map(max, held)) <= 12
+
+
+# What goes wrong ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"n": 1}, r"returns a pair \(state, result\), got \{'n': 1\}"),
+        ((0, {}), "field 'n' is missing"),
+        ((0, {"n": 1, "m": 2}), "field 'm' appears"),
+        ((0, {"n": "one"}), "cannot hold 'one'"),
+        ((0, "one"), "field 'payload'|field 'n' is missing"),
+    ],
+)
+def test_a_result_that_does_not_fit_is_refused(told: Any, message: str) -> None:
+    """The error says what came back and what the schema is."""
+    with pytest.raises(rxt.SchemaError, match=message):
+        scanned([("point", 1, row("a"))], lambda state, start, payload: told)
+
+
+def test_what_the_function_raises_is_raised() -> None:
+    """It keeps its type, and a note says where the operator was composed."""
+
+    def bad(state: int, start: int, payload: dict[str, Any]) -> Any:
+        raise ZeroDivisionError("a user's own")
+
+    with pytest.raises(ZeroDivisionError, match="a user's own") as raised:
+        scanned([("point", 1, row("a"))], bad)
+    assert "in scan, composed at" in raised.value.__notes__[0]
+
+
+def test_a_group_key_is_not_returned() -> None:
+    """The keys come by themselves: in the schema and in a payload they are refused."""
+    operator = scan(0, lambda state, start, payload: (state, payload), schema={"x": int})
+    batch = EventBatch.from_dicts([{"start_time": 1, "k": "a", "x": 2}], cti=9)
+    step = GroupStep(batch.schema, ("k",))
+    with pytest.raises(rxt.SchemaError, match="returns 'k', which is a group key"):
+        physical.run([step.on_batch(batch)], operator)
+    with pytest.raises(rxt.SchemaError, match="'k' is a group key"):
+        scan(0, print, schema={"k": str}).output(batch.schema, ("k",))
+
+
+def test_a_state_that_cannot_be_saved_is_named() -> None:
+    """States are made of plain values; the error says what is not."""
+    operator = scan(None, lambda state, start, payload: (object, None), schema={"n": int})
+    step = operator.make(SCHEMA, ())
+    step.on_batch(physical.batches([("point", 1, row("a")), ("cti", 2)], [slice(0, 2)])[0])
+    with pytest.raises(rxt.CheckpointError, match="cannot be saved"):
+        step.save()
+
+
+def test_arguments_are_checked_when_composed() -> None:
+    """A seed that stands where the function should be, and a schema that is none."""
+    with pytest.raises(rxt.RxTemporalError, match="takes a seed and a function"):
+        scan(print, 0, schema={"n": int})  # type: ignore[arg-type]
+    with pytest.raises(rxt.SchemaError, match="schema= is a mapping"):
+        scan(0, print, schema=3)

@@ -1,0 +1,353 @@
+"""Sessions: lifetimes that last until a session's end, and what session and count windows hold."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import oracle
+import oracle_lifetimes
+import oracle_windows
+import physical
+import polars as pl
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import MAX_TIME, MIN_TIME, Row
+
+import rxtemporal as rxt
+from rxtemporal import EventBatch
+from rxtemporal.operators.sessions import session_lifetimes
+from rxtemporal.steps.gathering import CountBounds, Gathering, SessionBounds
+from rxtemporal.steps.grouping import GroupStep
+
+SCHEMA = pl.Schema(physical.SCHEMA)
+# timeout and max_duration: some that never meet, and grids that rows fall on and between
+SPANS = [(3, None), (5, 4), (4, 10), (12, 5), (1, 1), (MAX_TIME, None), (2, 10**18)]
+NS = (1, 2, 2, 3, 5)
+KEYS: list[list[str]] = [[], ["k", "x"]]
+
+
+def finished(items: list[Any]) -> list[Any]:
+    """Return the stream with its end of time."""
+    return items if items and items[-1] == ("cti", MAX_TIME) else [*items, ("cti", MAX_TIME)]
+
+
+def many(count: int) -> list[Any]:
+    """Return a long stream in which rows of each shape wait, overlap and end out of order."""
+    rng = random.Random(7)
+    items: list[Any] = []
+    open_rows: list[tuple[int, Any]] = []
+    for t in range(count):
+        payload = {"k": "ab"[rng.randrange(2)], "x": rng.randrange(3), "y": None}
+        start = t + rng.randrange(400)
+        items.append(("interval", start, start + rng.choice((1, 3, 40, 700)), payload))
+        items.append(("start", start, payload))
+        open_rows.append((start, payload))
+        if len(open_rows) > 300:
+            row = open_rows.pop(rng.randrange(len(open_rows)))
+            items.append(("end", row[0], max(t, row[0] + 1) + rng.randrange(50), row[1]))
+        if t % 20 == 0:
+            items.append(("cti", t))
+    return finished(items)
+
+
+def points(*starts: int) -> list[Any]:
+    """Return points that say when they start, and the end of time."""
+    return [*(("point", t, {"k": "a", "x": t, "y": None}) for t in starts), ("cti", MAX_TIME)]
+
+
+def lifetimes(items: list[Any], *spans: int | None) -> list[tuple[int, int]]:
+    """Return the lifetimes that session_lifetimes gives these rows, sorted."""
+    made = physical.batches(items, [slice(0, len(items))])
+    found = physical.rows(physical.run(made, session_lifetimes(*spans)))
+    return sorted((row.start, row.end) for row in found)
+
+
+def grouped(made: list[EventBatch], keys: list[str]) -> list[EventBatch]:
+    """Return the batches grouped by these fields."""
+    step = GroupStep(SCHEMA, tuple(keys))
+    return [step.on_batch(batch) for batch in made] if keys else made
+
+
+def restarted(made: list[EventBatch], make: Any) -> list[EventBatch]:
+    """Return what a step makes of the batches when it is saved and loaded anew before each."""
+    out: list[EventBatch] = []
+    step = make()
+    for batch in made:
+        saved, step = step.save(), make()
+        step.load(saved)
+        out.append(step.on_batch(batch))
+    return out
+
+
+# session_lifetimes -------------------------------------------------------------------------------
+
+
+def test_rows_live_until_their_session_ends() -> None:
+    """Starts that follow each other by less than the timeout share a session."""
+    assert lifetimes(points(0, 4, 9, 20), 6) == [(0, 15), (4, 15), (9, 15), (20, 26)]
+
+
+def test_a_gap_of_exactly_the_timeout_closes_a_session() -> None:
+    """The session ends at the tick at which the next one begins."""
+    assert lifetimes(points(0, 5, 11), 5) == [(0, 5), (5, 10), (11, 16)]
+
+
+def test_a_session_is_capped_on_the_grid() -> None:
+    """One that begins on a boundary ends at the next; another at the one after the next."""
+    assert lifetimes(points(10, 12, 14, 17), 4, 10) == [(t, 20) for t in (10, 12, 14, 17)]
+    assert lifetimes(points(11, 14, 17, 20, 23, 26, 28), 4, 10)[-1] == (28, 30)
+    assert lifetimes(points(-3, 0), 4, 10) == [(-3, 4), (0, 4)]
+
+
+def test_after_a_cap_the_next_session_is_capped_at_its_own_boundary() -> None:
+    """It follows a session that was cut short, however much later it begins."""
+    starts = [11, 14, 17, 20, 23, 26, 29, 31, 34, 37]
+    ends = [end for _, end in lifetimes(points(*starts), 4, 10)]
+    assert ends == [30] * 7 + [40] * 3
+    assert lifetimes(points(9, 12, 15, 18, 75, 78), 4, 10)[-2:] == [(75, 80), (78, 80)]
+
+
+def test_a_session_at_the_end_of_time_never_ends() -> None:
+    """Its end saturates, and so its rows are rows that never end."""
+    late = MAX_TIME - 3
+    assert lifetimes(points(late), 5) == [(late, MAX_TIME)]
+    items = [("point", late, {"k": None, "x": 1, "y": None}), ("cti", late + 1), ("cti", MAX_TIME)]
+    made = physical.batches(items, [slice(0, 2), slice(2, 3)])
+    out = physical.run(made, session_lifetimes(5))
+    assert [len(batch) for batch in out] == [1, 0]
+    assert physical.rows(out) == [Row(late, MAX_TIME, items[0][-1])]
+
+
+def test_a_row_leaves_when_it_is_committed_and_ends_when_its_session_does() -> None:
+    """A start edge leaves once the CTI has passed the start; the end follows at the session's."""
+    row = {"k": "a", "x": 1, "y": None}
+    items = [("point", 2, row), ("cti", 2), ("cti", 3), ("cti", 6), ("cti", 7)]
+    made = physical.batches(items, [slice(i, i + 1) for i in range(len(items))])
+    out = physical.run(made, session_lifetimes(5))
+    told = [
+        (batch.cti, start, end, bool(edge))
+        for batch in out
+        for start, end, edge in zip(batch.start, batch.end, batch.edge, strict=True)
+    ]
+    assert told == [(3, 2, MAX_TIME, True), (7, 2, 7, True)]
+
+
+def test_ends_do_not_count() -> None:
+    """End edges are swallowed: an open row ends with its session like any other."""
+    row = {"k": "a", "x": 1, "y": None}
+    items = [("start", 0, row), ("interval", 3, MAX_TIME, row), ("cti", 2), ("end", 0, 90, row)]
+    assert lifetimes([*items, ("cti", MAX_TIME)], 5) == [(0, 8), (3, 8)]
+
+
+@given(data=st.data(), spans=st.sampled_from(SPANS), keys=st.sampled_from(KEYS))
+@settings(max_examples=3 * settings().max_examples)
+def test_lifetimes_are_the_definitions(
+    data: st.DataObject, spans: tuple[int, int | None], keys: list[str]
+) -> None:
+    """Under any cut, stopped and loaded before each batch, each key's rows live as is defined."""
+    items = finished(data.draw(strategies.streams(payload=strategies.few_payloads())))
+    cut = physical.batches(items, data.draw(strategies.cuts(len(items))))
+    made = grouped(cut, keys)
+    operator = session_lifetimes(*spans)
+    out = restarted(made, lambda: operator.make(SCHEMA, tuple(keys)))
+    expected = oracle_lifetimes.session_lifetimes(oracle.canonical(items), *spans, key=keys)
+    cti = MIN_TIME
+    for upto, (batch, given_batch) in enumerate(zip(out, made, strict=True), 1):
+        cti = batch.check(cti).cti
+        assert cti == given_batch.cti
+        assert batch.keys == tuple(keys)
+        assert oracle.equal_up_to(expected, physical.rows(out[:upto]), cti)
+    assert oracle.history(physical.rows(out)) == oracle.history(expected)
+
+
+def test_many_rows_live_like_few() -> None:
+    """What is held gets new numbers now and then, and nothing comes of it."""
+    items = many(2_000)
+    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    for spans, keys in (((4, None), ["x"]), ((900, 2_000), []), ((5, 700), ["k", "x"])):
+        made = grouped(physical.batches(items, cut), keys)
+        found = physical.rows(physical.run(made, session_lifetimes(*spans)))
+        expected = oracle_lifetimes.session_lifetimes(oracle.canonical(items), *spans, key=keys)
+        assert oracle.history(found) == oracle.history(expected)
+
+
+def test_only_open_sessions_are_held() -> None:
+    """Rows are held until their session has ended, however many there have been."""
+    items: list[Any] = []
+    for t in range(1_500):
+        items += [("point", 10 * t, {"k": str(t % 3), "x": t, "y": None}), ("cti", 10 * t)]
+    step = session_lifetimes(25).make(SCHEMA, ("k",))
+    cut = [slice(i, i + 2) for i in range(0, len(items), 2)]
+    held = []
+    for batch in grouped(physical.batches(items, cut), ["k"]):
+        step.on_batch(batch)
+        held.append(step.rows)
+    assert max(held) <= 5
+
+
+def test_spans_are_checked_when_composed() -> None:
+    """Neither span may be anything but positive."""
+    with pytest.raises(rxt.RxTemporalError, match="timeout must be positive, got 0"):
+        session_lifetimes(0)
+    with pytest.raises(rxt.RxTemporalError, match="max_duration must be positive, got -1"):
+        session_lifetimes(5, -1)
+
+
+# The bounds of session and count windows ----------------------------------------------------------
+
+
+def gathered(bounds: Gathering, batch: EventBatch) -> list[tuple[int, int, Any, list[Row]]]:
+    """Return the windows final with a batch: start, end, key, and the rows that they hold."""
+    bounds.take(batch)
+    found = bounds.closed(batch.cti)
+    keys = batch.groups.coder.decode(found.key).rows() if batch.groups is not None else []
+    windows: list[tuple[int, int, Any, list[Row]]] = [
+        (int(start), int(end), keys[i] if keys else None, [])
+        for i, (start, end) in enumerate(zip(found.start, found.end, strict=True))
+    ]
+    payloads = bounds.payload(found.row).to_dicts()
+    for window, row, payload in zip(found.window, found.row, payloads, strict=True):
+        windows[window][3].append(Row(int(bounds.starts[row]), int(bounds.ends[row]), payload))
+    return windows
+
+
+def of_starts(windows: list[Any]) -> list[Any]:
+    """Return windows with the starts alone of their rows."""
+    return [(start, end, [row.start for row in rows]) for start, end, _, rows in windows]
+
+
+def one_batch(items: list[Any]) -> EventBatch:
+    """Return a stream as one batch."""
+    return physical.batches(items, [slice(0, len(items))])[0]
+
+
+def test_a_session_window_holds_what_starts_in_it() -> None:
+    """It reaches from its first start to its end."""
+    found = gathered(SessionBounds(5, None, SCHEMA), one_batch(points(1, 4, 9, 4)))
+    assert of_starts(found) == [(1, 9, [1, 4, 4]), (9, 14, [9])]
+
+
+def test_a_count_window_holds_n_distinct_starts() -> None:
+    """It slides by one distinct start; fewer than n make none."""
+    found = gathered(CountBounds(2, SCHEMA), one_batch(points(1, 4, 9, 4)))
+    assert of_starts(found) == [(1, 5, [1, 4, 4]), (4, 10, [4, 4, 9])]
+    assert gathered(CountBounds(4, SCHEMA), one_batch(points(1, 4, 9, 4))) == []
+    assert of_starts(gathered(CountBounds(1, SCHEMA), one_batch(points(1, 4, 4)))) == [
+        (1, 2, [1]), (4, 5, [4, 4]),
+    ]  # fmt: skip
+
+
+def test_a_window_shows_the_end_known_so_far() -> None:
+    """An end edge that comes before its row's window is final is seen, a later one is not."""
+    a, b = ({"k": k, "x": 1, "y": None} for k in "ab")
+    items = [("start", 0, a), ("start", 1, b), ("end", 0, 7, a), ("cti", 6), ("end", 1, 8, b)]
+    bounds = SessionBounds(5, None, SCHEMA)
+    made = physical.batches([*items, ("cti", 9)], [slice(0, 4), slice(4, 6)])
+    assert gathered(bounds, made[0]) == [(0, 6, None, [Row(0, 7, a), Row(1, MAX_TIME, b)])]
+    assert gathered(bounds, made[1]) == []
+    assert bounds.rows == 0
+
+
+def expected_cti(kind: str, t: int, items: list[Any], args: Any, keys: list[str]) -> int:
+    """Return the output CTI by definition, for results that live for the whole window."""
+    if kind == "session":
+        return oracle_windows.cti_session_window(t, items, *args, key=keys)
+    return oracle_windows.cti_count_window(t, items, *args, key=keys)
+
+
+def assert_windows(
+    items: list[Any], cut: list[slice], window: tuple[str, Any], keys: list[str]
+) -> None:
+    """Say that under a cut each window comes when it is final, with its rows, under the CTI rule.
+
+    The bounds are saved and loaded anew before each batch.
+    """
+    kind, args = window
+    bounds: Any = SessionBounds if kind == "session" else CountBounds
+    model: Any = (
+        oracle_windows.session_windows if kind == "session" else oracle_windows.count_windows
+    )
+    state, found, reached = bounds(*args, SCHEMA), [], MIN_TIME
+    for run, batch in zip(cut, grouped(physical.batches(items, cut), keys), strict=True):
+        saved, state = state.save(), bounds(*args, SCHEMA)
+        state.load(saved)
+        new = gathered(state, batch)
+        assert [end for _, end, *_ in new] == sorted(end for _, end, *_ in new)
+        assert all(reached < end <= batch.cti for _, end, *_ in new)
+        reached = batch.cti
+        found += new
+        ctis = [state.cti(batch.cti, points=points) for points in (True, False)]
+        promised = expected_cti(kind, batch.cti, items[: run.stop], args, keys)
+        assert ctis == [batch.cti, promised]
+    rows = oracle.canonical(items)
+    expected = [
+        (each.start, each.end, sorted(row.start for row in each.rows), fields)
+        for fields, members in oracle.groups(rows, keys)
+        for each in model(members, *args)
+    ]
+    got = [
+        (start, end, [row.start for row in held], dict(zip(keys, key or (), strict=True)))
+        for start, end, key, held in found
+    ]
+    assert sorted(map(oracle.freeze, got), key=repr) == sorted(
+        map(oracle.freeze, expected), key=repr
+    )
+
+
+@given(
+    data=st.data(),
+    window=st.sampled_from([("session", spans) for spans in SPANS] + [("count", (n,)) for n in NS]),
+    keys=st.sampled_from(KEYS),
+)
+@settings(max_examples=4 * settings().max_examples)
+def test_windows_are_the_definitions(
+    data: st.DataObject, window: tuple[str, Any], keys: list[str]
+) -> None:
+    """Under any cut, saved and loaded before each batch, windows come once, when they are final."""
+    items = finished(data.draw(strategies.streams(payload=strategies.few_payloads())))
+    assert_windows(items, data.draw(strategies.cuts(len(items))), window, keys)
+
+
+@pytest.mark.parametrize(
+    "window", [("session", (4, None)), ("session", (50, 700)), ("count", (9,))]
+)
+def test_windows_of_many_rows_are_those_of_few(window: tuple[str, Any]) -> None:
+    """What is held gets new numbers now and then, and nothing comes of it."""
+    items = many(2_000)
+    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    assert_windows(items, cut, window, ["x"])
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: SessionBounds(25, 100, SCHEMA), lambda: CountBounds(3, SCHEMA)]
+)
+def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
+    """Rows, their edges and the times that are waited for do not pile up."""
+    items: list[Any] = [("start", 0, {"k": "silent", "x": 0, "y": None})]
+    for t in range(1_500):
+        row = {"k": str(t % 3), "x": t, "y": None}
+        items += [("start", 10 * t, row), ("cti", 10 * t)]
+    step = make()
+    cut = [slice(i, i + 2) for i in range(0, len(items), 2)]
+    held, waits = [], []
+    for batch in grouped(physical.batches(items, cut), ["k"]):
+        gathered(step, batch)
+        step.cti(batch.cti, points=False)
+        held.append((step.rows, len(step._open)))
+        waits.append(len(step._waiting._time))
+    assert max(map(max, held)) <= 12
+    assert max(waits) <= 128
+
+
+def test_the_stream_has_it_as_an_operator() -> None:
+    """Grouped, each key has sessions of its own, and the keys stay."""
+    clicks = [rxt.PointEvent(t, {"user": user}) for t, user in [(0, "a"), (3, "b"), (6, "a")]]
+    batches = rxt.from_events(clicks).group_by("user").to_batches()
+    out = physical.run(list(batches), session_lifetimes(5))
+    assert out[-1].keys == ("user",)
+    assert sorted((r.start, r.end, r.payload["user"]) for r in physical.rows(out)) == [
+        (0, 5, "a"), (3, 8, "b"), (6, 11, "a"),
+    ]  # fmt: skip
