@@ -49,6 +49,9 @@ class Aggregate:
 
     reads: pl.Expr | None = None
 
+    def check(self) -> None:
+        """Refuse what is wrong of itself, whatever fields there are."""
+
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         """Return the result's type for rows of this schema; refuse what has no such aggregate."""
         raise NotImplementedError
@@ -56,6 +59,17 @@ class Aggregate:
     def make(self, name: str, schema: pl.Schema) -> Running | Listed | None:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
         raise NotImplementedError
+
+
+def _is_number(dtype: pl.DataType) -> bool:
+    # decimals are left out: they would have to be added up exactly
+    return dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null)
+
+
+def _undefined(aggregate: Aggregate, dtype: pl.DataType) -> SchemaError:
+    units = "take a number of units of it first, such as .dt.total_seconds()"
+    advice = units if dtype.is_temporal() else "cast it to Float64"
+    return SchemaError(f"{aggregate!r} of type {dtype} is not defined. Hint: {advice}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -76,13 +90,9 @@ class _Incremental(Aggregate):
         dtype = field_type(self.reads, schema)
         if self.kind in ("min", "max"):
             return dtype
-        if dtype.is_float():
-            return pl.Float64()
-        if dtype.is_integer() or dtype in (pl.Boolean, pl.Null):
-            return pl.Int64() if self.kind == "sum" else pl.Float64()
-        units = "take a number of units of it first, such as .dt.total_seconds()"
-        advice = units if dtype.is_temporal() else "cast it to Float64"
-        raise SchemaError(f"{self!r} of type {dtype} is not defined. Hint: {advice}.")
+        if not _is_number(dtype):
+            raise _undefined(self, dtype)
+        return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
 
     def make(self, name: str, schema: pl.Schema) -> Running | None:
         from rxtemporal.steps import ordered, running
@@ -110,11 +120,17 @@ class _Expression(Aggregate):
 
     shown: str
     expression: pl.Expr
+    of: pl.Expr | None = None
+    numeric: bool = False
 
     def __repr__(self) -> str:
         return self.shown
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
+        if self.of is not None:
+            dtype = field_type(self.of, schema)
+            if self.numeric and not _is_number(dtype):
+                raise _undefined(self, dtype)
         return of_many(self.expression, schema, self.shown)
 
     def make(self, name: str, schema: pl.Schema) -> Listed:
@@ -140,12 +156,22 @@ class _UserCode(Aggregate):
         """Return the function whose annotation tells the result's type."""
         raise NotImplementedError
 
+    def check(self) -> None:
+        """Refuse a class that lacks a function, or does not tell what type it gives."""
+        self._given()
+
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.reads is not None:
             field_type(self.reads, schema)
-        given = self._dtype
+        return self._given()
+
+    def _given(self) -> pl.DataType:
+        given, says = self._dtype, self._says()
         if given is None:
-            given = typing.get_type_hints(self._says()).get("return")
+            try:
+                given = typing.get_type_hints(says).get("return")
+            except NameError:  # an annotation that names what is not there at run time
+                given = None
         if given is None or given is Any:
             raise SchemaError(
                 f"the type of {self!r} is not known. "
@@ -169,7 +195,8 @@ class UserDefinedAggregate(_UserCode):
     >>> from rxtemporal import agg
     >>> class Spread(agg.UserDefinedAggregate):
     ...     def compute(self, values: list[int]) -> int:
-    ...         return max(values) - min(values)
+    ...         ordered = sorted(values)
+    ...         return ordered[-1] - ordered[0]
     >>> readings = rxt.from_events([rxt.PointEvent(1, 20), rxt.PointEvent(2, 27)])
     >>> readings.tumbling_window(10).aggregate(spread=Spread("payload")).to_events()
     [IntervalEvent(0, 10, {'spread': 7})]
@@ -212,6 +239,7 @@ class UserDefinedAggregate(_UserCode):
         return self.result if self._incremental else self.compute
 
     def make(self, name: str, schema: pl.Schema) -> Running | Listed:
+        """Return a new state for this aggregate."""
         from rxtemporal.steps.user_code import Incremental, PerWindow
 
         if self._incremental:
@@ -231,8 +259,11 @@ class TimeSensitiveAggregate(_UserCode):
     >>> from rxtemporal import agg
     >>> class Weighted(agg.TimeSensitiveAggregate):
     ...     def compute(self, events: list[rxt.IntervalEvent], window) -> float:
-    ...         covered = sum((e.end - e.start) * e.payload["x"] for e in events)
-    ...         return covered / (window.end - window.start)
+    ...         length = window.end - window.start
+    ...         total = 0.0
+    ...         for event in events:
+    ...             total += (event.end - event.start) * event.payload["x"]
+    ...         return total / length
     >>> rows = rxt.from_events([rxt.IntervalEvent(0, 5, {"x": 2.0})])
     >>> rows.tumbling_window(10).aggregate(mean=Weighted()).to_events()
     [IntervalEvent(0, 10, {'mean': 1.0})]
@@ -248,6 +279,7 @@ class TimeSensitiveAggregate(_UserCode):
         return self.compute
 
     def make(self, name: str, schema: pl.Schema) -> Listed:
+        """Return a new state for this aggregate."""
         from rxtemporal.steps.user_code import PerWindow
 
         return PerWindow(self.compute, self.reads, self.dtype(schema), sensitive=True)
@@ -302,12 +334,14 @@ def std(field: str | pl.Expr) -> Aggregate:
 
 def first(field: str | pl.Expr) -> Aggregate:
     """Return the first value that is not null, rows taken by (start, payload), in its type."""
-    return _Expression(f"first({field})", _reading(field, "first").drop_nulls().first())
+    values = _reading(field, "first")
+    return _Expression(f"first({field})", values.drop_nulls().first(), values)
 
 
 def last(field: str | pl.Expr) -> Aggregate:
     """Return the last value that is not null, rows taken by (start, payload), in its type."""
-    return _Expression(f"last({field})", _reading(field, "last").drop_nulls().last())
+    values = _reading(field, "last")
+    return _Expression(f"last({field})", values.drop_nulls().last(), values)
 
 
 def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nearest") -> Aggregate:
@@ -324,7 +358,7 @@ def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nea
         )
     values = _reading(field, "quantile")
     expression = values.quantile(q, interpolation).cast(pl.Float64)
-    return _Expression(f"quantile({field}, {q})", expression)
+    return _Expression(f"quantile({field}, {q})", expression, values, numeric=True)
 
 
 def expr(expression: pl.Expr) -> Aggregate:

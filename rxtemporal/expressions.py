@@ -133,9 +133,9 @@ def output_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: s
     return pl.Schema({name: carried(name, dtype, lists=True) for name, dtype in result.items()})
 
 
-def field_type(expression: pl.Expr, schema: pl.Schema) -> pl.DataType:
+def field_type(expression: pl.Expr, schema: pl.Schema, operator: str = "aggregate") -> pl.DataType:
     """Return the type of one expression over rows of ``schema``."""
-    fields = output_schema(schema, [expression], "aggregate")
+    fields = output_schema(schema, [expression], operator)
     if len(fields) != 1:
         raise SchemaError(f"{expression} gives {len(fields)} fields where one is needed")
     ((name, dtype),) = fields.items()

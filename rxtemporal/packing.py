@@ -12,6 +12,7 @@ from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError, EventError
 from rxtemporal.events import EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
+from rxtemporal.schema import refuse_lists
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["Packer"]
@@ -79,6 +80,7 @@ class Packer:
         if self._start:
             raise EventError("a stream is either of events or of batches, got both")
         batch.check(self._sent)
+        refuse_lists(batch.schema)
         batch = self._payloads.conformed(batch)
         self._sent = self.door.cti = batch.cti
         return batch

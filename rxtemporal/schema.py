@@ -27,6 +27,7 @@ __all__ = [
     "field",
     "fields_of",
     "payload_schema",
+    "refuse_lists",
     "takes",
     "typed",
 ]
@@ -149,6 +150,17 @@ def field(name: str, value: Any) -> pl.DataType:
     )
 
 
+def refuse_lists(schema: pl.Schema) -> None:
+    """Refuse list fields where a query's results leave it."""
+    for name, dtype in schema.items():
+        if isinstance(dtype, pl.List):
+            raise SchemaError(
+                f"field {name!r} is {dtype}, and lists live inside a query only. "
+                f"Hint: explode({name!r}) gives a row for each element; or make a string of it, "
+                f'with pl.col("{name}").cast(pl.List(pl.String)).list.join(",").'
+            )
+
+
 def takes(dtype: pl.DataType, values: Sequence[Any]) -> bool:
     """Whether a field of this type holds all these values as they are; any field may be null.
 
@@ -227,6 +239,8 @@ def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFram
     if frame.schema == schema:
         return frame
     try:
-        return frame.select(pl.col(name).cast(dtype, strict=True) for name, dtype in schema.items())
+        return pl.DataFrame(
+            [frame.get_column(name).cast(dtype, strict=True) for name, dtype in schema.items()]
+        )
     except pl.exceptions.PolarsError as error:
         raise SchemaError(f"a field does not fit the stream's schema: {error}") from error

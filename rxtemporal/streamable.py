@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -24,8 +25,10 @@ from rxtemporal.fluent.windows import Windows
 from rxtemporal.lifting import lift
 from rxtemporal.process import INTERRUPTIBLE, Process
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
+from rxtemporal.schema import refuse_lists
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
+from rxtemporal.steps.step import Step
 from rxtemporal.ticks import MIN_TIME
 from rxtemporal.unpacking import unpacked
 
@@ -178,7 +181,14 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
 
     def _execution(self, shape: EventShape) -> Execution:
         _checked(shape)
-        return Execution(self._node, lift(lambda _: shaping(shape), "on the way out"))
+        if self.schema is not None:
+            refuse_lists(self.schema)
+        return Execution(self._node, lift(partial(_leaving, shape), "on the way out"))
+
+
+def _leaving(shape: EventShape, first: EventBatch) -> Step:
+    refuse_lists(first.schema)
+    return shaping(shape)
 
 
 def _checked(shape: Any) -> None:

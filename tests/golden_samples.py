@@ -82,7 +82,8 @@ def fig46(given: Given) -> rxt.Streamable:
 
 def chopped(switches: rxt.Streamable) -> rxt.Streamable:
     """Context switches, one more at each full hour for whatever is running then."""
-    recording = rxt.from_events([rxt.IntervalEvent(0, 3 * HOUR, {"recording": 1})])
+    whole = rxt.IntervalEvent(0, 3 * HOUR, {"recording": 1})
+    recording = rxt.from_events([whole], schema={"recording": pl.Int64})
     pieces = self_clip(switches).cross_join(recording).drop("recording").chop(HOUR)
     return with_start(pieces, "Tick").to_point_events()
 
@@ -98,8 +99,7 @@ def with_start(rows: rxt.Streamable, field: str) -> rxt.Streamable:
     def stamped(state: None, start: int, payload: Payload) -> tuple[None, Payload]:
         return state, {**payload, field: start}
 
-    schema = {**(rows.schema or {}), field: pl.Int64}
-    return rows.scan(None, stamped, schema=schema)
+    return rows.scan(None, stamped, schema={**rows.schema, field: pl.Int64})
 
 
 def fig55(given: Given) -> rxt.Streamable:

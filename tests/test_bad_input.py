@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hearing import FRAME, Pushing, both_subjects, heard, ways_in
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
@@ -25,10 +26,6 @@ from rxtemporal.errors import (
 )
 from rxtemporal.events import Event
 
-FRAME = pl.DataFrame({"t": [1, 2, 3], "x": [1, 2, 3], "s": ["a", "b", "c"]})
-BOTH_SUBJECTS = (rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate)
-both_subjects = pytest.mark.parametrize("kind", BOTH_SUBJECTS)
-
 # two rows that are final, one that is not, and then something bad
 GOOD: list[Any] = [
     PointEvent(1, {"x": 1}),
@@ -38,60 +35,6 @@ GOOD: list[Any] = [
 ]
 FINAL = [IntervalEvent(1, 2, {"x": 1}), IntervalEvent(2, 3, {"x": 2})]
 ACCEPTED = [*FINAL, IntervalEvent(6, 7, {"x": 6})]
-
-
-def listed(events: list[Any], **options: Any) -> rxt.Streamable:
-    """A stream of a list."""
-    return rxt.from_events(events, **options)
-
-
-def iterated(events: list[Any], **options: Any) -> rxt.Streamable:
-    """A stream of an iterator."""
-    return rxt.from_events(iter(events), **options)
-
-
-def followed(events: list[Any], **options: Any) -> rxt.Streamable:
-    """A stream of an observable that pushes as soon as somebody listens."""
-    return rxt.from_observable(_Pushing(events), **options)
-
-
-def gathered(events: list[Any], **options: Any) -> rxt.Streamable:
-    """The same, with rows that gather into batches."""
-    return followed(events, batch_rows=100, **options)
-
-
-class _Pushing(Subject[Any]):
-    """An observable whose events are pushed by a producer that nothing may reach."""
-
-    def __init__(self, events: list[Any]) -> None:
-        super().__init__()
-        self._events = events
-
-    def subscribe(self, *arguments: Any, **options: Any) -> Any:
-        """Subscribe, then push."""
-        subscription = super().subscribe(*arguments, **options)
-        for event in self._events:
-            self.on_next(event)
-        self.on_completed()
-        return subscription
-
-
-ways_in = pytest.mark.parametrize("stream_of", [listed, iterated, followed, gathered])
-
-
-def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
-    """The events and the errors that a subscriber hears."""
-    events: list[Any] = []
-    errors: list[Any] = []
-    completed: list[None] = []
-    stream.subscribe(events.append, errors.append, lambda: completed.append(None), **options)
-    assert bool(errors) != bool(completed)
-    return events, errors
-
-
-def here(line: int) -> str:
-    """This file and a line of it, as errors give the place that composed an operator."""
-    return re.escape(f"{__file__}:{line}")
 
 
 # Events: one error, and what was accepted before it comes out -----------------------------------
@@ -268,7 +211,7 @@ def test_a_bad_batch_is_one_error_after_the_batches_before_it(
     if second.schema == pl.Schema({"y": pl.Int64}):
         second = second.replace(cti=9)
     first = EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=5)
-    events, errors = heard(rxt.from_observable(_Pushing([first, second])))
+    events, errors = heard(rxt.from_observable(Pushing([first, second])))
     assert events == [IntervalEvent(1, 2, {"x": 1})]
     assert [type(each) for each in errors] == [error]
     assert re.search(message, str(errors[0]))
@@ -277,7 +220,7 @@ def test_a_bad_batch_is_one_error_after_the_batches_before_it(
 def test_a_stream_is_not_of_events_and_batches() -> None:
     """A batch among events that still wait is refused, and the events come out."""
     batch = EventBatch.from_dicts([{"start_time": 6, "x": 1}], cti=9)
-    events, errors = heard(rxt.from_observable(_Pushing([*GOOD, batch])))
+    events, errors = heard(rxt.from_observable(Pushing([*GOOD, batch])))
     assert events == FINAL
     assert "either of events or of batches" in str(errors[0])
 
@@ -359,11 +302,23 @@ def test_a_missing_column_is_an_error_when_the_stream_is_made(
             make(start=start, end=end)
 
 
-def test_a_column_that_no_payload_can_carry_is_an_error_when_the_stream_is_made() -> None:
+@pytest.mark.parametrize(
+    ("nested", "message"),
+    [
+        (pl.struct("x", "s"), r"'nested' has type Struct.*Hint: .*flatten them"),
+        (
+            pl.concat_list("x", "x"),
+            r"'nested' has type List\(Int64\).*Hint: .*lists live only",
+        ),
+        (pl.col("x").cast(pl.UInt64), r"'nested' has type UInt64.*Hint: Spark has no UInt64; cast"),
+    ],
+)
+def test_a_column_that_no_payload_can_carry_is_an_error_when_the_stream_is_made(
+    nested: pl.Expr, message: str
+) -> None:
     """A nested column is refused by name, with what to do."""
-    frame = FRAME.with_columns(nested=pl.concat_list("x", "x"))
-    with pytest.raises(SchemaError, match=r"'nested' has type List\(Int64\).*Hint: .*flatten them"):
-        rxt.from_polars(frame, start="t")
+    with pytest.raises(SchemaError, match=message):
+        rxt.from_polars(FRAME.with_columns(nested=nested), start="t")
 
 
 @both_subjects
@@ -376,241 +331,7 @@ def test_a_negative_delay_is_an_error_when_the_subject_is_made(kind: Any, shape:
         getattr(kind, f"create_{shape}")(-5)
 
 
-# Queries ----------------------------------------------------------------------------------------
-
-BAD_QUERIES: dict[str, tuple[Callable[[rxt.Streamable], Any], str, str]] = {
-    "where: unknown field": (
-        lambda s: s.where(pl.col("z") > 1),
-        "where",
-        r'column "z".*there are x: Int64, s: String',
-    ),
-    "where: not boolean": (
-        lambda s: s.where(pl.col("x")),
-        "where",
-        r'takes a predicate, got col\("x"\) of type Int64',
-    ),
-    "where: several results": (
-        lambda s: s.where(pl.all().is_null()),
-        "where",
-        "one result.*gives 2",
-    ),
-    "select: unknown field": (lambda s: s.select("z"), "select", 'column "z".*there are x: Int64'),
-    "select: two of one name": (
-        lambda s: s.select("x", x=pl.col("s")),
-        "select",
-        "duplicate output name 'x'",
-    ),
-    "select: nested result": (
-        lambda s: s.select(y=pl.concat_list("x", "x")),
-        "select",
-        r"field 'y' has type List\(Int64\)",
-    ),
-    "select: a key": (
-        lambda s: s.group_by("s").select(s=pl.col("x")),
-        "select",
-        "'s' is a group key and cannot be changed. Hint",
-    ),
-    "with_columns: unknown field": (
-        lambda s: s.with_columns(y=pl.col("z") + 1),
-        "with_columns",
-        'column "z"',
-    ),
-    "drop: unknown field": (lambda s: s.drop("z"), "drop", r"no field 'z'; there are \['x', 's'\]"),
-    "drop: a key": (lambda s: s.group_by("s").drop("s"), "drop", "'s' is a group key"),
-    "group_by: unknown field": (
-        lambda s: s.group_by("z"),
-        "group_by",
-        r"no field 'z'; there are \['x', 's'\]",
-    ),
-    "group_by: twice": (
-        lambda s: s.group_by("s").group_by("x"),
-        "group_by",
-        r"grouped already, by \['s'\]",
-    ),
-    "aggregate: unknown field": (
-        lambda s: s.snapshot_window().aggregate(n=agg.sum("z")),
-        "aggregate",
-        'column "z".*there are x: Int64',
-    ),
-    "aggregate: name of a key": (
-        lambda s: s.group_by("s").hopping_window2(2, 1).aggregate(s=agg.count()),
-        "aggregate",
-        "aggregate 's' has the name of a group key",
-    ),
-    "aggregate: sum of strings": (
-        lambda s: s.snapshot_window().aggregate(n=agg.sum("s")),
-        "aggregate",
-        r"sum\(.*\) of type String is not defined. Hint",
-    ),
-}
-
-
-@pytest.mark.parametrize(("compose", "operator", "message"), BAD_QUERIES.values(), ids=BAD_QUERIES)
-def test_a_query_that_does_not_fit_is_an_error_where_it_is_composed(
-    compose: Callable[[rxt.Streamable], Any], operator: str, message: str
-) -> None:
-    """The message names operator, field, what there is, and the file and line that composed it."""
-    place = rf"\(in .*{operator}, composed at {re.escape(__file__)}:\d+\)$"
-    with pytest.raises(SchemaError, match=rf"(?s){message}.*{place}"):
-        compose(rxt.from_polars(FRAME, start="t"))
-
-
-@pytest.mark.parametrize(("compose", "operator", "message"), BAD_QUERIES.values(), ids=BAD_QUERIES)
-@ways_in
-def test_a_query_over_unknown_fields_is_checked_at_the_first_event(
-    stream_of: Callable[..., rxt.Streamable],
-    compose: Callable[[rxt.Streamable], Any],
-    operator: str,
-    message: str,
-) -> None:
-    """Where a source has no schema the same error, with the same line, goes to on_error, once."""
-    events = [PointEvent(1, {"x": 1, "s": "a"}), Cti(2), PointEvent(3, {"x": 1, "s": "a"})]
-    out, errors = heard(compose(stream_of(events)))
-    assert out == []
-    [error] = errors
-    assert isinstance(error, SchemaError)
-    place = rf"\(in .*{operator}, composed at {re.escape(__file__)}:\d+\)$"
-    assert re.search(rf"(?s){message}.*{place}", str(error))
-
-
-def test_the_line_is_that_of_the_call() -> None:
-    """An error's place is the very line that called the method, also from inside a function."""
-
-    def query(stream: rxt.Streamable) -> rxt.Streamable:
-        return stream.where(pl.col("z") > 1)  # this line
-
-    line = query.__code__.co_firstlineno + 1
-    with pytest.raises(SchemaError, match=here(line)):
-        query(rxt.from_polars(FRAME, start="t"))
-
-
-def test_a_users_own_package_beside_ours_is_named(tmp_path: Path) -> None:
-    """Code whose folder begins with our package's name is a user's, not ours."""
-    beside = Path(rxt.__file__).parent.with_name("rxtemporal_app") / "query.py"
-    code = compile("query = stream.drop('z')", str(beside), "exec")
-    with pytest.raises(SchemaError, match=re.escape(f"composed at {beside}:1")):
-        exec(code, {"stream": rxt.from_polars(FRAME, start="t")})
-
-
-@pytest.mark.parametrize(
-    ("compose", "message"),
-    [
-        (lambda s: s.where(), "where takes at least one predicate"),
-        (lambda s: s.where("x"), "takes polars expressions or functions of the row, got 'x'"),
-        (lambda s: s.where(True), "takes polars expressions or functions of the row, got True"),
-        (lambda s: s.where(pl.col("x") > pl.col("x").mean()), r"looks at other rows \(Agg\). Hint"),
-        (lambda s: s.select(), "select takes at least one field"),
-        (lambda s: s.with_columns(), "with_columns takes at least one field"),
-        (lambda s: s.drop(), "drop takes at least one field"),
-        (lambda s: s.group_by(), "group_by takes at least one field"),
-        (lambda s: s.group_by(pl.col("s")), "takes names of fields.*Hint: compute a key with"),
-        (lambda s: s.group_by("s", "s"), r"names a field twice: \['s', 's'\]"),
-        (lambda s: s.snapshot_window().aggregate(), "at least one name=aggregate"),
-        (
-            lambda s: s.snapshot_window().aggregate(n=5),
-            "'n' is 5; it has to come from rxtemporal.ag",
-        ),
-        (lambda s: agg.sum(5), "agg.sum takes a field's name or a polars expression, got 5"),
-        (lambda s: s.hopping_window2(0, 1), "duration must be positive, got 0"),
-        (lambda s: s.hopping_window2(1, -1), "period must be positive, got -1"),
-        (
-            lambda s: s.hopping_window2(1.5, 1),
-            "duration is a timedelta or an int of ticks, got 1.5",
-        ),
-        (lambda s: s.snap_to_window_intervals(1, 0), "period must be positive, got 0"),
-    ],
-)
-def test_a_wrong_argument_is_an_error_where_it_is_given(compose: Any, message: str) -> None:
-    """With or without known fields, the call that was given it raises at once."""
-    for stream in (rxt.from_polars(FRAME, start="t"), rxt.from_events([])):
-        with pytest.raises(ArgumentError, match=message):
-            compose(stream)
-
-
-def test_a_naive_alignment_is_an_error_where_it_is_given() -> None:
-    """A window cannot be aligned with a time that names no instant."""
-    with pytest.raises(EventError, match="naive datetime 2026-01-01"):
-        rxt.from_polars(FRAME, start="t").hopping_window2(2, 1, datetime(2026, 1, 1))
-
-
-def test_a_predicate_function_returns_a_bool() -> None:
-    """Another result of a Python predicate is refused with the row it is for."""
-    _, errors = heard(rxt.from_polars(FRAME, start="t").where(lambda row: row["x"]))
-    assert "a predicate returns True, False or None, got 1 for {'x': 1, 's': 'a'}" in str(errors[0])
-
-
-# One that fails hurts no other ------------------------------------------------------------------
-
-
-@both_subjects
-def test_a_subscriber_that_raises_hurts_no_other(kind: Any) -> None:
-    """Neither the producer nor another subscriber notices; it is counted, and stays subscribed."""
-    subject = kind.create_point(0)
-    before: list[Any] = []
-    tried: list[Any] = []
-    after: list[Any] = []
-
-    def bad(event: Any) -> None:
-        tried.append(event)
-        raise RuntimeError("not mine")
-
-    subject.subscribe(before.append)
-    subject.subscribe(bad)
-    subject.subscribe(after.append)
-    sent = [PointEvent(1, "a"), Cti(2), PointEvent(3, "b")]
-    for event in sent:
-        subject.on_next(event)
-    assert before == tried == after == sent
-    assert subject.stats().subscriber_errors == 3
-
-
-@both_subjects
-def test_a_query_that_fails_hurts_no_other(kind: Any) -> None:
-    """Of two queries on one subject the one that fails ends, and the other goes on."""
-    subject = kind.create_point(0)
-    stream = rxt.from_observable(subject)
-    good: list[Any] = []
-    out: list[Any] = []
-    errors: list[Any] = []
-    stream.where(pl.col("z") > 1).subscribe(out.append, errors.append)
-    stream.subscribe(good.append)
-    for event in [PointEvent(1, {"x": 1}), Cti(2), PointEvent(3, {"x": 3}), Cti(4)]:
-        subject.on_next(event)
-    assert good == [IntervalEvent(1, 2, {"x": 1}), IntervalEvent(3, 4, {"x": 3})]
-    assert (out, [type(error) for error in errors]) == ([], [SchemaError])
-
-
-@both_subjects
-def test_a_source_that_fails_hurts_no_other(kind: Any) -> None:
-    """Its handle closes and its failure is kept; the others go on, and so does the subject."""
-    subject = kind.create_point(0)
-    got: list[Any] = []
-    failed: list[Any] = []
-    subject.subscribe(got.append, failed.append)
-    one, two = subject.input("one"), subject.input("two")
-    one.on_next(PointEvent(1, "a"))
-    one.on_error(ConnectionError("gone"))
-    two.on_next(PointEvent(2, "b"))
-    two.on_next(Cti(3))
-    assert (got, failed) == ([PointEvent(1, "a"), PointEvent(2, "b"), Cti(3)], [])
-    assert subject.stats().sources["one"].failed == "ConnectionError('gone')"
-    assert subject.stats().sources["two"].failed is None
-    assert one.closed
-
-
-@both_subjects
-def test_a_bad_event_hurts_only_who_sent_it(kind: Any) -> None:
-    """A wrong shape is refused to its sender, and others send on."""
-    subject = kind.create_point(0)
-    got: list[Any] = []
-    subject.subscribe(got.append)
-    one, two = subject.input("one"), subject.input("two")
-    for bad in (IntervalEvent(1, 5, "a"), EdgeEvent.create_start(1, "a"), "hello", None):
-        with pytest.raises(EventError, match="this subject takes point events and CTIs, got"):
-            one.on_next(bad)
-    two.on_next(PointEvent(2, "b"))
-    one.on_next(PointEvent(3, "c"))
-    assert got == [PointEvent(2, "b"), PointEvent(3, "c")]
+# Nobody is left without a word ----------------------------------------------------------------
 
 
 def test_an_error_nobody_handles_is_raised_where_the_source_is_read() -> None:

@@ -244,7 +244,7 @@ def test_the_output_schema_is_polars() -> None:
     [
         ([pl.col("z")], r'select: unable to find column "z".*there are x: Int64, y: Float64'),
         ([x, y.alias("x")], "select: .*duplicate.*'x'"),
-        ([s.str.split(",")], r"field 's' has type List\(String\)"),
+        ([s.str.split(",").list.eval(pl.struct(pl.element()))], r"field 's' has type Struct"),
         ([pl.struct("x", "y")], "field 'x' has type Struct"),
         ([s + d], "select: .*there are x"),
     ],
@@ -253,6 +253,12 @@ def test_what_does_not_fit_the_fields_is_refused(expressions: Any, message: str)
     """Unknown fields, two fields of one name, nested results and wrong types are named."""
     with pytest.raises(SchemaError, match=message):
         output_schema(FRAME.schema, expressions, "select")
+
+
+def test_lists_of_scalars_are_made_for_explode() -> None:
+    """A list field may be made inside a query, of elements that a payload can carry."""
+    lengths = s.str.split(",").list.eval(pl.element().str.len_chars())
+    assert output_schema(FRAME.schema, [lengths], "select") == pl.Schema({"s": pl.List(pl.Int64)})
 
 
 def test_an_aggregate_reads_one_field() -> None:

@@ -7,7 +7,9 @@ from random import Random
 from typing import Any
 
 import arranging
+import law_table
 import law_table_joins
+import law_table_windows
 import oracle
 import physical
 import pytest
@@ -18,7 +20,7 @@ from oracle import MIN_TIME, Event, Row
 
 import rxtemporal as rxt
 
-CASES: dict[str, Case] = law_table_joins.CASES
+CASES: dict[str, Case] = law_table.CASES | law_table_windows.CASES | law_table_joins.CASES
 
 every_case = pytest.mark.parametrize("name", CASES)
 Sides = tuple[list[Event], ...]
@@ -113,7 +115,7 @@ def test_restart(name: str, data: st.DataObject) -> None:
     sides, random = drawn(case, data)
     made = in_runs(sides, random)
     out: list[Any] = []
-    for some in physical.stepped(plan(name), made, lambda: random.random() < 0.7):
+    for some in physical.stepped(plan(name), made, lambda: random.random() < 0.4):
         out += some
     cti = final_cti(case, sides)
     assert out[-1].cti == cti

@@ -38,7 +38,7 @@ FLOATS = st.one_of(
 
 def changes_of(key: list[int], sign: list[int]) -> Changes:
     """Return changes in this order, each of a row of its own."""
-    what = (np.arange(len(key)) << 2) | (np.array(sign, np.int64) < 0)
+    what = (np.arange(len(key)) << 3) | (np.array(sign, np.int64) < 0)
     return Changes(what, np.array(key, np.int64))
 
 

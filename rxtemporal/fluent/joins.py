@@ -28,7 +28,8 @@ class Joins(Composing):
     def union(self, other: Self) -> Self:
         """Return the rows of both streams, which have the same fields.
 
-        Rows and lifetimes pass unchanged and at once. Nothing is held.
+        Rows and lifetimes pass unchanged and at once; the output CTI is the lower of the two.
+        Nothing is held.
         """
         return self._then(ops.union(other))
 
@@ -59,7 +60,10 @@ class Joins(Composing):
     def cross_join(
         self, other: Self, where: pl.Expr | None = None, *, suffix: str | None = None
     ) -> Self:
-        """Return ``join`` without keys: every row with every other that is alive meanwhile."""
+        """Return ``join`` without keys: every row with every other that is alive meanwhile.
+
+        When pairs leave, the CTI, and what is held are as with ``join``.
+        """
         return self._then(ops.cross_join(other, where, suffix=suffix))
 
     def left_anti_join(self, other: Self, on: On = None, where: pl.Expr | None = None) -> Self:
@@ -79,7 +83,10 @@ class Joins(Composing):
         *,
         suffix: str | None = None,
     ) -> Self:
-        """Return ``join`` united with the rows while they match nothing, right fields null."""
+        """Return ``join`` united with the rows while they match nothing, right fields null.
+
+        When rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
+        """
         return self._then(ops.left_outer_join(other, on, where, suffix=suffix))
 
     def full_outer_join(
@@ -93,6 +100,7 @@ class Joins(Composing):
         """Return ``join`` united with the rows of both sides while they match nothing.
 
         Missing fields are null; fields in ``on`` under one name come from whichever side is there.
+        When rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
         """
         return self._then(ops.full_outer_join(other, on, where, suffix=suffix))
 

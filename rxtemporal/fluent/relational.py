@@ -53,11 +53,17 @@ class Relational(Composing):
         return self._then(ops.select(*expressions, **named))
 
     def with_columns(self, *expressions: str | pl.Expr, **named: Any) -> Self:
-        """Add fields to the payload, or replace some; otherwise as ``select``."""
+        """Add fields to the payload, or replace some; otherwise as ``select``.
+
+        Lifetimes and CTIs pass unchanged, rows at once. Nothing is held.
+        """
         return self._then(ops.with_columns(*expressions, **named))
 
     def drop(self, *fields: str) -> Self:
-        """Take fields out of the payload; otherwise as ``select``."""
+        """Take fields out of the payload; otherwise as ``select``.
+
+        Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held.
+        """
         return self._then(ops.drop(*fields))
 
     def explode(self, field: str) -> Self:
@@ -93,7 +99,8 @@ class Relational(Composing):
         """Run a whole branch for each key of a grouped stream, and end the grouping.
 
         ``fn`` gets the grouped stream and returns one; whatever it does is done for each key. The
-        keys come first in the payload.
+        keys come first in the payload. What is held, and the CTI, are those of the branch: one key
+        that holds something back holds the CTI of all.
 
         >>> import rxtemporal as rxt
         >>> from rxtemporal import agg
@@ -112,7 +119,8 @@ class Relational(Composing):
         """Return what ``fn`` makes of this stream, which it may use several times.
 
         A stream that a plan uses twice is computed once, so this is ``fn(stream)``; in a ``pipe``
-        ``operators.multicast`` does what needs doing there.
+        ``operators.multicast`` does what needs doing there. Rows and CTIs pass unchanged to each
+        use, and nothing is held.
         """
         return self._branch(fn, "multicast")
 

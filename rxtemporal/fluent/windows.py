@@ -63,7 +63,11 @@ class Windows(Composing):
     def tumbling_window(
         self, duration: Span, alignment: Time = 0, *, output: WindowOutput = WindowOutput.WINDOW
     ) -> Windowed[Self]:
-        """Windows that follow one another without overlap: ``hopping_window`` with p = d."""
+        """Windows that follow one another without overlap: ``hopping_window`` with p = d.
+
+        The output CTI is the start of the window that ``t`` lies in, as a result lives for its
+        window; or ``t``, with ``output=WindowOutput.POINT_AT_END``.
+        """
         return Windowed(self, ops.tumbling_window(duration, alignment, output=output))
 
     def hopping_window2(self, duration: Span, period: Span, alignment: Time = 0) -> Windowed[Self]:
@@ -71,7 +75,8 @@ class Windows(Composing):
 
         ``snap_to_window_intervals``, then ``snapshot_window``: each result lives for the interval
         assigned to its window, which begins at the window's end, and equal neighbours that nothing
-        separates are one row, so a row that never ends gives a finite result. The default
+        separates are one row, so a row that never ends gives a finite result. The output CTI is
+        the end of the earliest window that ends after the input's, so it runs ahead. The default
         alignment is 1970-01-01T00:00:00Z. Source: *Taming Hopping Windows*, ``HoppingWindow2``.
         """
         return Windowed(self, ops.hopping_window2(duration, period, alignment))
@@ -110,8 +115,8 @@ class Windows(Composing):
 class Windowed(Generic[Stream]):
     """A stream cut into windows: ``aggregate``, ``top_k`` or ``apply`` says what to make of each.
 
-    All of them end a grouping: the keys come first in the payload. Held: the rows until they have
-    ended before the CTI, and for each key its running aggregates.
+    All of them end a grouping: the keys come first in the payload. The output CTI is the window's.
+    Held: the rows until they have ended before the CTI, and for each key its running aggregates.
     """
 
     def __init__(self, stream: Stream, window: Window) -> None:
@@ -147,7 +152,7 @@ class Windowed(Generic[Stream]):
 
         The function gets the payloads as a list of dicts, in order of (start, payload), and returns
         payloads, which live for the window. With ``time_sensitive`` it gets interval events with
-        lifetimes clipped to the window, and the window (``start``, ``end``, in ticks); it may return
+        lifetimes clipped to the window, and the window (``start``, ``end``, in ticks); it may give
         interval events that lie in the window. ``schema`` names the fields of what it returns.
         What it raises goes to ``on_error``. Cost: a call for each window.
         """

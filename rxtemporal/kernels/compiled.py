@@ -14,7 +14,7 @@ from numba.core import event as numba_event
 
 from rxtemporal.log import get_logger
 
-__all__ = ["compiled", "inlined", "on_first_compile"]
+__all__ = ["compiled", "on_first_compile"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,26 +27,15 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     Where neither the package's folder nor the user's cache can be written, numba refuses to cache
     at all; the cache then goes to a temporary folder, and every process compiles anew.
+
+    What is fast: arrays as arguments and none assigned in a loop (each assignment counts the
+    references), unsigned numbers as indexes (a signed one is tested for being negative).
     """
-    return _jitted(function)
-
-
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a part of kernels into each place that calls it.
-
-    A call hands over seven numbers for each array: for what a kernel does to each row that is more
-    than the work itself.
-    """
-    return _jitted(function, inline="always")
-
-
-def _jitted(function: Callable[P, R], **options: str) -> Callable[P, R]:
-    jit = numba.njit(cache=True, nogil=True, **options)
     try:
-        return jit(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
     except RuntimeError:
         _use_temporary_cache()
-        return jit(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
 class _FirstCompile(numba_event.Listener):  # type: ignore[misc]

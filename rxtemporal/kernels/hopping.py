@@ -59,11 +59,11 @@ def hops(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Return the windows before number ``limit`` that hold anything, one row for each key.
 
-    ``at``, ``what`` ``int64[n]``: changes in order of window number: row ``what >> 2`` is first
-    held (or, where ``what & 1``, no longer held) by window ``at``. ``key`` ``int64[rows]``.
-    Updated in place: ``state`` ``int64[keys, 3]``: how many rows of a key are alive, the next
-    window to tell of, and whether the key is in the ``roster`` (``int64[keys + 1]``, its length
-    first) of those that hold something.
+    ``at``, ``what`` ``int64[n]``: changes in order of window number: row ``what >> 3`` is first
+    held (or, where ``what & 1``, no longer held; where ``what & 4``, held alone) by window ``at``.
+    ``key`` ``int64[rows]``. Updated in place: ``state`` ``int64[keys, 4]``: how many rows of a key
+    are alive, the next window to tell of, whether the key is in the ``roster`` (``int64[keys + 1]``,
+    its length first) of those that hold something, and how many rows that window holds alone.
 
     Returns ``number, key, at, alive`` of the results, ``int64[r]``, in order of ``at``; the
     window's contents are those before change ``at``. Where there are more than ``most`` it stops,
@@ -80,17 +80,19 @@ def hops(
     listed, roster[0] = roster[0], 0
     for j in range(1, 1 + listed):
         k = roster[j]
-        if state[k, 0] == 0:
+        if state[k, 0] == 0 and state[k, 3] == 0:
             state[k, 2] = 0
             continue
         roster[0] += 1
         roster[roster[0]] = k
-        if r + limit - state[k, 1] > out.shape[1]:
-            if r + limit - state[k, 1] > most:
+        more = limit - state[k, 1] if state[k, 0] > 0 else 1
+        if r + more > out.shape[1]:
+            if r + more > most:
                 return out[0, :0], out[1, :0], out[2, :0], out[3]
-            out = _longer(out, r + limit - state[k, 1])
-        r = _told(r, state[k, 1], limit, k, len(at), state[k, 0], out)
+            out = _longer(out, r + more)
+        r = _told(r, state[k, 1], limit, k, len(at), state[k, 0], state[k, 3], out)
         state[k, 1] = max(state[k, 1], limit)
+        state[k, 3] = 0
     return out[0, :r], out[1, :r], out[2, :r], out[3, :r]
 
 
@@ -105,17 +107,23 @@ def _until_full(
     # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     room = out.shape[1]
     while i < len(at):
-        k = np.uint64(key[np.uint64(what[i] >> 2)])
+        k = np.uint64(key[np.uint64(what[i] >> 3)])
         held = state[k, 0]
         upto = at[i]
         window = state[k, 1]
         if window < upto:
-            if held > 0:
-                if r + upto - window > room:
-                    return i, r, r + upto - window
-                r = _told(r, window, upto, k, i, held, out)  # type: ignore[arg-type]
+            alone = state[k, 3]
+            if held + alone > 0:
+                more = upto - window if held > 0 else 1
+                if r + more > room:
+                    return i, r, r + more
+                r = _told(r, window, upto, k, i, held, alone, out)  # type: ignore[arg-type]
+                state[k, 3] = 0
             state[k, 1] = upto
-        state[k, 0] = held + 1 - 2 * (what[i] & 1)
+        if what[i] & 4:
+            state[k, 3] += 1
+        else:
+            state[k, 0] = held + 1 - 2 * (what[i] & 1)
         if state[k, 2] == 0:
             state[k, 2] = 1
             roster[0] += 1
@@ -125,9 +133,21 @@ def _until_full(
 
 
 @compiled
-def _told(r: int, window: int, upto: int, k: int, before: int, held: int, out: Ints) -> int:
-    """Write a result for each window below ``upto``; return how many results there are now."""
-    while window < upto:
+def _told(
+    r: int, window: int, upto: int, k: int, before: int, held: int, alone: int, out: Ints
+) -> int:
+    """Write a result for each window below ``upto`` that holds anything; return how many there are.
+
+    The first of the windows holds ``alone`` so many rows more.
+    """
+    if alone > 0 and window < upto:
+        out[0, r] = window
+        out[1, r] = k
+        out[2, r] = before
+        out[3, r] = held + alone
+        r += 1
+        window += 1
+    while held > 0 and window < upto:
         out[0, r] = window
         out[1, r] = k
         out[2, r] = before

@@ -26,7 +26,7 @@ def contents(
 ) -> tuple[Ints, Ints]:
     """Return which rows each window holds, as pairs (number of the window, number of the row).
 
-    ``what`` ``int64[n]``: the changes, row ``what >> 2`` begins or (``what & 1``) ends; ``key``
+    ``what`` ``int64[n]``: the changes, row ``what >> 3`` begins or (``what & 1``) ends; ``key``
     ``int64[rows]``. Windows: ``at`` ``int64[w]`` rising, ``of`` ``int64[w]`` keys; only those
     ``wanted`` are listed. For each key a list of its rows alive, from ``head`` ``int64[keys]``
     along ``after`` and ``before`` ``int64[rows]`` (-1: none), updated in place. Cost O(n + pairs).
@@ -51,7 +51,7 @@ def contents(
             w += 1
         if i == len(what):
             continue
-        row = what[i] >> 2
+        row = what[i] >> 3
         k = key[row]
         if what[i] & 1:
             if before[row] >= 0:

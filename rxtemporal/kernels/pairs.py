@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.kernels.compiled import compiled, inlined
+from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["NOT_LISTED", "close", "find_pairs", "push", "register", "take_out", "unlink"]
@@ -15,6 +15,7 @@ NOT_LISTED = -2
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Number = int | np.uint64
 
 
 @compiled
@@ -24,35 +25,39 @@ def _longer(array: Ints, size: int) -> Ints:
     return longer
 
 
-@inlined
-def push(row: int, k: int, after: Ints, before: Ints, head: Ints) -> None:
+@compiled
+def push(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     """Put a row at the head of its key's list."""
+    first = head[k]
     before[row] = -1
-    after[row] = head[k]
-    if head[k] >= 0:
-        before[head[k]] = row
+    after[row] = first
+    if first >= 0:
+        before[np.uint64(first)] = row
     head[k] = row
 
 
-@inlined
-def take_out(row: int, k: int, after: Ints, before: Ints, head: Ints) -> None:
+@compiled
+def take_out(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     """Take a row out of its key's list, if it is in it."""
-    if before[row] == NOT_LISTED:
-        return
-    if before[row] >= 0:
-        after[before[row]] = after[row]
-    else:
-        head[k] = after[row]
-    if after[row] >= 0:
-        before[after[row]] = before[row]
-    before[row] = NOT_LISTED
+    last = before[row]
+    if last != NOT_LISTED:
+        following = after[row]
+        if last >= 0:
+            after[np.uint64(last)] = following
+        else:
+            head[k] = following
+        if following >= 0:
+            before[np.uint64(following)] = last
+        before[row] = NOT_LISTED
 
 
 @compiled
 def unlink(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
     """Take rows out of the lists of rows alive. O(1) each."""
     for i in range(len(rows)):
-        take_out(rows[i], key[rows[i]], after, before, head)
+        row = np.uint64(rows[i])
+        if before[row] != NOT_LISTED:
+            take_out(row, np.uint64(key[row]), after, before, head)
 
 
 @compiled
@@ -81,11 +86,26 @@ def find_pairs(
     out = np.empty((3, len(time) + 64), np.int64)
     i = p = 0
     met = -1
+    # taken out of the tuples once: each access counts the references of an array
+    key_left, key_right = key
+    end_left, end_right = end
+    after_left, after_right = after
+    before_left, before_right = before
+    head_left, head_right = head
     while i < len(time):
-        i, p, met = _until_full(
-            i, p, met, time, what, following, key, end, after, before, head, out
-        )
-        if i < len(time):
+        if what[i] & 1:
+            i, p, met = _begin(
+                1, i, p, met, time, what, following, key_right,
+                end_right, after_right, before_right, head_right,
+                end_left, after_left, before_left, head_left, out,
+            )  # fmt: skip
+        else:
+            i, p, met = _begin(
+                0, i, p, met, time, what, following, key_left,
+                end_left, after_left, before_left, head_left,
+                end_right, after_right, before_right, head_right, out,
+            )  # fmt: skip
+        if met >= 0:
             longer = np.empty((3, 2 * out.shape[1]), np.int64)
             longer[:, : out.shape[1]] = out
             out = longer
@@ -93,40 +113,55 @@ def find_pairs(
 
 
 @compiled
-def _until_full(
+def _begin(
+    side: int,
     i: int,
     p: int,
     met: int,
     time: Ints,
     what: Ints,
     following: Ints,
-    key: tuple[Ints, Ints],
-    end: tuple[Ints, Ints],
-    after: tuple[Ints, Ints],
-    before: tuple[Ints, Ints],
-    head: tuple[Ints, Ints],
+    key: Ints,
+    end: Ints,
+    after: Ints,
+    before: Ints,
+    head: Ints,
+    other_end: Ints,
+    other_after: Ints,
+    other_before: Ints,
+    other_head: Ints,
     out: Ints,
 ) -> tuple[int, int, int]:
-    """Let rows begin from number ``i`` on while there is room for their pairs.
+    """Let rows of one side begin, from number ``i`` up to the first of the other side.
 
-    ``met``: the row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where
-    to go on.
+    ``met``: the row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where to
+    go on: where there is no room for a pair, with the row that would be met.
     """
-    while i < len(time):
-        row = what[i] >> 1
+    # numbers as unsigned: a signed index is tested for being negative each time
+    mine, theirs, start = out[side], out[1 - side], out[2]
+    room = out.shape[1]
+    while i < len(time) and what[i] & 1 == side:
+        row = np.uint64(what[i] >> 1)
+        k = np.uint64(key[row])
         t = time[i]
-        if what[i] & 1:
-            k = key[1][row]
-            p, met = _meet(1, t, k, p, met, row, end[0], after[0], before[0], head[0], out)
-            if met < 0 and end[1][row] > following[i]:
-                push(row, k, after[1], before[1], head[1])
-        else:
-            k = key[0][row]
-            p, met = _meet(0, t, k, p, met, row, end[1], after[1], before[1], head[1], out)
-            if met < 0 and end[0][row] > following[i]:
-                push(row, k, after[0], before[0], head[0])
-        if met >= 0:
-            return i, p, met
+        if met < 0:
+            met = other_head[k]
+        while met >= 0:
+            other = np.uint64(met)
+            later = other_after[other]
+            if other_end[other] > t:
+                if p == room:
+                    return i, p, met
+                place = np.uint64(p)
+                mine[place] = row
+                theirs[place] = met
+                start[place] = t
+                p += 1
+            else:
+                take_out(other, k, other_after, other_before, other_head)
+            met = later
+        if end[row] > following[i]:
+            push(row, k, after, before, head)
         i += 1
     return i, p, -1
 
@@ -144,41 +179,6 @@ def _next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
             out[i] = right
             left = time[i]
     return out
-
-
-@inlined
-def _meet(
-    side: int,
-    t: int,
-    k: int,
-    p: int,
-    met: int,
-    row: int,
-    end: Ints,
-    after: Ints,
-    before: Ints,
-    head: Ints,
-    out: Ints,
-) -> tuple[int, int]:
-    """Pair a row of ``side`` with those of the other side, from ``met`` on (-1: from the first).
-
-    Returns how many pairs there are now, and the row that there was no room for, or -1.
-    """
-    if met < 0:
-        met = head[k]
-    while met >= 0:
-        following = after[met]
-        if end[met] <= t:
-            take_out(met, k, after, before, head)
-        else:
-            if p == out.shape[1]:
-                return p, met
-            out[side, p] = row
-            out[1 - side, p] = met
-            out[2, p] = t
-            p += 1
-        met = following
-    return p, -1
 
 
 @compiled

@@ -1,10 +1,14 @@
 """Running aggregates over rows that come and go, sampled where a sweep asks for them.
 
 Every kernel here takes the same changes as the sweep that finds the windows (``what`` ``int64[n]``:
-row ``what >> 2`` begins, or where ``what & 1`` ends), the rows' ``key`` ``int64[rows]``, ``value``
+row ``what >> 3`` begins, or where ``what & 1`` ends), the rows' ``key`` ``int64[rows]``, ``value``
 and ``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int64[r]`` rising,
 ``of`` ``int64[r]`` keys). It returns for each sample the aggregate over the rows of that key that
 are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
+
+``count``, ``integer_sum`` and ``float_sum`` also take rows that are there for one window alone
+(``what & 4``): they are in the next sample of their key and in no later one. Their state arrays are
+``[2 * keys]``: what lasts at ``2 * key``, and what is there once beside it.
 Cost O(n + r); ``extreme`` O(log n) amortised for each change.
 """
 
@@ -29,12 +33,16 @@ def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> I
     s = 0
     for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            out[s] = n[np.uint64(of[s])]
+            k = np.uint64(2 * of[s])
+            once = np.uint64(2 * of[s] + 1)
+            out[s] = n[k] + n[once]
+            n[once] = 0
             s += 1
         if i < len(what):
-            row = np.uint64(what[i] >> 2)
+            row = np.uint64(what[i] >> 3)
             if valid[row]:
-                n[np.uint64(key[row])] += 1 - 2 * (what[i] & 1)
+                k = np.uint64(2 * key[row] + ((what[i] >> 2) & 1))
+                n[k] += 1 - 2 * (what[i] & 1)
     return out
 
 
@@ -51,16 +59,19 @@ def integer_sum(
     s = 0
     for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            k = np.uint64(of[s])
-            if abs(rough[k] - np.float64(total[k])) > 4.0e18:
+            k = np.uint64(2 * of[s])
+            once = np.uint64(2 * of[s] + 1)
+            out[s] = total[k] + total[once]
+            if abs(rough[k] + rough[once] - np.float64(out[s])) > 4.0e18:
                 return out, s
-            out[s] = total[k]
+            total[once] = 0
+            rough[once] = 0.0
             s += 1
         if i == len(what):
             continue
-        row = np.uint64(what[i] >> 2)
+        row = np.uint64(what[i] >> 3)
         if valid[row]:
-            k = np.uint64(key[row])
+            k = np.uint64(2 * key[row] + ((what[i] >> 2) & 1))
             sign = 1 - 2 * (what[i] & 1)
             total[k] += sign * value[row]
             rough[k] += np.float64(sign) * np.float64(value[row])
@@ -77,35 +88,47 @@ def float_sum(
     of: Ints,
     sums: Floats,
     counts: Ints,
+    strange: Ints,
 ) -> tuple[Floats, Ints]:
     """Return the sums and the counts of values that are not null.
 
-    ``sums`` ``float64[keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of two), so
+    ``sums`` ``float64[2 * keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of two), so
     that removal does not make it drift; both begin anew when nothing is left. ``counts``
-    ``int64[keys, 4]``: of values, and of NaN, +inf and -inf among them, which never enter the sum
-    and so leave as they came.
+    ``int64[2 * keys, 4]``: of values, and of NaN, +inf and -inf among them, which never enter the sum
+    and so leave as they came; ``strange`` ``int64[1]``: how many of these there are in all.
     """
     out = np.empty(len(at), np.float64)
     many = np.empty(len(at), np.int64)
     s = 0
     for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            k = np.uint64(of[s])
-            many[s] = counts[k, 0]
-            out[s] = sums[k, 0] + sums[k, 1]
-            if counts[k, 1] > 0 or (counts[k, 2] > 0 and counts[k, 3] > 0):
-                out[s] = np.nan
-            elif counts[k, 2] > 0:
-                out[s] = np.inf
-            elif counts[k, 3] > 0:
-                out[s] = -np.inf
+            k = np.uint64(2 * of[s])
+            once = np.uint64(2 * of[s] + 1)
+            many[s] = counts[k, 0] + counts[once, 0]
+            out[s] = (sums[k, 0] + sums[once, 0]) + (sums[k, 1] + sums[once, 1])
+            if strange[0] > 0:
+                nans = counts[k, 1] + counts[once, 1]
+                highs = counts[k, 2] + counts[once, 2]
+                lows = counts[k, 3] + counts[once, 3]
+                if nans > 0 or (highs > 0 and lows > 0):
+                    out[s] = np.nan
+                elif highs > 0:
+                    out[s] = np.inf
+                elif lows > 0:
+                    out[s] = -np.inf
+                for part in range(1, 4):
+                    strange[0] -= counts[once, part]
+                    counts[once, part] = 0
+            sums[once, 0] = 0.0
+            sums[once, 1] = 0.0
+            counts[once, 0] = 0
             s += 1
         if i == len(what):
             continue
-        row = np.uint64(what[i] >> 2)
+        row = np.uint64(what[i] >> 3)
         if not valid[row]:
             continue
-        k = np.uint64(key[row])
+        k = np.uint64(2 * key[row] + ((what[i] >> 2) & 1))
         sign = 1 - 2 * (what[i] & 1)
         x = value[row]
         counts[k, 0] += sign
@@ -118,6 +141,7 @@ def float_sum(
             sums[k, 0] = total
         else:
             counts[k, 1 if np.isnan(x) else 2 if x > 0 else 3] += sign
+            strange[0] += sign
         if counts[k, 0] == 0:
             sums[k, 0] = 0.0
             sums[k, 1] = 0.0
@@ -194,12 +218,12 @@ def extreme(
             if there[s]:
                 out[s] = value[living[k]]
             s += 1
-        if i == len(what) or not valid[what[i] >> 2]:
+        if i == len(what) or not valid[what[i] >> 3]:
             continue
-        k = key[what[i] >> 2]
+        k = key[what[i] >> 3]
         node = free[free[0]]
         free[0] -= 1
-        value[node] = new[what[i] >> 2]
+        value[node] = new[what[i] >> 3]
         left[node] = -1
         right[node] = -1
         if not what[i] & 1:

@@ -21,7 +21,7 @@ def snapshots(
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, int]:
     """Return the snapshots that the changes open and close, and the edge id to use next.
 
-    ``time``, ``what`` ``int64[n]``: the changes in order of time; ``what >> 2`` is the number of
+    ``time``, ``what`` ``int64[n]``: the changes in order of time; ``what >> 3`` is the number of
     the row that changes, ``what & 1`` says that it ends. ``key`` ``int64[rows]``: each row's key.
     ``state`` ``int64[keys, 3]``, updated in place: how many rows of a key are alive, since when,
     and the id under which that snapshot has left as a start edge (0 if it has not).
@@ -45,7 +45,7 @@ def snapshots(
     alive = np.empty(room, np.int64)
     r = 0
     for i in range(n):
-        k = np.uint64(key[np.uint64(what[i] >> 2)])
+        k = np.uint64(key[np.uint64(what[i] >> 3)])
         t = time[i]
         held = state[k, 0]
         since = state[k, 1]
@@ -62,7 +62,7 @@ def snapshots(
         state[k, 0] = held + 1 - 2 * (what[i] & 1)
     if opens:
         for i in range(n):
-            k = np.uint64(key[np.uint64(what[i] >> 2)])
+            k = np.uint64(key[np.uint64(what[i] >> 3)])
             if state[k, 0] > 0 and state[k, 2] == 0:
                 state[k, 2] = next_edge
                 start[r] = state[k, 1]

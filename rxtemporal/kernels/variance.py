@@ -68,11 +68,11 @@ def variance(
                 rest = (sums[3, k] - mean * sums[1, k]) + (sums[4, k] - mean * sums[2, k])
                 out[s] = max(rest, 0.0) / (n[k] - 1)
             s += 1
-        if i == len(what) or not valid[what[i] >> 2]:
+        if i == len(what) or not valid[what[i] >> 3]:
             continue
-        k = key[what[i] >> 2]
+        k = key[what[i] >> 3]
         sign = 1 - 2 * (what[i] & 1)
-        x = value[what[i] >> 2]
+        x = value[what[i] >> 3]
         if n[k] == 0:
             sums[0, k] = x if abs(x) < _LARGEST else 0.0
         n[k] += sign

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import polars as pl
 
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.joins import Matching, On, pairs_of
 from rxtemporal.operators.lifetimes import clip_to_limit
 from rxtemporal.operators.operator import Beside, Keys, Operator
@@ -57,16 +57,23 @@ class ToSignal(Operator):
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema, if the fields are in it."""
-        Matching.key_types(_Same(on=self.on), schema, schema, keys)
+        self._key_types(schema, keys)
         return schema
+
+    def _key_types(self, schema: pl.Schema, keys: Keys) -> list[pl.DataType]:
+        for name, _ in self.on:
+            if name not in schema:
+                raise SchemaError(
+                    f"to_signal: there is no field {name!r}; there are {list(schema)}"
+                )
+        return _Same(on=self.on).key_types(schema, schema, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.steps.clipping import SignalStep
         from rxtemporal.steps.keying import Keying
 
-        types = _Same(on=self.on).key_types(schema, schema, keys)
-        return SignalStep(Keying(keys, self.on, types), schema, keys)
+        return SignalStep(Keying(keys, self.on, self._key_types(schema, keys)), schema, keys)
 
 
 class _Same(Matching):
@@ -87,4 +94,6 @@ def clip_event_duration(other_or_limit: Any, on: On = None) -> Beside | Operator
 
 def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     """Make a signal of points: each lasts until the next one of the same key."""
+    if isinstance(on, Mapping):
+        raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
     return ToSignal(on=pairs_of(on, "to_signal"), line=composed_at())

@@ -35,7 +35,9 @@ def pairs_of(on: On, operator: str) -> tuple[tuple[str, str], ...]:
         return ()
     if isinstance(on, str):
         on = [on]
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
+    # whatever else can be gone through has no order (a set), or is no names (an expression)
+    named = on if isinstance(on, Sequence) else ()
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in named]
     if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
         raise ArgumentError(
             f"{operator}: on is a field's name, names, or a mapping left -> right, got {on!r}. "
@@ -78,7 +80,10 @@ class Matching(TwoInputs):
         for kinds in ("is_integer", "is_float"):
             if getattr(a, kinds)() and getattr(b, kinds)():
                 return pl.Int64() if kinds == "is_integer" else pl.Float64()
-        if a == b and not isinstance(a, pl.List):
+        for name, dtype in ((mine, a), (other, b)):
+            if isinstance(dtype, pl.List):
+                raise SchemaError(f"{self.name}: {name!r} is {dtype}, which cannot be a key")
+        if a == b:
             return a
         if pl.Null() in (a, b):
             return b if a == pl.Null() else a
@@ -109,7 +114,9 @@ class Matching(TwoInputs):
                     )
                 new = name + self.suffix
             if new in fields:
-                raise SchemaError(f"{self.name}: there are two fields {new!r}; choose another suffix")
+                raise SchemaError(
+                    f"{self.name}: there are two fields {new!r}; choose another suffix"
+                )
             taken[new], fields[new] = name, dtype
         return taken, pl.Schema(fields)
 
@@ -119,19 +126,17 @@ class Matching(TwoInputs):
             return
         types = output_schema(joined, [self.where], self.name)
         if len(types) != 1 or next(iter(types.values())) not in (pl.Boolean, pl.Null):
-            raise SchemaError(f"{self.name}: where= is no predicate: {self.where}")
+            shown = ", ".join(f"{name}: {dtype}" for name, dtype in types.items())
+            raise SchemaError(
+                f"{self.name}: where= takes a predicate, got {self.where}, which gives {shown}"
+            )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Join(Matching):
-    """Both payloads while both rows live."""
+    """Both payloads while both rows live; ``name`` is the method that composed it."""
 
-    cross: bool = False
-
-    @property
-    def name(self) -> str:
-        """The method that composed it."""
-        return "cross_join" if self.cross else "join"
+    name: str = "join"
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the left fields, then the right ones that are not the same."""
@@ -194,7 +199,9 @@ class OuterJoin(Matching):
         return "full_outer_join" if self.full else "left_outer_join"
 
     def _join(self) -> Join:
-        return Join(on=self.on, where=self.where, suffix=self.suffix, line=self.line)
+        return Join(
+            name=self.name, on=self.on, where=self.where, suffix=self.suffix, line=self.line
+        )
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the joined fields."""
@@ -261,7 +268,8 @@ def join(
 
 def cross_join(other: Any, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
     """Every row with every other that is alive at the same time."""
-    return _beside(Join(where=where, suffix=suffix, cross=True, line=composed_at()), other)
+    operator = Join(name="cross_join", where=where, suffix=suffix, line=composed_at())
+    return _beside(operator, other)
 
 
 def left_anti_join(other: Any, on: On = None, where: pl.Expr | None = None) -> Beside:

@@ -10,7 +10,7 @@ import polars as pl
 from reactivex import Observable
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.errors import SchemaError, blame
+from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.lifting import lift, lift_two
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging, Step
@@ -134,7 +134,12 @@ class Beside:
     other: Any
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
-        """Return the observable of what the operator makes of a source's batches and the other's."""
+        """Return what the operator makes of a source's batches and the other's."""
+        if not isinstance(self.other, Observable):
+            raise ArgumentError(
+                f"{self.operator.name} in a pipe takes another observable of batches, got "
+                f"{self.other!r}. Hint: two Streamables are joined by the method of that name."
+            )
         return self.operator(source, self.other)
 
 

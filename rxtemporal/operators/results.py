@@ -57,6 +57,7 @@ class Aggregates(ResultSpec):
                     f"aggregate {name!r} is {aggregate!r}; it has to come from rxtemporal.agg, "
                     "such as agg.count()"
                 )
+            aggregate.check()
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
@@ -96,7 +97,11 @@ class TopK(ResultSpec):
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise ArgumentError(f"top_k takes how many ranks, at least 1, got {self.k!r}")
-        if not isinstance(self.by, str):
+        if not isinstance(self.by, (str, pl.Expr)):
+            raise ArgumentError(
+                f"top_k takes a field's name or a polars expression to rank by, got {self.by!r}"
+            )
+        if isinstance(self.by, pl.Expr):
             row_by_row(self.by, "top_k")
 
     @property
@@ -105,7 +110,7 @@ class TopK(ResultSpec):
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, the other fields, and the rank."""
-        field_type(self._by, schema)
+        field_type(self._by, schema, "top_k")
         if RANK in schema:
             raise SchemaError(
                 "top_k adds the field 'rank', which there is already. "
@@ -144,7 +149,10 @@ class Apply(ResultSpec):
     def _fields(self) -> pl.Schema:
         if self.schema is not None:
             return payload_schema(self.schema)
-        returned = typing.get_type_hints(self.function).get("return")
+        try:
+            returned = typing.get_type_hints(self.function).get("return")
+        except (NameError, TypeError):  # an annotation that names what is not there, or none
+            returned = None
         inner = typing.get_args(returned)
         if inner and (hasattr(inner[0], "__dataclass_fields__") or hasattr(inner[0], "_fields")):
             return payload_schema(inner[0])

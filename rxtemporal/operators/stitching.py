@@ -6,6 +6,7 @@ import dataclasses
 
 import polars as pl
 
+from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
@@ -19,6 +20,16 @@ class Stitch(Operator):
 
     name = "stitch"
     holds = "rows that have not ended, and of each the start of what it continues"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema, if payloads can be compared."""
+        for name, dtype in schema.items():
+            if isinstance(dtype, pl.List):
+                raise SchemaError(
+                    f"stitch: {name!r} is {dtype}, which is no value to compare. "
+                    "Hint: explode() it, or select() the other fields, first."
+                )
+        return schema
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -61,6 +61,9 @@ class Windows:
 class Bounds(Protocol):
     """One kind of windows."""
 
+    once: bool
+    """Whether a row may be held by one window alone, and then be one change."""
+
     def begins(self, batch: EventBatch) -> Int64s:
         """Return where on the axis each row is first held."""
 
@@ -84,6 +87,7 @@ class SnapshotBounds(Stateful):
     not; otherwise a window that has begun leaves as a start edge.
     """
 
+    once = False
     held = ("_state", "_next_edge")
 
     def __init__(self, *, finished: bool = False) -> None:
@@ -122,12 +126,13 @@ class SnapshotBounds(Stateful):
 class HoppingBounds(Stateful):
     """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their end points."""
 
+    once = True
     held = ("_state", "_roster")
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
         self._points = points
-        self._state = np.zeros((0, 3), np.int64)
+        self._state = np.zeros((0, 4), np.int64)
         self._roster = np.zeros(1, np.int64)
 
     def begins(self, batch: EventBatch) -> Int64s:

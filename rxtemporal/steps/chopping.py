@@ -9,7 +9,7 @@ from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.kernels.lifetimes import boundary_after, counted_pieces, pieces, within_time
 from rxtemporal.steps.lifetimes import described
-from rxtemporal.steps.opened import OpenRows
+from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
@@ -33,7 +33,7 @@ class ChopStep(Stateful):
 
     def __init__(self, period: int, offset: int, schema: pl.Schema) -> None:
         self._boundaries = within_time(period, offset)
-        self._open = OpenRows(schema, own=2)
+        self._open = WaitingRows(schema, own=2)
         self._next_edge = 1
 
     @property

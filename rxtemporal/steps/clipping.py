@@ -13,7 +13,7 @@ from rxtemporal.kernels.clipping import clip
 from rxtemporal.kernels.pairs import NOT_LISTED, unlink
 from rxtemporal.steps.keying import Keying, Regrouping
 from rxtemporal.steps.queue import Queue
-from rxtemporal.steps.rows import Rows, grown
+from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
@@ -141,8 +141,7 @@ class ClipStep(Stateful):
         self._begins.renumber_even(new)
         self._ends.renumber(new)
         self._open.renumber(new)
-        for links in (self._head, *self._rows.columns[AFTER : BEFORE + 1]):
-            links[links >= 0] = new[links[links >= 0]]
+        relink(new, self._rows.columns[KEY], self._head, *self._rows.columns[AFTER : BEFORE + 1])
 
 
 class SignalStep(Stateful):

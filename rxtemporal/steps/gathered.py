@@ -12,7 +12,7 @@ from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.gathering import Gathered, Gathering
 from rxtemporal.steps.listed import Contents
 from rxtemporal.steps.results import Made, Results
-from rxtemporal.steps.running import Changes
+from rxtemporal.steps.running import BITS, Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, TICK
 
@@ -72,7 +72,7 @@ class GatheredStep(Stateful):
         no = np.zeros(count, np.int64)
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
         # each pair of a window and a row is a row of its own here, and the window is its key
-        changes = Changes(np.arange(pairs) << 2, found.window)
+        changes = Changes(np.arange(pairs) << BITS, found.window)
         swept = results.swept(windows, changes, results.columns(payload), count)
         contents = None
         if results.lists:

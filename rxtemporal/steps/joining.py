@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.steps.keying import Keying, Regrouping
-from rxtemporal.steps.pairs import START, Pairs
+from rxtemporal.steps.pairs import START, Found, Pairs
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
@@ -92,14 +92,21 @@ class JoinStep(Stateful):
             if len(keep) == 1:
                 keep = keep.new_from_index(0, len(found.left))
             found, payload = found.take(keep.to_numpy()), payload.filter(keep)
-        open_ = ~found.certain
-        ids = np.where(open_, self._next_edge + np.cumsum(open_) - 1, 0)
-        self._next_edge += int(open_.sum())
-        pairs.remember(found.take(open_), ids[open_])
+        ids = self._remembered(found)
         out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
         ends = self._ends()
         pairs.forget()
         return self._groups.grouped(out if ends is None else EventBatch.concat([out, ends]))
+
+    def _remembered(self, found: Found) -> Int64s:
+        """Give the pairs whose end is not certain ids, under which they are remembered."""
+        if found.certain.all():
+            return np.zeros(len(found.start), np.int64)
+        unsure = ~found.certain
+        ids = np.where(unsure, self._next_edge + np.cumsum(unsure) - 1, 0)
+        self._next_edge += int(unsure.sum())
+        self._pairs.remember(found.take(unsure), ids[unsure])
+        return ids
 
     def _ends(self) -> EventBatch | None:
         closed = self._pairs.closed()

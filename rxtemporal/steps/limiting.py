@@ -7,7 +7,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.kernels.lifetimes import later
-from rxtemporal.steps.opened import OpenRows
+from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
@@ -26,7 +26,7 @@ class LimitStep(Stateful):
 
     def __init__(self, limit: int, schema: pl.Schema) -> None:
         self._limit = limit
-        self._open = OpenRows(schema, own=1)
+        self._open = WaitingRows(schema, own=1)
 
     @property
     def rows(self) -> int:

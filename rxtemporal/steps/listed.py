@@ -39,10 +39,13 @@ class Contents:
         ends: Int64s,
     ) -> Contents:
         """Return the contents of pairs of windows and rows, put in order."""
+        # as far as the window sees it: what lies behind may not be known yet
+        end = np.minimum(end, ends[window])
         rows = payload.with_columns(
             pl.Series(WINDOW, window), pl.Series(ROW_START, start), pl.Series(ROW_END, end)
         )
-        by = [WINDOW, ROW_START, *(name for name in payload.columns)]
+        # the end last: of rows that are equal otherwise the order of arrival must not show
+        by = [WINDOW, ROW_START, *payload.columns, ROW_END]
         sortable = [name for name in by if not isinstance(rows.schema[name], pl.List)]
         return Contents(rows.sort(sortable, nulls_last=False, maintain_order=True), starts, ends)
 

@@ -13,7 +13,7 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["OpenRows"]
+__all__ = ["WaitingRows"]
 
 _START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
 
@@ -27,11 +27,6 @@ class _Due(Queue):
         self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
         return self.first()
 
-    def renumber(self, new: Int64s, bits: int = 0) -> None:
-        """Give the rows their new numbers and forget those that are gone."""
-        kept = [(new[what] >= 0, time, what) for time, what in self._runs]
-        self._runs = [(time[mask], new[what[mask]]) for mask, time, what in kept if mask.any()]
-
 
 def _led_by(what: Int64s, alive: Column) -> int:
     """Return how many rows at the head of a run are gone, looking at no more than twice those."""
@@ -44,7 +39,7 @@ def _led_by(what: Int64s, alive: Column) -> int:
     return len(what)
 
 
-class OpenRows(Stateful):
+class WaitingRows(Stateful):
     """Rows whose end is not known, or never comes; each is due at one time.
 
     A row without an edge id never ends and is found only when it is due. ``own`` is how many int64

@@ -45,6 +45,7 @@ class ObjectExtreme(Stateful):
     where ``Extreme`` takes a tenth of one for numbers.
     """
 
+    once = False
     dtypes = (object,)
     held = ("values",)
 
@@ -78,7 +79,7 @@ class ObjectExtreme(Stateful):
         results: list[Any] = []
         wanted = samples.at.tolist()
         of = samples.of.tolist()
-        rows, ends = (changes.what >> 2), (changes.what & 1).tolist()
+        rows, ends = (changes.what >> 3), (changes.what & 1).tolist()
         keys, values = changes.key[rows].tolist(), own[0][rows]
         for i in range(len(changes) + 1):
             while len(results) < len(wanted) and wanted[len(results)] == i:

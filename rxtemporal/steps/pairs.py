@@ -13,7 +13,7 @@ from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.kernels.order import merged
 from rxtemporal.kernels.pairs import NOT_LISTED, close, find_pairs, register, unlink
 from rxtemporal.steps.queue import Queue
-from rxtemporal.steps.rows import Rows, grown
+from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
@@ -95,10 +95,9 @@ class Side(Stateful):
             batch, key, tag = batch.take(kept), key[kept], tag[kept]
         if not len(batch):
             return
-        none, unlisted = (np.full(len(batch), value) for value in (-1, NOT_LISTED))
         opened = batch.edge != 0
         rows = self.rows.append(
-            [key, batch.start, batch.end, tag, none, unlisted, none, opened],
+            [key, batch.start, batch.end, tag, -1, NOT_LISTED, -1, opened],
             batch.payload if self._payload is not None else None,
         )
         self.starts.push(batch.start, rows)
@@ -120,8 +119,8 @@ class Side(Stateful):
             queue.renumber(new)
         if len(self.open):
             self.open.renumber(new)
-        for links in (self.head, self.rows.columns[AFTER], self.rows.columns[BEFORE]):
-            links[links >= 0] = new[links[links >= 0]]
+        columns = self.rows.columns
+        relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
         return new
 
 
@@ -186,8 +185,10 @@ class Pairs(Stateful):
     def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> Found:
         """Say of each pair when it ends, or that this is not certain."""
         ends = [self.column(0, END)[left], self.column(1, END)[right]]
-        opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]
         end = np.minimum(*ends)
+        if not len(self.sides[0].open) and not len(self.sides[1].open):
+            return Found(left, right, start, end, np.ones(len(end), np.bool_))
+        opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]
         certain = ~(opened[0] | opened[1]) | (end <= self.cti)
         return Found(left, right, start, np.where(certain, end, MAX_TIME), certain)
 

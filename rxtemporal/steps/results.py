@@ -39,6 +39,9 @@ class Results(Protocol):
     finished: bool
     """Whether it has to know where a window ends."""
 
+    once: bool
+    """Whether it takes rows that are there for one window alone, as one change."""
+
     @property
     def dtypes(self) -> Sequence[Any]:
         """The types of the arrays kept for each row."""
@@ -91,6 +94,7 @@ class Aggregated(Stateful):
         self.lists = bool(listed)
         self.finished = any(each.finished for each in listed)
         runs = [output.running for output in outputs if output.running is not None]
+        self.once = not self.lists and all(running.once for running in runs)
         self.dtypes = [dtype for running in runs for dtype in running.dtypes]
 
     def columns(self, payload: pl.DataFrame) -> list[Column]:

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.batch import Int64s
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Column", "Rows", "grown", "taller"]
+__all__ = ["Column", "Rows", "grown", "relink", "taller"]
 
 Column = npt.NDArray[Any]
 
@@ -35,6 +35,18 @@ def taller(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any
     larger = np.full((max(size, 2 * have, 64), *array.shape[1:]), fill, array.dtype)
     larger[:have] = array
     return larger
+
+
+def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
+    """Let lists of rows follow their rows to new numbers.
+
+    ``head`` ``int64[every key]``; ``keys`` and ``links`` are columns of the rows that are left. Only
+    their keys' heads are looked at: the list of any other key is empty.
+    """
+    for link in links:
+        link[link >= 0] = new[link[link >= 0]]
+    first = head[keys]
+    head[keys] = np.where(first >= 0, new[first], first)
 
 
 class Rows(Stateful):
@@ -69,8 +81,11 @@ class Rows(Stateful):
         """The columns, ``[height]`` each, to be read and written by row number."""
         return [column[: self._height] for column in self._columns]
 
-    def append(self, columns: Sequence[Column], payload: pl.DataFrame | None = None) -> Int64s:
-        """Keep these rows and return their numbers."""
+    def append(
+        self, columns: Sequence[Column | int], payload: pl.DataFrame | None = None
+    ) -> Int64s:
+        """Keep these rows and return their numbers; an int stands for a column full of it."""
+        assert not isinstance(columns[0], int)
         n = len(columns[0])
         first, self._height = self._height, self._height + n
         if self._height > len(self._alive):

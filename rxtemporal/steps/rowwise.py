@@ -20,6 +20,7 @@ class RowByRow(Stateful):
 
     lists = True
     finished = False
+    once = False
     dtypes: ClassVar[Sequence[Any]] = ()
 
     def columns(self, payload: pl.DataFrame) -> list[Column]:

@@ -18,6 +18,10 @@ from rxtemporal.steps.rows import Column, grown, taller
 from rxtemporal.steps.state import Stateful
 
 __all__ = [
+    "BITS",
+    "ENDS",
+    "LAST",
+    "ONCE",
     "Average",
     "Changes",
     "Count",
@@ -31,13 +35,17 @@ __all__ = [
 
 Own = Sequence[Column]
 
+# what a change is, beside its row's number
+ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Changes:
     """Rows that begin and end, in the order in which they do.
 
-    ``what`` ``int64[n]``: row number ``what >> 2``, which ends where ``what & 1`` (and is no longer
-    needed where ``what & 2``); ``key`` ``int64[rows]``: the rows' keys by number.
+    ``what`` ``int64[n]``: row number ``what >> 3``, which ends where ``what & 1`` (and is no longer
+    needed where ``what & 2``; where ``what & 4`` it is
+    there for one window alone, and nothing tells its end); ``key`` ``int64[rows]``: the rows' keys by number.
     """
 
     what: Int64s
@@ -61,6 +69,9 @@ class Samples:
 
 class Running(Protocol):
     """An aggregate over rows that come and go, for every key at once."""
+
+    once: bool
+    """Whether it takes rows that are there for one window alone, as one change."""
 
     @property
     def dtypes(self) -> Sequence[Any]:
@@ -91,6 +102,7 @@ def _physical(field: pl.Series, dtype: Any) -> Column:
 class Count(Stateful):
     """How many values are not null."""
 
+    once = True
     dtypes = (np.bool_,)
     held = ("_n",)
 
@@ -103,7 +115,7 @@ class Count(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the counts, Int64."""
-        self._n = grown(self._n, samples.keys)
+        self._n = grown(self._n, 2 * samples.keys)
         counts = kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
         return pl.Series(counts)
 
@@ -111,6 +123,7 @@ class Count(Stateful):
 class IntegerSum(Stateful):
     """The exact sum of integers or bools; the sum of nothing is 0."""
 
+    once = True
     dtypes = (np.int64, np.bool_)
     held = ("_total", "_rough")
 
@@ -125,8 +138,8 @@ class IntegerSum(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the sums, Int64; raise if one is larger than that."""
-        self._total = grown(self._total, samples.keys)
-        self._rough = grown(self._rough, samples.keys)
+        self._total = grown(self._total, 2 * samples.keys)
+        self._rough = grown(self._rough, 2 * samples.keys)
         sums, overflow = kernels.integer_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._total, self._rough,
@@ -142,12 +155,14 @@ class IntegerSum(Stateful):
 class FloatSum(Stateful):
     """The compensated sum of floats; the sum of nothing is 0."""
 
+    once = True
     dtypes = (np.float64, np.bool_)
-    held = ("_state", "_counts")
+    held = ("_state", "_counts", "_strange")
 
     def __init__(self) -> None:
         self._state = np.zeros((0, 2), np.float64)
         self._counts = np.zeros((0, 4), np.int64)
+        self._strange = np.zeros(1, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values, and which are not null."""
@@ -160,11 +175,11 @@ class FloatSum(Stateful):
     def _sums(
         self, changes: Changes, own: Own, samples: Samples
     ) -> tuple[npt.NDArray[np.float64], Int64s]:
-        self._state = taller(self._state, samples.keys)
-        self._counts = taller(self._counts, samples.keys)
+        self._state = taller(self._state, 2 * samples.keys)
+        self._counts = taller(self._counts, 2 * samples.keys)
         return kernels.float_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._state, self._counts,
+            self._state, self._counts, self._strange,
         )  # fmt: skip
 
 
@@ -174,13 +189,16 @@ class Average(FloatSum):
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
         sums, counts = self._sums(changes, own, samples)
-        means = pl.Series(sums / np.maximum(counts, 1))
-        return means.set(pl.Series(counts == 0), None) if len(means) else means
+        nothing = counts == 0
+        if not nothing.any():
+            return pl.Series(sums / counts)
+        return pl.Series(sums / np.maximum(counts, 1)).set(pl.Series(nothing), None)
 
 
 class Variance(Stateful):
     """The variance of the sample, or its root; null for fewer than two values."""
 
+    once = False
     dtypes = (np.float64, np.bool_)
     held = ("_n", "_strange", "_sums")
 
@@ -210,6 +228,7 @@ class Variance(Stateful):
 class Extreme(Stateful):
     """The least or the greatest value; NaN only where there is nothing else, null of nothing."""
 
+    once = False
     held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:

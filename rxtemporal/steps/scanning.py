@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import SchemaError
 from rxtemporal.keys import Groups
-from rxtemporal.payloads import PayloadReader
+from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows
 from rxtemporal.steps.state import Stateful
@@ -281,14 +281,17 @@ class ScanStep(Stateful):
         """Return the results as a payload, the keys first."""
         try:
             frame = self._reader.frame(results)
-        except SchemaError as error:
+        except BadPayloadError as error:
             for name in self._keys:
                 if any(name in each for each in results if isinstance(each, dict)):
                     raise SchemaError(
                         f"scan's function returns {name!r}, which is a group key: a grouped stream "
                         "puts its keys in front of what comes back. Hint: leave it out."
                     ) from error
-            raise
+            raise SchemaError(
+                f"scan's function returned {results[error.row]!r} for "
+                f"{payload.row(int(of[error.row]), named=True)}: {error}"
+            ) from error
         if not self._keys:
             return frame
         keys = payload.select(self._keys)[of]

@@ -7,7 +7,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.kernels.lifetimes import moved
-from rxtemporal.steps.opened import OpenRows
+from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, add
 
@@ -27,7 +27,7 @@ class ShortenStep(Stateful):
 
     def __init__(self, by: int, schema: pl.Schema) -> None:
         self._by = by
-        self._waiting = OpenRows(schema)
+        self._waiting = WaitingRows(schema)
         # how many rows have left as start edges and are still open
         self._left = 0
 

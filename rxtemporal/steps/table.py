@@ -43,6 +43,7 @@ class OpenEdges(Stateful):
         return self._table.find(edges)
 
     def renumber(self, new: Int64s) -> None:
-        """Give the rows their new numbers."""
+        """Give the rows their new numbers; what stands for a row that is gone goes too."""
         edges, rows, counts = self._table.state()
-        self._table = IntTable.restore(edges, new[rows], counts)
+        rows = new[rows]
+        self._table = IntTable.restore(edges[rows >= 0], rows[rows >= 0], counts)

@@ -32,16 +32,35 @@ class Window:
     end: int
 
 
-def _series(name: str, values: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+def _series(
+    name: str,
+    values: Sequence[Any],
+    dtype: pl.DataType,
+    hint: str = "name the type with dtype= or the return annotation",
+) -> pl.Series:
     """Return a user's results as a column of the promised type."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not takes(dtype, values):
         wrong = next(value for value in values if not takes(dtype, [value]))
         raise SchemaError(
             f"{name!r} is {dtype}, and its function returned {wrong!r} ({type(wrong).__name__}). "
-            "Hint: name the type with dtype= or the return annotation."
+            f"Hint: {hint}."
         )
-    return pl.Series(name, values, dtype=dtype)
+    try:
+        return pl.Series(name, values, dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:  # a number too large
+        wrong = next(value for value in values if not _fits(value, dtype))
+        raise SchemaError(
+            f"{name!r} is {dtype}, and its function returned {wrong!r}, which does not fit in it"
+        ) from error
+
+
+def _fits(value: Any, dtype: pl.DataType) -> bool:
+    try:
+        pl.Series([value], dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        return False
+    return True
 
 
 def _payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
@@ -94,6 +113,7 @@ class PerWindow(Listed):
 class Incremental(Stateful):
     """An aggregate with a state for each key, to which rows are added and from which removed."""
 
+    once = False
     dtypes = (object,)
     held = ("states",)
 
@@ -113,7 +133,7 @@ class Incremental(Stateful):
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the user's results."""
         user, states = self._user, self.states
-        rows, ends = changes.what >> 2, (changes.what & 1).tolist()
+        rows, ends = changes.what >> 3, (changes.what & 1).tolist()
         keys, values = changes.key[rows].tolist(), own[0][rows]
         wanted, of = samples.at.tolist(), samples.of.tolist()
         results: list[Any] = []
@@ -156,7 +176,10 @@ class Applied(RowByRow):
                 lifetimes.append(lifetime)
                 of.append(w)
         made = pl.DataFrame(
-            [_series(name, [p[name] for p in payloads], t) for name, t in self._schema.items()]
+            [
+                _series(name, [p[name] for p in payloads], t, "schema= says what type it has")
+                for name, t in self._schema.items()
+            ]
         )
         times = np.array(lifetimes, np.int64).reshape(-1, 2)
         own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None

@@ -13,16 +13,14 @@ from rxtemporal.steps.bounds import Bounds, Windows
 from rxtemporal.steps.listed import Contents
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.results import Results
-from rxtemporal.steps.rows import Rows, grown
-from rxtemporal.steps.running import Changes
+from rxtemporal.steps.rows import Rows, grown, relink
+from rxtemporal.steps.running import BITS, ENDS, LAST, ONCE, Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["WindowStep"]
 
-# what a change is, beside its row's number
-ENDS, LAST, BITS = 1, 2, 2
 # the first columns of the rows that are held; the results' own follow
 KEY, START, END, AFTER, BEFORE = range(5)
 
@@ -54,6 +52,7 @@ class WindowStep(Stateful):
         self._results = results
         self._schema = schema
         self._lists = results.lists
+        self._once = bounds.once and results.once
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
         self._rows = Rows([*own, *results.dtypes], payload if self._lists else None)
@@ -85,32 +84,35 @@ class WindowStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         """Keep the rows and queue their changes; an end edge ends a row that is kept already."""
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
-        if closes.any():
-            ended = batch.take(closes)
-            rows = self._queue_ends(batch.take(~closes), ended)
-            if self._lists:
-                self._rows.columns[END][rows] = ended.end
-        else:
-            self._queue_ends(batch, None)
+        if not closes.any():
+            self._begin(batch)
+            return
+        self._begin(batch.take(~closes))
+        ended = batch.take(closes)
+        rows = self._open.close(ended.edge)
+        self._queue.push(self._bounds.ends(ended), (rows << BITS) | ENDS | LAST)
+        if self._lists:
+            self._rows.columns[END][rows] = ended.end
 
-    def _queue_ends(self, begun: EventBatch, ended: EventBatch | None) -> Int64s:
-        rows = self._rows.append(self._columns(begun), begun.payload if self._lists else None)
-        opens = begun.edge != 0
+    def _begin(self, batch: EventBatch) -> None:
+        """Keep rows that begin, and queue where they do and where they end."""
+        rows = self._rows.append(self._columns(batch), batch.payload if self._lists else None)
+        opens = batch.edge != 0
         if opens.any():
-            self._open.open(begun.edge[opens], rows[opens])
-        endless = begun.end == MAX_TIME
-        what = rows << BITS
-        if not self._lists:
-            what = np.where(endless & ~opens, what | LAST, what)
-        self._queue.push(self._bounds.begins(begun), what)
-        if endless.any():
-            begun, rows = begun.take(~endless), rows[~endless]
-        self._queue.push(self._bounds.ends(begun), (rows << BITS) | ENDS | LAST)
-        if ended is None:
-            return rows
-        closed = self._open.close(ended.edge)
-        self._queue.push(self._bounds.ends(ended), (closed << BITS) | ENDS | LAST)
-        return closed
+            self._open.open(batch.edge[opens], rows[opens])
+        begins, ends = self._bounds.begins(batch), self._bounds.ends(batch)
+        what, lasts = rows << BITS, batch.end != MAX_TIME
+        if not self._lists:  # nothing will ask for a row that never ends
+            what |= np.where(lasts | opens, 0, LAST)
+        if self._once:
+            alone = lasts & (ends == begins + 1)
+            what |= np.where(alone, ONCE | LAST, 0)
+            lasts &= ~alone
+        self._queue.push(begins, what)
+        if lasts.all():
+            self._queue.push(ends, (rows << BITS) | ENDS | LAST)
+        elif lasts.any():
+            self._queue.push(ends[lasts], (rows[lasts] << BITS) | ENDS | LAST)
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)
@@ -213,5 +215,5 @@ class WindowStep(Stateful):
         if len(self._open):
             self._open.renumber(new)
         if self._lists:
-            for links in (self._head, *self._rows.columns[AFTER : BEFORE + 1]):
-                links[links >= 0] = new[links[links >= 0]]
+            columns = self._rows.columns
+            relink(new, columns[KEY], self._head, columns[AFTER], columns[BEFORE])

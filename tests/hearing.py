@@ -1,0 +1,70 @@
+"""Streams of events that come in each way there is, and what a subscriber of a query hears."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+import pytest
+from reactivex.subject import Subject
+
+import rxtemporal as rxt
+
+FRAME = pl.DataFrame({"t": [1, 2, 3], "x": [1, 2, 3], "s": ["a", "b", "c"]})
+BOTH_SUBJECTS = (rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate)
+both_subjects = pytest.mark.parametrize("kind", BOTH_SUBJECTS)
+
+
+def listed(events: list[Any], **options: Any) -> rxt.Streamable:
+    """A stream of a list."""
+    return rxt.from_events(events, **options)
+
+
+def iterated(events: list[Any], **options: Any) -> rxt.Streamable:
+    """A stream of an iterator."""
+    return rxt.from_events(iter(events), **options)
+
+
+def followed(events: list[Any], **options: Any) -> rxt.Streamable:
+    """A stream of an observable that pushes as soon as somebody listens."""
+    return rxt.from_observable(Pushing(events), **options)
+
+
+def gathered(events: list[Any], **options: Any) -> rxt.Streamable:
+    """The same, with rows that gather into batches."""
+    return followed(events, batch_rows=100, **options)
+
+
+class Pushing(Subject[Any]):
+    """An observable whose events are pushed by a producer that nothing may reach."""
+
+    def __init__(self, events: list[Any]) -> None:
+        super().__init__()
+        self._events = events
+
+    def subscribe(self, *arguments: Any, **options: Any) -> Any:
+        """Subscribe, then push."""
+        subscription = super().subscribe(*arguments, **options)
+        for event in self._events:
+            self.on_next(event)
+        self.on_completed()
+        return subscription
+
+
+ways_in = pytest.mark.parametrize("stream_of", [listed, iterated, followed, gathered])
+
+
+def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
+    """The events and the errors that a subscriber hears."""
+    events: list[Any] = []
+    errors: list[Any] = []
+    completed: list[None] = []
+    stream.subscribe(events.append, errors.append, lambda: completed.append(None), **options)
+    assert bool(errors) != bool(completed)
+    return events, errors
+
+
+def place(operator: str, file: str) -> str:
+    """The end of a message, as a pattern: the operator and the line of a file that composed it."""
+    return rf"\(in {re.escape(operator)}, composed at {re.escape(file)}:\d+\)$"

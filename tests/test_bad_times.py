@@ -1,0 +1,127 @@
+"""What can only show with data: promises that a query would break, results without number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+from hearing import heard, iterated, place
+
+import rxtemporal as rxt
+from rxtemporal import Cti, EdgeEvent, IntervalEvent, PointEvent, WindowOutput, agg
+from rxtemporal.errors import CtiViolationError, UnboundedWindowError
+
+Stream = rxt.Streamable
+Compose = Callable[[Stream], Stream]
+
+SAFE = r"Hint: safe are a fixed shift \(shift_event_time\), a fixed duration, and changes of both"
+
+
+def ended(start: int, cti: int, end: int) -> list[Any]:
+    """A row that is open at a CTI and ends after it."""
+    opened, closed = EdgeEvent.create_start(start, "a"), EdgeEvent.create_end(start, end, "a")
+    return [opened, Cti(cti), closed, Cti(end + 1)]
+
+
+TRAVELS: dict[str, tuple[Compose, list[Any], str, str]] = {
+    "an end": (
+        lambda st: st.alter_event_start_time(lambda t: 2 * t),
+        ended(100, 110, 110),
+        "alter_event_start_time",
+        r"the end of \[.*000100Z, .*000110Z\) .*'a'.* lands at .*000210Z, before CTI .*000220Z",
+    ),
+    "an end that is shortened": (
+        lambda st: st.alter_event_duration(lambda row: row.end - row.start - 5),
+        ended(1, 100, 101),
+        "alter_event_duration",
+        r"the end of \[.*000001Z, .*000101Z\) .* lands at .*000096Z, before CTI .*000100Z",
+    ),
+    "a start": (
+        lambda st: st.alter_event_lifetime(start=lambda t: 3 if t == 15 else t),
+        [PointEvent(1, "a"), Cti(10), PointEvent(15, "b"), Cti(20)],
+        "alter_event_lifetime",
+        r"the start of \[.*000015Z, .*000016Z\) .*'b'.* lands at .*000003Z, before CTI .*000010Z",
+    ),
+    "a CTI": (
+        lambda st: st.alter_event_start_time(lambda t: -t),
+        [PointEvent(1, "a"), Cti(10), PointEvent(15, "b"), Cti(20)],
+        "alter_event_start_time",
+        r"CTI .*000020Z lands at .*999980Z, before CTI .*999990Z, .* out: time would go back",
+    ),
+    "an expression": (
+        lambda st: st.alter_event_start_time(100 - pl.col("start").cast(pl.Int64)),
+        [PointEvent(1, "a"), Cti(10), PointEvent(15, "b"), Cti(20)],
+        "alter_event_start_time",
+        "time would go back",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("compose", "events", "operator", "message"), TRAVELS.values(), ids=TRAVELS
+)
+def test_time_travel_that_breaks_a_promise_is_a_cti_violation(
+    compose: Compose, events: list[Any], operator: str, message: str
+) -> None:
+    """The error names operator, line, row and both times, and the forms that are safe."""
+    out, [error] = heard(compose(iterated(events)))
+    assert all(event.start < 10 for event in out)
+    assert isinstance(error, CtiViolationError)
+    assert re.search(rf"(?s){message}.*{SAFE}.*{place(operator, __file__)}", str(error))
+
+
+ENDLESS = [IntervalEvent(1, rxt.MAX_TIME, {"x": 1}), PointEvent(2, {"x": 2}), Cti(50)]
+
+UNBOUNDED: dict[str, tuple[Compose, str, str]] = {
+    "hopping": (
+        lambda st: st.hopping_window(10, 5).aggregate(n=agg.count()),
+        "hopping_window().aggregate",
+        "Hint: hopping_window2",
+    ),
+    "tumbling by centuries": (
+        lambda st: st.tumbling_window(10**15).aggregate(n=agg.first("x")),
+        "tumbling_window().aggregate",
+        "Hint: hopping_window2",
+    ),
+    "points": (
+        lambda st: st.tumbling_window(10, output=WindowOutput.POINT_AT_END).aggregate(
+            n=agg.min("x")
+        ),
+        "tumbling_window().aggregate",
+        "Hint: hopping_window2",
+    ),
+    "top_k": (
+        lambda st: st.hopping_window(10, 5).top_k(1, "x"),
+        "hopping_window().top_k",
+        "Hint: hopping_window2",
+    ),
+    "chop": (lambda st: st.chop(10), "chop", "never end, such as .*'x': 1.*clip_event_duration"),
+    "chop by a tick": (
+        lambda st: st.clip_event_duration(10**15).chop(1),
+        "chop",
+        "into 1e.15 pieces. Hint: choose a longer period",
+    ),
+}
+
+
+@pytest.mark.parametrize(("compose", "operator", "message"), UNBOUNDED.values(), ids=UNBOUNDED)
+def test_rows_that_never_end_have_no_last_window(
+    compose: Compose, operator: str, message: str
+) -> None:
+    """Asked for the end of time, what would need results without number says what to do instead."""
+    _, [error] = heard(compose(iterated(ENDLESS)))
+    assert isinstance(error, UnboundedWindowError)
+    assert re.search(rf"(?s){message}.*{place(operator, __file__)}", str(error))
+
+
+def test_up_to_the_cti_windows_of_endless_rows_are_given() -> None:
+    """What is final before the end of time comes out; and hopping_window2 gives a finite result."""
+    count = {"n": agg.count()}
+    out, _ = heard(iterated(ENDLESS).tumbling_window(10).aggregate(**count))
+    assert [(event.start, event.payload["n"]) for event in out][:2] == [(0, 2), (10, 1)]
+    out, errors = heard(iterated(ENDLESS).hopping_window2(10, 10).aggregate(**count))
+    assert errors == []
+    assert out == [IntervalEvent(10, 20, {"n": 2}), IntervalEvent(20, rxt.MAX_TIME, {"n": 1})]
