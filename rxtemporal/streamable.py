@@ -24,8 +24,8 @@ from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
 from rxtemporal.lifting import lift
 from rxtemporal.process import INTERRUPTIBLE, Process
-from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.schema import refuse_lists
+from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.steps.step import Step

@@ -220,7 +220,7 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     ),
     "aggregate: name of a key": (
         lambda st: st.group_by("s").hopping_window2(2, 1).aggregate(s=agg.count()),
-        "snapshot_window().aggregate",
+        "hopping_window2().aggregate",
         "aggregate 's' has the name of a group key",
     ),
     "aggregate: of a list": (

@@ -21,6 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PACKAGE = Path(rxtemporal.__file__).parent
 
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 EXAMPLE = re.compile(r"^\s*>>> ", re.M)
 
 
@@ -84,6 +85,20 @@ def test_no_block_is_of_an_unknown_kind() -> None:
     """What a page shows is code that runs, its output, a command, or a plain listing."""
     kinds = {block.kind for page in PAGES for block in blocks(page)}
     assert kinds <= {"python", "python java", "text", "sh", ""}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    """Each relative link names a file or folder of the project."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = [link for link in LINK.findall(text) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    """Nothing is written that nobody finds."""
+    linked = set(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
 
 def modules() -> Iterator[str]:

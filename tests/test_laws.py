@@ -32,9 +32,16 @@ def plan(name: str) -> rxt.Streamable:
     return physical.planned(CASES[name].query, CASES[name].inputs)
 
 
-def drawn(case: Case, data: st.DataObject) -> tuple[Sides, Random]:
+@cache
+def arranged(name: str) -> st.SearchStrategy[tuple[Sides, int]]:
+    """Streams for a case, and the number from which comes how they are arranged."""
+    return st.tuples(CASES[name].streams(), st.integers(0, 2**20))
+
+
+def drawn(name: str, data: st.DataObject) -> tuple[Sides, Random]:
     """Streams for a case, and what arranges them."""
-    return data.draw(case.streams()), Random(data.draw(st.integers(0, 2**20)))
+    sides, number = data.draw(arranged(name))
+    return sides, Random(number)
 
 
 def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
@@ -70,7 +77,7 @@ def test_oracle_and_ctis(name: str, data: st.DataObject) -> None:
     What is to be there the model says, at every instant from the rows alive then.
     """
     case = CASES[name]
-    sides, random = drawn(case, data)
+    sides, random = drawn(name, data)
     singles = [physical.batches(items, arranging.each_alone(items)) for items in sides]
     arrivals = arranging.interleaved(
         [list(zip(*side, strict=True)) for side in zip(sides, singles, strict=True)], random
@@ -99,7 +106,7 @@ def test_oracle_and_ctis(name: str, data: st.DataObject) -> None:
 def test_batches_and_order(name: str, data: st.DataObject) -> None:
     """Cuts, reorderings that no CTI forbids and interleavings change nothing, through Rx too."""
     case = CASES[name]
-    sides, random = drawn(case, data)
+    sides, random = drawn(name, data)
     moved = tuple(arranging.reordered(items, random) for items in sides)
     out = physical.pushed(plan(name), in_runs(moved, random))
     cti = final_cti(case, sides)
@@ -112,7 +119,7 @@ def test_batches_and_order(name: str, data: st.DataObject) -> None:
 def test_restart(name: str, data: st.DataObject) -> None:
     """Saved and loaded after any batches, a query gives the same history and final CTI."""
     case = CASES[name]
-    sides, random = drawn(case, data)
+    sides, random = drawn(name, data)
     made = in_runs(sides, random)
     out: list[Any] = []
     for some in physical.stepped(plan(name), made, lambda: random.random() < 0.4):

@@ -50,6 +50,20 @@ lab    360 events, 0 late, 4 windows with 180 warm readings
 shed   360 events, 360 late, 0 windows with 0 warm readings
 """
 
+JOINS = """\
+Flights that leave, and the wind
+  06:08 to 06:23   EWR B6 507 9
+  06:20 to 06:35   EWR UA 1545 9
+  06:50 to 07:05   EWR DL 461 31
+  06:55 to 07:10   LGA AA 8 12
+Idle stretches
+  06:00 to 06:08   EWR
+  06:30 to 06:55   LGA
+  06:35 to 06:50   EWR
+  07:05 to 07:30   EWR
+  07:10 to 07:30   LGA
+"""
+
 FLIGHTS = """\
 6,577 windows; the busiest:
   05 Jan 20:15 to 21:15  JFK  37 departures, 2.9 min late
@@ -69,6 +83,7 @@ RUNS = [
     ("hopping_tables.py", [], HOPPING_TABLES),
     ("devices.py", [], DEVICES),
     ("flights.py", [], FLIGHTS),
+    ("joins.py", [], JOINS),
 ]
 
 

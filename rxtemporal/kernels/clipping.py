@@ -28,8 +28,8 @@ def clip(
 
     ``time``, ``what`` ``int64[n]`` in order of time: where ``what & 1`` a clipping row of key
     ``what >> 1`` begins, else row ``what >> 1`` does. ``key, start, end, after, before``
-    ``int64[rows]`` by row number; ``head`` ``int64[keys]``: for each key a list of the rows that may
-    still be clipped, updated in place, as is ``end``. A row of key -1 is never clipped.
+    ``int64[rows]`` by row number; ``head`` ``int64[keys]``: for each key a list of the rows that
+    may still be clipped, updated in place, as is ``end``. A row of key -1 is never clipped.
 
     Definition: a clipping row ends each row of its key that began strictly earlier and ends later.
     O(n + rows clipped or found ended).

@@ -23,10 +23,10 @@ def stretches(
 ) -> tuple[Ints, Ints, Ints, Ints, int]:
     """Return the maximal stretches of time in which anything of a key is alive.
 
-    ``time``, ``what`` ``int64[n]``: changes in order of time; something of key ``what >> 1`` begins,
-    or where ``what & 1`` ends. ``int64[keys]``, updated in place: how much is ``alive``, ``since``
-    when, ``until`` when it was before nothing was (what begins then goes on with the stretch), and
-    the ``edge`` id under which the stretch has left (0: it has not).
+    ``time``, ``what`` ``int64[n]``: changes in order of time; something of key ``what >> 1``
+    begins, or where ``what & 1`` ends. ``int64[keys]``, updated in place: how much is ``alive``,
+    ``since`` when, ``until`` when it was before nothing was (what begins then goes on with the
+    stretch), and the ``edge`` id under which the stretch has left (0: it has not).
 
     Returns ``start, end, edge, key`` of the stretches that ended, and as start edges of those that
     began and did not; and the edge id to use next. O(n).
@@ -79,9 +79,9 @@ def pieces(
     """Return the pieces of rows during which nothing covers them.
 
     ``time``, ``what`` ``int64[n]``: in order of time, row ``what >> 2`` begins (``what & 3`` is 0),
-    is covered once more (1) or once less (2), or ends (3). ``int64[rows]``, updated in place: whether
-    a row is ``alive``, how often it is ``cover``ed, ``since`` when it is not, and the ``edge`` id under
-    which that piece has left (0: it has not).
+    is covered once more (1) or once less (2), or ends (3). ``int64[rows]``, updated in place:
+    whether a row is ``alive``, how often it is ``cover``ed, ``since`` when it is not, and the
+    ``edge`` id under which that piece has left (0: it has not).
 
     Returns ``start, end, edge, row`` of the pieces that ended, and as start edges of those that
     began and did not; and the edge id to use next. O(n).

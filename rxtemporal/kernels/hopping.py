@@ -62,8 +62,8 @@ def hops(
     ``at``, ``what`` ``int64[n]``: changes in order of window number: row ``what >> 3`` is first
     held (or, where ``what & 1``, no longer held; where ``what & 4``, held alone) by window ``at``.
     ``key`` ``int64[rows]``. Updated in place: ``state`` ``int64[keys, 4]``: how many rows of a key
-    are alive, the next window to tell of, whether the key is in the ``roster`` (``int64[keys + 1]``,
-    its length first) of those that hold something, and how many rows that window holds alone.
+    are alive, the next window to tell of, whether the key is in the ``roster`` of those that hold
+    something (``int64[keys + 1]``, its length first), and how many rows that window holds alone.
 
     Returns ``number, key, at, alive`` of the results, ``int64[r]``, in order of ``at``; the
     window's contents are those before change ``at``. Where there are more than ``most`` it stops,
@@ -111,14 +111,15 @@ def _until_full(
         held = state[k, 0]
         upto = at[i]
         window = state[k, 1]
-        if window < upto:
-            alone = state[k, 3]
-            if held + alone > 0:
-                more = upto - window if held > 0 else 1
-                if r + more > room:
-                    return i, r, r + more
-                r = _told(r, window, upto, k, i, held, alone, out)  # type: ignore[arg-type]
-                state[k, 3] = 0
+        alone = state[k, 3]
+        if held + alone == 0:
+            state[k, 1] = upto
+        elif window < upto:
+            more = upto - window if held > 0 else 1
+            if r + more > room:
+                return i, r, r + more
+            r = _told(r, window, upto, k, i, held, alone, out)  # type: ignore[arg-type]
+            state[k, 3] = 0
             state[k, 1] = upto
         if what[i] & 4:
             state[k, 3] += 1

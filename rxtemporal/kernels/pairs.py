@@ -134,8 +134,8 @@ def _begin(
 ) -> tuple[int, int, int]:
     """Let rows of one side begin, from number ``i`` up to the first of the other side.
 
-    ``met``: the row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where to
-    go on: where there is no room for a pair, with the row that would be met.
+    ``met``: the row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where
+    to go on: where there is no room for a pair, with the row that would be met.
     """
     # numbers as unsigned: a signed index is tested for being negative each time
     mine, theirs, start = out[side], out[1 - side], out[2]

@@ -92,10 +92,10 @@ def float_sum(
 ) -> tuple[Floats, Ints]:
     """Return the sums and the counts of values that are not null.
 
-    ``sums`` ``float64[2 * keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of two), so
-    that removal does not make it drift; both begin anew when nothing is left. ``counts``
-    ``int64[2 * keys, 4]``: of values, and of NaN, +inf and -inf among them, which never enter the sum
-    and so leave as they came; ``strange`` ``int64[1]``: how many of these there are in all.
+    ``sums`` ``float64[2 * keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of
+    two), so that removal does not make it drift; both begin anew when nothing is left. ``counts``
+    ``int64[2 * keys, 4]``: of values, and of NaN, +inf and -inf among them, which never enter the
+    sum and so leave as they came; ``strange`` ``int64[1]``: how many of these there are in all.
     """
     out = np.empty(len(at), np.float64)
     many = np.empty(len(at), np.int64)

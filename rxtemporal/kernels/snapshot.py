@@ -17,8 +17,15 @@ Ints = npt.NDArray[np.int64]
 
 @compiled
 def snapshots(
-    time: Ints, what: Ints, key: Ints, state: Ints, next_edge: int, opens: bool
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, int]:
+    time: Ints,
+    what: Ints,
+    key: Ints,
+    state: Ints,
+    late: Ints,
+    cti: int,
+    next_edge: int,
+    opens: bool,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, int]:
     """Return the snapshots that the changes open and close, and the edge id to use next.
 
     ``time``, ``what`` ``int64[n]``: the changes in order of time; ``what >> 3`` is the number of
@@ -28,15 +35,16 @@ def snapshots(
 
     Definition: at each time at which something changes for a key, the snapshot since its last
     change ends, if anything was alive; and, if ``opens``, what is alive after the last change has
-    begun.
+    begun, if that lies before the ``cti``: of what changes at the CTI itself only the ends are
+    known. ``late`` ``int64[m]``: the keys that this left out the last time.
 
     Returns ``start, end, edge, key, at, alive`` of the result rows, ``int64[r]``, in order of
-    ``at``: the snapshot's contents are those before change number ``at``. Cost O(n), whatever is
-    alive and however many keys there are.
+    ``at``: the snapshot's contents are those before change number ``at``; then the next ``late``,
+    and the edge id to use next. Cost O(n + m), whatever is alive and however many keys there are.
     """
     # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     n = len(time)
-    room = 2 * n if opens else n
+    room = 2 * n + len(late)
     start = np.empty(room, np.int64)
     end = np.empty(room, np.int64)
     edge = np.empty(room, np.int64)
@@ -60,17 +68,27 @@ def snapshots(
             state[k, 2] = 0
         state[k, 1] = t
         state[k, 0] = held + 1 - 2 * (what[i] & 1)
+    again = np.empty(n + len(late), np.int64)
+    m = 0
     if opens:
-        for i in range(n):
-            k = np.uint64(key[np.uint64(what[i] >> 3)])
-            if state[k, 0] > 0 and state[k, 2] == 0:
-                state[k, 2] = next_edge
-                start[r] = state[k, 1]
-                end[r] = _END
-                edge[r] = next_edge
-                of[r] = k
-                at[r] = n
-                alive[r] = state[k, 0]
-                r += 1
-                next_edge += 1
-    return start[:r], end[:r], edge[:r], of[:r], at[:r], alive[:r], next_edge
+        for j in range(n + len(late)):
+            k = np.uint64(key[np.uint64(what[j] >> 3)] if j < n else late[j - n])
+            if state[k, 0] == 0 or state[k, 2] != 0:
+                continue
+            if state[k, 1] >= cti:
+                again[m] = k
+                m += 1
+                state[k, 2] = -1  # told once
+                continue
+            state[k, 2] = next_edge
+            start[r] = state[k, 1]
+            end[r] = _END
+            edge[r] = next_edge
+            of[r] = k
+            at[r] = n
+            alive[r] = state[k, 0]
+            r += 1
+            next_edge += 1
+        for j in range(m):
+            state[np.uint64(again[j]), 2] = 0
+    return start[:r], end[:r], edge[:r], of[:r], at[:r], alive[:r], again[:m], next_edge

@@ -122,9 +122,12 @@ class _Windows(Operator):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SnapshotWindows(_Windows):
-    """One result for each maximal stretch of time in which the rows alive are the same."""
+    """One result for each maximal stretch of time in which the rows alive are the same.
 
-    window = "snapshot_window()"
+    ``window`` is the method that made the window.
+    """
+
+    window: str = "snapshot_window()"
 
     @property
     def cti_rule(self) -> str:
@@ -204,4 +207,7 @@ def tumbling_window(
 def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window:
     """Hopping windows that give output only where it changes: snapped lifetimes, then snapshots."""
     snapped = snap_to_window_intervals(duration, period, alignment)
-    return Window(lambda result, line: SnapshotWindows(result=result, line=line), (snapped,))
+    name = "hopping_window2()"
+    return Window(
+        lambda result, line: SnapshotWindows(window=name, result=result, line=line), (snapped,)
+    )

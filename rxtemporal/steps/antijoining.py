@@ -104,9 +104,7 @@ class AntiJoinStep(Stateful):
         pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
         closed = pairs.closed()
         ended = closed.end != MAX_TIME
-        self._queue.push(
-            closed.end[ended], (self._covered(closed.left[ended]) << BITS) | BARED
-        )
+        self._queue.push(closed.end[ended], (self._covered(closed.left[ended]) << BITS) | BARED)
         pairs.forget()
         return self._pieces()
 

@@ -19,7 +19,7 @@ from rxtemporal.kernels.snapshot import snapshots
 from rxtemporal.steps.rows import grown, taller
 from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["Bounds", "HoppingBounds", "SnapshotBounds", "Windows"]
 
@@ -70,10 +70,10 @@ class Bounds(Protocol):
     def ends(self, batch: EventBatch) -> Int64s:
         """Return where on the axis each row is no longer held; of endless ones anything."""
 
-    def limit(self, cti: int) -> int:
-        """Return up to where on the axis all changes are known."""
+    def limits(self, cti: int) -> tuple[int, int]:
+        """Return below where on the axis all that begins is known, and all that ends."""
 
-    def cut(self, at: Int64s, changes: Changes, keys: int, limit: int) -> Windows:
+    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Apply the changes, each at its place on the axis, and return the windows now known."""
 
     def cti(self, cti: int) -> int:
@@ -88,11 +88,12 @@ class SnapshotBounds(Stateful):
     """
 
     once = False
-    held = ("_state", "_next_edge")
+    held = ("_state", "_late", "_next_edge")
 
     def __init__(self, *, finished: bool = False) -> None:
         self._finished = finished
         self._state = np.zeros((0, 3), np.int64)
+        self._late = np.zeros(0, np.int64)
         self._next_edge = 1
 
     def begins(self, batch: EventBatch) -> Int64s:
@@ -103,17 +104,29 @@ class SnapshotBounds(Stateful):
         """A row is held up to its end."""
         return batch.end
 
-    def limit(self, cti: int) -> int:
-        """What lies before the CTI is known."""
-        return cti
+    def limits(self, cti: int) -> tuple[int, int]:
+        """What begins before the CTI is known, and what ends before it or then."""
+        return cti, cti + 1
 
-    def cut(self, at: Int64s, changes: Changes, keys: int, limit: int) -> Windows:
+    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the snapshots that the changes open and close."""
         self._state = taller(self._state, keys)
-        *columns, self._next_edge = snapshots(
-            at, changes.what, changes.key, self._state, self._next_edge, not self._finished
-        )
+        *columns, self._late, self._next_edge = snapshots(
+            at, changes.what, changes.key, self._state, self._late, cti, self._next_edge,
+            not self._finished,
+        )  # fmt: skip
+        if self._finished and cti == MAX_TIME:
+            columns = self._unfinished(columns, len(at))
         return Windows(*columns)
+
+    def _unfinished(self, columns: list[Int64s], at: int) -> list[Int64s]:
+        """Return the columns with the snapshots that never end, complete now that time has."""
+        keys = np.flatnonzero(self._state[:, 0])
+        alive, since = self._state[keys, 0], self._state[keys, 1]
+        self._state[keys, 0] = 0
+        end, edge, place = (np.full(len(keys), value) for value in (MAX_TIME, 0, at))
+        more = since, end, edge, keys, place, alive
+        return [np.concatenate(both) for both in zip(columns, more, strict=True)]
 
     def cti(self, cti: int) -> int:
         """Return the CTI itself, or the start of the oldest snapshot that has to end first."""
@@ -124,7 +137,7 @@ class SnapshotBounds(Stateful):
 
 
 class HoppingBounds(Stateful):
-    """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their end points."""
+    """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their ends."""
 
     once = True
     held = ("_state", "_roster")
@@ -145,14 +158,17 @@ class HoppingBounds(Stateful):
         last = last_window(batch.end, self._period, self._alignment)
         return np.asarray(np.maximum(last + 1, self.begins(batch)))
 
-    def limit(self, cti: int) -> int:
+    def limits(self, cti: int) -> tuple[int, int]:
         """The windows that end by the CTI are known; at the end of time all there will ever be."""
-        if cti == MAX_TIME:
-            return EVERY_WINDOW
+        limit = EVERY_WINDOW if cti == MAX_TIME else self._limit(cti)
+        return limit, limit
+
+    def _limit(self, cti: int) -> int:
         return (cti - self._alignment - self._duration) // self._period + 1
 
-    def cut(self, at: Int64s, changes: Changes, keys: int, limit: int) -> Windows:
-        """Return the windows before ``limit`` that hold anything."""
+    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
+        """Return the windows that end by the CTI and hold anything."""
+        limit, _ = self.limits(cti)
         self._state = taller(self._state, keys)
         self._roster = grown(self._roster, keys + 1)
         number, key, sample, alive = hops(
@@ -164,17 +180,24 @@ class HoppingBounds(Stateful):
                 "for very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        start = self._alignment + number * self._period
-        end = np.minimum(start + self._duration, MAX_TIME)
-        if self._points:
-            start, end = end, np.minimum(end + TICK, MAX_TIME)
-        start, edge = np.maximum(start, MIN_TIME), np.zeros(len(start), np.int64)
-        windows = Windows(start, end, edge, key, sample, alive)
-        return windows if not (start == MAX_TIME).any() else windows.take(start < MAX_TIME)
+        start = number * self._period
+        start += self._alignment
+        edge = np.zeros(len(start), np.int64)
+        windows = Windows(start, start + self._duration, edge, key, sample, alive)
+        if len(start) and (start.min() < MIN_TIME or windows.end.max() >= MAX_TIME):
+            windows = self._within_time(windows)
+        return windows
+
+    def _within_time(self, windows: Windows) -> Windows:
+        """Cut windows at the ends of time; one that reaches the last tick has no point after it."""
+        start = np.maximum(windows.start, MIN_TIME)
+        end = np.minimum(windows.end, MAX_TIME)
+        cut = dataclasses.replace(windows, start=start, end=end)
+        return cut.take(end < MAX_TIME) if self._points else cut
 
     def cti(self, cti: int) -> int:
         """Return the start of the earliest window that ends after the CTI; of points, the CTI."""
         if self._points or cti in (MIN_TIME, MAX_TIME):
             return cti
-        start = self._alignment + self.limit(cti) * self._period
+        start = self._alignment + self._limit(cti) * self._period
         return int(min(max(start, MIN_TIME), MAX_TIME))

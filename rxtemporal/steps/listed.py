@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,7 +61,7 @@ class Contents:
         bounds = [0, *cuts.tolist(), len(numbers)] if len(numbers) else []
         return [
             (int(numbers[begin]), self.rows.slice(begin, end - begin))
-            for begin, end in zip(bounds, bounds[1:], strict=False)
+            for begin, end in pairwise(bounds)
         ]
 
 

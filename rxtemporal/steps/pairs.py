@@ -252,4 +252,3 @@ class Pairs(Stateful):
         used[self._pairs[7, 1 : 1 + int(self._pairs[7, 0])]] = False
         used[-1] = False
         rows[used] = new[rows[used]]
-

@@ -40,8 +40,8 @@ def taller(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any
 def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
     """Let lists of rows follow their rows to new numbers.
 
-    ``head`` ``int64[every key]``; ``keys`` and ``links`` are columns of the rows that are left. Only
-    their keys' heads are looked at: the list of any other key is empty.
+    ``head`` ``int64[every key]``; ``keys`` and ``links`` are columns of the rows that are left.
+    Only their keys' heads are looked at: the list of any other key is empty.
     """
     for link in links:
         link[link >= 0] = new[link[link >= 0]]

@@ -43,9 +43,9 @@ ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 class Changes:
     """Rows that begin and end, in the order in which they do.
 
-    ``what`` ``int64[n]``: row number ``what >> 3``, which ends where ``what & 1`` (and is no longer
-    needed where ``what & 2``; where ``what & 4`` it is
-    there for one window alone, and nothing tells its end); ``key`` ``int64[rows]``: the rows' keys by number.
+    ``what`` ``int64[n]``: row number ``what >> 3``, which ends where ``what & 1``, is needed no
+    longer where ``what & 2``, and where ``what & 4`` is there for one window alone, so that nothing
+    tells of its end. ``key`` ``int64[rows]``: the rows' keys by number.
     """
 
     what: Int64s

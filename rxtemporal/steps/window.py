@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
-from rxtemporal.kernels.listing import contents
+from rxtemporal.kernels.listing import contents, over
+from rxtemporal.kernels.order import merged
 from rxtemporal.steps.bounds import Bounds, Windows
 from rxtemporal.steps.listed import Contents
 from rxtemporal.steps.queue import Queue
@@ -17,7 +18,7 @@ from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.running import BITS, ENDS, LAST, ONCE, Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME
+from rxtemporal.ticks import MAX_TIME, TICK
 
 __all__ = ["WindowStep"]
 
@@ -36,7 +37,9 @@ class WindowStep(Stateful):
     and open window. Cost: of what is due, not of what is alive.
     """
 
-    held = ("_bounds", "_results", "_rows", "_queue", "_open", "_head", "_told", "_next_edge")
+    held = (
+        "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head", "_told", "_next_edge",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class WindowStep(Stateful):
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
         self._rows = Rows([*own, *results.dtypes], payload if self._lists else None)
-        self._queue = Queue()
+        self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
         # the results of windows that have left as start edges: their ids and payload, by window
@@ -72,11 +75,11 @@ class WindowStep(Stateful):
         """Take rows that begin, end, or both; return the windows that are known."""
         if len(batch):
             self._keep(batch)
-        limit = self._bounds.limit(batch.cti)
-        at, what = self._queue.due(limit)
+        limits = self._bounds.limits(batch.cti)
+        at, what = merged(*self._begins.due(limits[0]), *self._ends.due(limits[1]))
         keys = len(batch.groups.coder) if batch.groups is not None else 1
         changes = Changes(what, self._rows.columns[KEY])
-        windows = self._bounds.cut(at, changes, keys, limit)
+        windows = self._bounds.cut(at, changes, keys, batch.cti)
         result = self._result(windows, changes, keys, batch)
         self._forget(what)
         return result
@@ -90,7 +93,7 @@ class WindowStep(Stateful):
         self._begin(batch.take(~closes))
         ended = batch.take(closes)
         rows = self._open.close(ended.edge)
-        self._queue.push(self._bounds.ends(ended), (rows << BITS) | ENDS | LAST)
+        self._ends.push(self._bounds.ends(ended), (rows << BITS) | ENDS | LAST)
         if self._lists:
             self._rows.columns[END][rows] = ended.end
 
@@ -102,17 +105,18 @@ class WindowStep(Stateful):
             self._open.open(batch.edge[opens], rows[opens])
         begins, ends = self._bounds.begins(batch), self._bounds.ends(batch)
         what, lasts = rows << BITS, batch.end != MAX_TIME
-        if not self._lists:  # nothing will ask for a row that never ends
+        if not self._lists and not lasts.all():  # nothing will ask for a row that never ends
             what |= np.where(lasts | opens, 0, LAST)
         if self._once:
-            alone = lasts & (ends == begins + 1)
-            what |= np.where(alone, ONCE | LAST, 0)
-            lasts &= ~alone
-        self._queue.push(begins, what)
+            alone = (ends - begins == 1) & lasts
+            if alone.any():
+                what |= np.where(alone, ONCE | LAST, 0)
+                lasts &= ~alone
+        self._begins.push(begins, what)
         if lasts.all():
-            self._queue.push(ends, (rows << BITS) | ENDS | LAST)
+            self._ends.push(ends, (rows << BITS) | ENDS | LAST)
         elif lasts.any():
-            self._queue.push(ends[lasts], (rows[lasts] << BITS) | ENDS | LAST)
+            self._ends.push(ends[lasts], (rows[lasts] << BITS) | ENDS | LAST)
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)
@@ -134,7 +138,11 @@ class WindowStep(Stateful):
             return EventBatch.empty(self._schema, cti)
         frame = self._results.frame(swept, windows, None).payload
         payload = self._keyed(frame, windows.key, batch)
-        return EventBatch(windows.start, windows.end, windows.edge, payload, cti)
+        return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
+
+    def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
+        """Return when results live: with their windows, or as points at the windows' ends."""
+        return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
 
     def _keyed(self, frame: pl.DataFrame, key: Int64s, batch: EventBatch) -> pl.DataFrame:
         """Return a payload with the keys first, in the types that were promised."""
@@ -198,7 +206,7 @@ class WindowStep(Stateful):
             first, end = np.searchsorted(of, [w, w + 1]).tolist()
             mine = payload.slice(first, end - first)
             self._told[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
-        start, end = windows.start[of], windows.end[of]
+        start, end = (times[of] for times in self._lifetimes(windows))
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
         return EventBatch(start, end, ids, payload, 0)
@@ -207,11 +215,12 @@ class WindowStep(Stateful):
         """Release the rows that are over, and follow when the others get new numbers."""
         if not len(what):
             return
-        self._rows.release((what >> BITS)[(what & LAST) != 0])
+        self._rows.release(over(what))
         new = self._rows.compacted()
         if new is None:
             return
-        self._queue.renumber(new, BITS)
+        self._begins.renumber(new, BITS)
+        self._ends.renumber(new, BITS)
         if len(self._open):
             self._open.renumber(new)
         if self._lists:
