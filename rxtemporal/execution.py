@@ -43,6 +43,12 @@ class Execution:
         return [reading.opened.door for reading in self._readings]
 
     @property
+    def held(self) -> list[tuple[str, str, int]]:
+        """The operators that have begun: their names, where they were composed, rows held."""
+        steps = list(self._wiring.steps)
+        return [(operator.name, operator.line, step.rows) for operator, step in steps]
+
+    @property
     def time(self) -> TimeForm:
         """The form in which the first source gives times; datetimes until one has given one."""
         forms = (reading.opened.time for reading in self._readings)

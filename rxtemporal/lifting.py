@@ -12,26 +12,27 @@ from reactivex.disposable import CompositeDisposable
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import blame
 from rxtemporal.steps.step import Merging, Step
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["lift", "lift_two"]
 
 
 def lift(
-    make: Callable[[EventBatch], Step], place: str
+    make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = True
 ) -> Callable[[Observable[EventBatch]], Observable[EventBatch]]:
     """Return the Rx operator that runs a step: one for each subscription, made at its first batch.
 
     ``make`` gets the first batch, for its schema. What it or the step raises goes to
     ``on_error`` with ``place``, where the operator was composed. A batch that brings neither rows
-    nor time is not passed on.
+    nor time is not passed on. ``passes_time``: whether the output CTI is the input's while nothing
+    but time has come, and no schema is known.
     """
 
     def operator(source: Observable[EventBatch]) -> Observable[EventBatch]:
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _Lifted(make, place, observer)
+            lifted = _Lifted(make, place, observer, passes_time)
             return source.subscribe(
                 lifted.on_next, observer.on_error, observer.on_completed, scheduler=scheduler
             )
@@ -44,11 +45,16 @@ def lift(
 class _Lifted:
     """A step in one subscription."""
 
-    __slots__ = ("_cti", "_make", "_observer", "_place", "_step")
+    __slots__ = ("_cti", "_make", "_observer", "_passes_time", "_place", "_step")
 
     def __init__(
-        self, make: Callable[[EventBatch], Step], place: str, observer: abc.ObserverBase[EventBatch]
+        self,
+        make: Callable[[EventBatch], Step],
+        place: str,
+        observer: abc.ObserverBase[EventBatch],
+        passes_time: bool,
     ) -> None:
+        self._passes_time = passes_time
         self._make = make
         self._place = place
         self._observer = observer
@@ -57,8 +63,10 @@ class _Lifted:
 
     def on_next(self, batch: EventBatch) -> None:
         if self._step is None and not len(batch) and not batch.schema:
-            # the stream ended before any event told its fields: only the time comes through
-            self._pass_on(batch)
+            # no event has told the fields yet: only the time comes through, and not where the
+            # operator would alter it; the end of time is the same everywhere
+            if self._passes_time or batch.cti == MAX_TIME:
+                self._pass_on(batch)
             return
         try:
             if self._step is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import polars as pl
 from reactivex import Observable
@@ -13,6 +15,7 @@ from reactivex.subject import Subject
 from rxtemporal.batch import EventBatch
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
+from rxtemporal.steps.step import Held
 
 __all__ = ["AnySource", "Node", "Wiring", "explained"]
 
@@ -53,6 +56,8 @@ class Wiring:
         nodes = output.every()
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []
+        # the steps of this run, each made when its first batch comes
+        self.steps: list[tuple[Operator | TwoInputs, Held]] = []
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
         streams: dict[int, Observable[EventBatch]] = {}
         for node in nodes:
@@ -62,13 +67,18 @@ class Wiring:
                 streams[id(node)] = entry
                 continue
             assert node.operator is not None
-            stream = node.operator(*(streams[id(each)] for each in node.inputs))
+            operate: Any = node.operator  # of one input or of two
+            inputs = (streams[id(each)] for each in node.inputs)
+            stream = operate(*inputs, made=partial(self._made, node.operator))
             if uses[id(node)] > 1:
                 twice: Subject[EventBatch] = Subject()
                 self._shared.append((stream, twice))
                 stream = twice
             streams[id(node)] = stream
         self.output = streams[id(output)]
+
+    def _made(self, operator: Operator | TwoInputs, step: Held) -> None:
+        self.steps.append((operator, step))
 
     def connect(self) -> list[object]:
         """Join the streams that are used twice to their inputs; return the subscriptions."""

@@ -18,12 +18,21 @@ from rxtemporal.log import get_logger
 from rxtemporal.sinks import Sink
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Diagnostics", "Process"]
+__all__ = ["Diagnostics", "OperatorDiagnostics", "Process"]
 
 _log = get_logger(__name__)
 
 # seconds between two chances to be interrupted
 INTERRUPTIBLE = 0.2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OperatorDiagnostics:
+    """One operator of a running query: where it was composed, and how many rows it holds."""
+
+    name: str
+    line: str
+    rows: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +47,7 @@ class Diagnostics:
     rows_out: int
     batches_out: int
     cti: int
+    operators: tuple[OperatorDiagnostics, ...] = ()
 
 
 class Process:
@@ -198,6 +208,7 @@ class Process:
             rows_out=self._rows,
             batches_out=self._batches,
             cti=self._cti,
+            operators=tuple(OperatorDiagnostics(*each) for each in self._execution.held),
         )
 
     def __enter__(self) -> Process:

@@ -38,6 +38,26 @@ def ended(items: Sequence[Event]) -> list[Event]:
     return [*items, *ends]
 
 
+def busy(ticks: int, shapes: Sequence[str]) -> list[Event]:
+    """Return a steady stream: rows of each shape at every tick, a pause now and then, few values.
+
+    Some ten rows are alive at a time, none for long.
+    """
+    items: list[Event] = []
+    for time in range(ticks):
+        payload = {"k": "abc"[time % 3], "x": time % 5, "y": float(time % 7)}
+        if time % 50 < 30:
+            items.append(("point", time, payload))
+            items.append(("interval", time, time + 7, payload))
+            if "edge" in shapes:
+                items.append(("start", time, payload))
+        if "edge" in shapes and time >= 4 and (time - 4) % 50 < 30:
+            earlier = {"k": "abc"[(time - 4) % 3], "x": (time - 4) % 5, "y": float((time - 4) % 7)}
+            items.append(("end", time - 4, time, earlier))
+        items.append(("cti", time))
+    return items
+
+
 def reordered(items: Sequence[Event], random: Random) -> list[Event]:
     """Return the events in an order that no CTI forbids, start edges before their end edges.
 

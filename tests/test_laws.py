@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -13,12 +14,14 @@ import law_table_windows
 import oracle
 import physical
 import pytest
+import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from law_cases import Case
 from oracle import MIN_TIME, Event, Row
 
 import rxtemporal as rxt
+from rxtemporal.testing import Stepper
 
 CASES: dict[str, Case] = law_table.CASES | law_table_windows.CASES | law_table_joins.CASES
 
@@ -127,3 +130,34 @@ def test_restart(name: str, data: st.DataObject) -> None:
     cti = final_cti(case, sides)
     assert out[-1].cti == cti
     assert_same(case, sides, out, cti)
+
+
+@cache
+def steady(ticks: int, shapes: tuple[str, ...]) -> list[rxt.EventBatch]:
+    """A steady stream in batches of fifty ticks."""
+    items = arranging.busy(ticks, shapes)
+    ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti" and item[1] % 50 == 49]
+    return physical.batches(items, [slice(i, j) for i, j in pairwise([0, *ends])])
+
+
+def most_held(name: str, ticks: int) -> tuple[int, int]:
+    """Return the most rows, and bytes, that a case's steps hold over a steady stream."""
+    case = CASES[name]
+    batches = steady(ticks, tuple(case.draws.get("shapes", strategies.SHAPES)))
+    stepper, rows, size = Stepper(plan(name)), 0, 0
+    for number, batch in enumerate(batches):
+        for side in range(case.inputs):
+            stepper.push(physical.SIDES[side], batch)
+        rows = max(rows, stepper.rows)
+        if number % 8 == 7:
+            size = max(size, sum(map(len, stepper.save())))
+    return rows, size
+
+
+@every_case
+def test_bounded_state(name: str) -> None:
+    """Ten times the data through the same operator holds no more at its peak."""
+    (rows, size), (rows_later, size_later) = (most_held(name, ticks) for ticks in (1_200, 12_000))
+    print(rows, size, rows_later, size_later)
+    assert rows_later <= rows
+    assert size_later <= 1.5 * size + 500

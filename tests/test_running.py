@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -174,6 +175,32 @@ def test_sum_does_not_drift() -> None:
     samples = Samples(np.array([len(sign)]), np.array([0]), 1)
     total = running.sweep(changes, running.columns(column), samples)[0]
     assert abs(total - 0.5) <= 1e-12 * np.abs(np.cumsum(np.concatenate([values, -values]))).max()
+
+
+def test_ten_million_adds_and_removes_do_not_drift() -> None:
+    """Sums and variances of what is left stay within their bound, however much has passed."""
+    rng = np.random.default_rng(11)
+    rounds, size = (100, 50_000) if not os.environ.get("NUMBA_DISABLE_JIT") else (2, 5_000)
+    total, spread = FloatSum(), Variance(root=False)
+    kept = pl.Series([0.1, 0.2, 0.4])
+    nothing = Samples(np.empty(0, np.int64), np.empty(0, np.int64), 1)
+    sweep_all((total, spread), kept, [1] * 3, nothing)
+    largest = 0.0
+    for _ in range(rounds):
+        values = rng.normal(size=size) * 10.0 ** rng.integers(-8, 8, size)
+        largest = max(largest, np.abs(np.cumsum(values)).max())
+        both = pl.Series(np.concatenate([values, rng.permutation(values)]))
+        sweep_all((total, spread), both, [1] * size + [-1] * size, nothing)
+    last = Samples(np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+    sums, variances = sweep_all((total, spread), kept.head(0), [], last)
+    assert abs(sums[0] - 0.7) <= 1e-12 * largest
+    assert variances[0] == pytest.approx(kept.var(), rel=1e-6)
+
+
+def sweep_all(runs: Any, values: pl.Series, sign: list[int], samples: Samples) -> list[pl.Series]:
+    """Return the samples of several aggregates over the same changes of key 0."""
+    changes = changes_of([0] * len(sign), sign)
+    return [running.sweep(changes, running.columns(values), samples) for running in runs]
 
 
 def test_integer_sum_overflow_is_an_error() -> None:

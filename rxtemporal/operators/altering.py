@@ -62,6 +62,11 @@ class AlterEventLifetime(Operator):
             span(self.duration, "duration", least=1)
 
     @property
+    def passes_time(self) -> bool:
+        """Where starts are altered the CTI is, from the beginning."""
+        return self.start is None
+
+    @property
     def cti_rule(self) -> str:
         """The CTI goes where a start at that time goes."""
         return "t" if self.start is None else "f(t)"

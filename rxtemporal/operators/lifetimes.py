@@ -36,6 +36,7 @@ class ShiftEventTime(Operator):
     name = "shift_event_time"
     by: int
     cti_rule = "t + d"
+    passes_time = False
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

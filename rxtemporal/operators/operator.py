@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import polars as pl
@@ -13,11 +14,12 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.lifting import lift, lift_two
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Merging, Step
+from rxtemporal.steps.step import Held, Merging, Step
 
 __all__ = ["Beside", "Chain", "Keys", "Operator", "TwoInputs"]
 
 Keys = tuple[str, ...]
+Made = Callable[[Held], None]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,6 +51,11 @@ class _Description:
         """What an error is blamed on: the operator and the line that composed it."""
         return f"in {self.name}, composed at {self.line}"
 
+    @property
+    def passes_time(self) -> bool:
+        """Whether the output CTI is the input's as long as no row has come."""
+        return True
+
     def keys_after(self, keys: Keys) -> Keys:
         """Return what the stream is grouped by afterwards."""
         return keys
@@ -73,13 +80,22 @@ class Operator(_Description):
         except Exception as error:
             raise blame(error, self.place) from error.__cause__
 
-    def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
-        """Return the observable of what this operator makes of a source's batches."""
-        return lift(self._make_checked, self.place)(source)
+    def __call__(
+        self, source: Observable[EventBatch], made: Made | None = None
+    ) -> Observable[EventBatch]:
+        """Return the observable of what this operator makes of a source's batches.
 
-    def _make_checked(self, batch: EventBatch) -> Step:
+        ``made`` is told of each step that is made.
+        """
+        make = partial(self._make_checked, made)
+        return lift(make, self.place, passes_time=self.passes_time)(source)
+
+    def _make_checked(self, made: Made | None, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
-        return self.make(batch.schema, batch.keys)
+        step = self.make(batch.schema, batch.keys)
+        if made is not None:
+            made(step)
+        return step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,14 +132,20 @@ class TwoInputs(_Description):
         return self.output(left, right, keys)
 
     def __call__(
-        self, left: Observable[EventBatch], right: Observable[EventBatch]
+        self,
+        left: Observable[EventBatch],
+        right: Observable[EventBatch],
+        made: Made | None = None,
     ) -> Observable[EventBatch]:
         """Return the observable of what this operator makes of two sources' batches."""
-        return lift_two(self._make_checked, self.place)(left, right)
+        return lift_two(partial(self._make_checked, made), self.place)(left, right)
 
-    def _make_checked(self, left: EventBatch, right: EventBatch) -> Merging:
+    def _make_checked(self, made: Made | None, left: EventBatch, right: EventBatch) -> Merging:
         self._output(left.schema, right.schema, left.keys, right.keys)
-        return self.make(left.schema, right.schema, left.keys)
+        step = self.make(left.schema, right.schema, left.keys)
+        if made is not None:
+            made(step)
+        return step
 
 
 @dataclasses.dataclass(frozen=True)

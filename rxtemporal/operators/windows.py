@@ -51,6 +51,11 @@ class SnapToWindowIntervals(Operator):
         return "end of the earliest window that ends after t"
 
     @property
+    def passes_time(self) -> bool:
+        """The CTI is altered from the beginning."""
+        return False
+
+    @property
     def holds(self) -> str:
         """Only what may still vanish waits."""
         return "open rows in a gap between windows, until the CTI passes the next window's start"
@@ -161,6 +166,11 @@ class HoppingWindows(_Windows):
     def cti_rule(self) -> str:
         """A window that has not ended holds what begins with it."""
         return "t" if self.points else "start of the earliest window that ends after t"
+
+    @property
+    def passes_time(self) -> bool:
+        """A row that comes first belongs to windows that begin before it."""
+        return self.points
 
     @property
     def points(self) -> bool:

@@ -9,6 +9,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.kernels.coverage import NONE, pieces
+from rxtemporal.kernels.order import merged
 from rxtemporal.steps.coverage import Coverage
 from rxtemporal.steps.joining import Merged
 from rxtemporal.steps.keying import Keying, Regrouping
@@ -35,8 +36,10 @@ class AntiJoinStep(Stateful):
     decide, only their starts and ends), and pairs whose end is not certain.
     """
 
-    held = ("_keying", "_pairs", "_coverage", "_left", "_queue", "_open", "_groups", "_next_edge",
-            "_next_pair")  # fmt: skip
+    held = (
+        "_keying", "_pairs", "_coverage", "_left", "_queue", "_ends", "_open", "_groups",
+        "_next_edge",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,11 +56,10 @@ class AntiJoinStep(Stateful):
         self._where = where
         self._schema = schemas[0]
         self._left = Rows([np.int64] * 4, schemas[0])
-        self._queue = Queue()
+        self._queue, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._groups = Regrouping(keys, schemas[0])
         self._next_edge = 1
-        self._next_pair = 1
 
     @property
     def rows(self) -> int:
@@ -74,13 +76,13 @@ class AntiJoinStep(Stateful):
         numbers[~ends] = rows = self._left.append([*columns, columns[0]], begun.payload)
         self._queue.push(begun.start, (rows << BITS) | BEGINS)
         done = begun.end != MAX_TIME
-        self._queue.push(begun.end[done], (rows[done] << BITS) | ENDS)
+        self._ends.push(begun.end[done], (rows[done] << BITS) | ENDS)
         opens = begun.edge != 0
         if opens.any():
             self._open.open(begun.edge[opens], rows[opens])
         if ends.any():
             closed = self._open.close(batch.edge[ends])
-            self._queue.push(batch.end[ends], (closed << BITS) | ENDS)
+            self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
         self._pairs.take(0, batch, self._keying.codes(0, batch.payload), numbers)
         return self._result()
 
@@ -126,7 +128,8 @@ class AntiJoinStep(Stateful):
 
     def _pieces(self) -> EventBatch:
         cti = self._pairs.cti
-        time, what = self._queue.due(cti)
+        # what ends at the CTI itself is certain: what covers it from then on is too late
+        time, what = merged(*self._queue.due(cti), *self._ends.due(cti + 1))
         columns = self._left.columns
         start, end, edge, row, self._next_edge = pieces(
             time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],
@@ -138,6 +141,7 @@ class AntiJoinStep(Stateful):
         new = self._left.compacted()
         if new is not None:
             self._queue.renumber(new, BITS)
+            self._ends.renumber(new, BITS)
             if len(self._open):
                 self._open.renumber(new)
             tags = self._pairs.column(0, TAG)

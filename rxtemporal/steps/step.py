@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from rxtemporal.batch import EventBatch
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Merging", "Stateless", "Step", "Steps"]
+__all__ = ["Held", "Merging", "Stateless", "Step", "Steps"]
 
 
 class Held(Protocol):
