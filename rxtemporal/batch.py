@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
+from rxtemporal.frames import rows_of
 from rxtemporal.keys import Groups
 from rxtemporal.schema import conform
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
@@ -137,7 +138,7 @@ class EventBatch:
             self.start[rows],
             self.end[rows],
             self.edge[rows],
-            self.payload[rows],
+            rows_of(self.payload, rows),
             self.cti,
             None if self.groups is None else Groups(self.groups.codes[rows], self.groups.coder),
         )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.batch import Int64s
+from rxtemporal.frames import rows_of
 from rxtemporal.steps.state import Stateful
 
 __all__ = ["Column", "Rows", "grown", "relink", "taller"]
@@ -111,7 +112,7 @@ class Rows(Stateful):
         if not frames:
             return pl.DataFrame(schema=self._schema)
         every = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=False)
-        return every[numbers]
+        return rows_of(every, numbers)
 
     def release(self, numbers: Int64s) -> None:
         """Forget these rows, each once; their numbers stay readable until ``compacted``."""

@@ -1,0 +1,88 @@
+"""Examples that the laws have found: once wrong, each as a small table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import arranging
+import oracle
+import physical
+import pytest
+from oracle import MAX_TIME
+from tables import A, B
+
+import rxtemporal as rxt
+from rxtemporal import agg
+
+
+class Lives(agg.TimeSensitiveAggregate):
+    """Says which lifetimes there are in which window."""
+
+    def compute(self, events: list[Any], window: Any) -> str:
+        """From and to, then those of the window."""
+        lifetimes = [f"{event.start}-{event.end}" for event in events]
+        return f"{' '.join(lifetimes)} in {window.start}-{window.end}"
+
+
+def results(
+    items: list[Any], query: Callable[[Any], Any]
+) -> list[tuple[list[tuple[Any, ...]], int]]:
+    """What comes out for each item: (start, end, the payload's values) and the CTI."""
+    single = [(0, batch) for batch in physical.batches(items, arranging.each_alone(items))]
+    found = []
+    for out in physical.stepped(physical.planned(query), single):
+        rows = [row for batch in out for row in oracle.history(physical.rows([batch]))]
+        told = [(start, end, *(value for _, value in payload)) for start, end, payload in rows]
+        found.append((told, out[-1].cti if out else None))
+    return found
+
+
+def lives(windows: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A query for the lifetimes in windows."""
+    return lambda stream: windows(stream).aggregate(lives=Lives())
+
+
+def test_rows_that_are_open_when_time_ends_are_joined_for_ever() -> None:
+    """Rows without an end edge are let go at the end of time, and so are their ids."""
+    sides = [[("start", 3, row), ("cti", MAX_TIME)] for row in (A, B)]
+    made = [physical.batches(items, arranging.each_alone(items)) for items in sides]
+    arrivals = [(side, made[side][i]) for i in range(2) for side in range(2)]
+    plan = physical.planned(lambda l, r: l.cross_join(r, suffix="_right"), 2)
+    *_, last = physical.stepped(plan, arrivals)
+    assert [(batch.start.tolist(), batch.end.tolist()) for batch in last] == [([3], [MAX_TIME])]
+
+
+@pytest.mark.parametrize("start", [0, -20])
+def test_windows_before_the_origin_of_time_count_like_any_other(start: int) -> None:
+    """A key's first window may have a negative number."""
+    items = [("point", start, A), ("cti", start + 10)]
+    (_, (found, _)) = results(items, lambda s: s.hopping_window(5, 2, 1).aggregate(n=agg.count()))
+    assert found == [(start - 3, start + 2, 1), (start - 1, start + 4, 1)]
+
+
+def test_a_snapshot_that_never_ends_is_seen_when_time_ends() -> None:
+    """What is sensitive to time waits for a window's end, and the end of time is one."""
+    items = [("start", 3, A), ("cti", 9), ("cti", MAX_TIME)]
+    assert results(items, lives(lambda s: s.snapshot_window())) == [
+        ([], None),
+        ([], 3),
+        ([(3, MAX_TIME, f"3-{MAX_TIME} in 3-{MAX_TIME}")], MAX_TIME),
+    ]
+
+
+@pytest.mark.parametrize("following", [("interval", 9, 12, B), ("point", 40, B)])
+def test_a_snapshot_that_ends_at_the_cti_holds_nothing_back(following: Any) -> None:
+    """A snapshot is half-open: one up to 9 does not contain 9, and all of it is known at CTI 9."""
+    items = [("interval", 3, 9, A), following, ("cti", 9)]
+    assert results(items, lives(lambda s: s.snapshot_window()))[-1] == ([(3, 9, "3-9 in 3-9")], 9)
+
+
+def test_a_window_is_seen_as_it_is_where_its_result_is_a_point() -> None:
+    """The point at a window's end is the result's lifetime, not the window's."""
+    items = [("interval", 3, 14, A), ("cti", 20)]
+    at_end = {"output": rxt.WindowOutput.POINT_AT_END}
+    assert results(items, lives(lambda s: s.tumbling_window(10, **at_end)))[-1] == (
+        [(10, 11, "3-10 in 0-10"), (20, 21, "10-14 in 10-20")],
+        20,
+    )
