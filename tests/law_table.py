@@ -37,7 +37,10 @@ def passing(name: str, query: Any, model: Model, **options: Any) -> dict[str, Ca
     def counted(rows: list[Row]) -> list[Row]:
         return oracle.snapshot_aggregate(per_key(rows, ["k"], model), COUNT, ["k"])
 
-    return {name: Case(query, model, **options), f"{name}, grouped": Case(by_key, counted, **options)}
+    return {
+        name: Case(query, model, **options),
+        f"{name}, grouped": Case(by_key, counted, **options),
+    }
 
 
 COUNT = {"n": oracle.count()}
@@ -83,7 +86,9 @@ RELATIONAL: dict[str, Case] = {
     ),
     "where, several": Case(
         lambda s: s.where(pl.col("x") > 0, lambda row: row["k"] == "a", pl.col("y").is_null()),
-        lambda rows: oracle.where(rows, lambda p: (p["x"] or 0) > 0 and (p["k"], p["y"]) == ("a", None)),
+        lambda rows: oracle.where(
+            rows, lambda p: (p["x"] or 0) > 0 and (p["k"], p["y"]) == ("a", None)
+        ),
     ),
     "select": Case(
         lambda s: s.select("k", twice=pl.col("x") * 2, one=1),
@@ -112,11 +117,13 @@ RELATIONAL: dict[str, Case] = {
         lambda rows: oracle_lifetimes.explode(oracle.select(rows, words), "some"),
     ),
     "explode, grouped": Case(
-        lambda s: s.select(words, schema=WORDS)
-        .group_by("name")
-        .explode("some")
-        .snapshot_window()
-        .aggregate(n=agg.count("some")),
+        lambda s: (
+            s.select(words, schema=WORDS)
+            .group_by("name")
+            .explode("some")
+            .snapshot_window()
+            .aggregate(n=agg.count("some"))
+        ),
         lambda rows: oracle.snapshot_aggregate(
             oracle_lifetimes.explode(oracle.select(rows, words), "some"),
             {"n": oracle.count("some")},
@@ -124,9 +131,7 @@ RELATIONAL: dict[str, Case] = {
         ),
     ),
     "group_by": Case(lambda s: s.group_by("k"), lambda rows: rows),
-    "ungroup": Case(
-        lambda s: s.group_by("y").ungroup().group_by("k").ungroup(), lambda rows: rows
-    ),
+    "ungroup": Case(lambda s: s.group_by("y").ungroup().group_by("k").ungroup(), lambda rows: rows),
 }
 
 LIFETIMES: dict[str, Case] = {
@@ -176,7 +181,9 @@ LIFETIMES: dict[str, Case] = {
         "alter_event_duration",
         lambda s: s.alter_event_duration(pl.col("x").abs().fill_null(3) % 9 + 1),
         lambda rows: oracle_lifetimes.alter_event_duration(
-            rows, lambda row: abs(3 if row.payload["x"] is None else row.payload["x"]) % 9 + 1, False
+            rows,
+            lambda row: abs(3 if row.payload["x"] is None else row.payload["x"]) % 9 + 1,
+            False,
         ),
     ),
     "alter_event_duration, that reads the end": Case(
@@ -185,9 +192,7 @@ LIFETIMES: dict[str, Case] = {
             rows, lambda row: row.end - row.start + 2
         ),
     ),
-    **passing(
-        "to_point_events", lambda s: s.to_point_events(), oracle_lifetimes.to_point_events
-    ),
+    **passing("to_point_events", lambda s: s.to_point_events(), oracle_lifetimes.to_point_events),
     **passing("point_at_end", lambda s: s.point_at_end(), oracle_lifetimes.point_at_end),
     **passing(
         "extend_lifetime",
@@ -233,9 +238,8 @@ LIFETIMES: dict[str, Case] = {
 SEQUENCES: dict[str, Case] = {
     **passing("stitch", lambda s: s.stitch(), oracle_lifetimes.stitch, draws=FEW),
     "stitch, of the chopped": Case(
-        lambda s: s.chop(4).stitch(), lambda rows: oracle_lifetimes.stitch(
-            oracle_lifetimes.chop(rows, 4)
-        ),
+        lambda s: s.chop(4).stitch(),
+        lambda rows: oracle_lifetimes.stitch(oracle_lifetimes.chop(rows, 4)),
         endless=False,
         draws=NEAR | FEW,
     ),

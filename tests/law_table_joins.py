@@ -91,7 +91,9 @@ TWO_STREAMS: dict[str, Case] = {
     "join, on other names": Case(
         lambda l, r: l.join(r.select(**RENAME), on={"x": "size"}),
         lambda l, r: oracle_joins.join(
-            l, renamed(r), ON_OTHER,
+            l,
+            renamed(r),
+            ON_OTHER,
             oracle_joins.merging(ON_OTHER, FIELDS, tuple(NAMES.values())),
         ),
         inputs=2,
@@ -115,9 +117,7 @@ TWO_STREAMS: dict[str, Case] = {
     "left_anti_join, grouped, on and where": joining("left_anti_join", "y", group="k", where=True),
     "left_anti_join, then windows by group": Case(
         lambda l, r: counting(l.group_by("k").left_anti_join(r.group_by("k"), on="x")),
-        lambda l, r: counted(
-            oracle_joins.left_anti_join(l, r, [("x", "x")], group=("k",)), "k"
-        ),
+        lambda l, r: counted(oracle_joins.left_anti_join(l, r, [("x", "x")], group=("k",)), "k"),
         inputs=2,
         draws=DRAWS,
     ),
@@ -134,7 +134,9 @@ TWO_STREAMS: dict[str, Case] = {
     "full_outer_join, on other names": Case(
         lambda l, r: l.full_outer_join(r.select(**RENAME), on={"x": "size"}),
         lambda l, r: oracle_joins.full_outer_join(
-            l, renamed(r), ON_OTHER,
+            l,
+            renamed(r),
+            ON_OTHER,
             oracle_joins.merging(ON_OTHER, FIELDS, tuple(NAMES.values())),
         ),
         inputs=2,
@@ -190,12 +192,12 @@ ONE_STREAM: dict[str, Case] = {
         draws=DRAWS,
     ),
     "multicast": Case(
-        lambda s: s.multicast(
-            lambda t: t.where(pl.col("x") > 1).join(t, on="k", suffix="_right")
-        ),
+        lambda s: s.multicast(lambda t: t.where(pl.col("x") > 1).join(t, on="k", suffix="_right")),
         lambda rows: oracle_joins.join(
             [r for r in rows if r.payload["x"] is not None and r.payload["x"] > 1],
-            rows, [("k", "k")], merging([("k", "k")]),
+            rows,
+            [("k", "k")],
+            merging([("k", "k")]),
         ),
         draws=DRAWS,
     ),  # fmt: skip

@@ -241,9 +241,7 @@ def of(
         rules = [kind.finished, kind.finished_by_key]
     return Case(
         lambda s: made(kind.window(s.group_by("k") if by_key else s)),
-        lambda rows: model(
-            rows, kind.windows, key=["k"] if by_key else [], output=kind.output
-        ),
+        lambda rows: model(rows, kind.windows, key=["k"] if by_key else [], output=kind.output),
         rules[by_key],
         tolerance,
         draws=({"payload": strategies.calm_payloads()} if calm else {}) | kind.draws,

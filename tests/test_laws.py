@@ -210,9 +210,7 @@ PIPES: dict[str, tuple[Any, str]] = {
     ),
     "multicast": (
         ops.multicast(
-            lambda s: s.pipe(
-                ops.where(pl.col("x") > 1), ops.join(s, on="k", suffix="_right")
-            )
+            lambda s: s.pipe(ops.where(pl.col("x") > 1), ops.join(s, on="k", suffix="_right"))
         ),
         "multicast",
     ),

@@ -177,6 +177,45 @@ def test_sum_does_not_drift() -> None:
     assert abs(total - 0.5) <= 1e-12 * np.abs(np.cumsum(np.concatenate([values, -values]))).max()
 
 
+RUNNING: dict[str, Any] = {
+    "count": (Count, INTS, pl.Int64),
+    "integer sum": (lambda: IntegerSum("s"), INTS, pl.Int64),
+    "float sum": (FloatSum, FLOATS, pl.Float64),
+    "average": (Average, FLOATS, pl.Float64),
+    "variance": (lambda: Variance(root=False), FLOATS, pl.Float64),
+    "least": (lambda: Extreme(pl.Float64(), greatest=False), FLOATS, pl.Float64),
+    "greatest": (lambda: Extreme(pl.Int64(), greatest=True), INTS, pl.Int64),
+    "greatest string": (
+        lambda: ObjectExtreme(greatest=True),
+        st.one_of(st.none(), st.sampled_from("abc")),
+        pl.String,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+@given(data=st.data())
+def test_what_is_added_and_removed_leaves_no_trace(name: str, data: st.DataObject) -> None:
+    """remove(add(s, x), x) == s, and the order in which values are added does not matter."""
+    make, values, dtype = RUNNING[name]
+    held = data.draw(st.lists(values, max_size=6))
+    passing = data.draw(st.lists(values, min_size=1, max_size=6))
+    gone = data.draw(st.permutations(passing))
+    plain = [(0, 1, value) for value in held]
+    through = [*plain, *((0, 1, v) for v in passing), *((0, -1, v) for v in gone)]
+    other = [(0, 1, value) for value in data.draw(st.permutations(held))]
+    numbers = [abs(v) for v in held + passing if isinstance(v, float) and math.isfinite(v)]
+    bound = 1e-12 * sum(numbers) * (max(numbers, default=1.0) if name == "variance" else 1.0)
+    before, after, turned = (
+        sampled(make(), made, dtype, 0)[-1] for made in (plain, through, other)
+    )
+    for found in (after, turned):
+        if isinstance(before, float) and isinstance(found, float):
+            assert found == pytest.approx(before, rel=1e-9, abs=bound, nan_ok=True)
+        else:
+            assert found == before
+
+
 def test_ten_million_adds_and_removes_do_not_drift() -> None:
     """Sums and variances of what is left stay within their bound, however much has passed."""
     rng = np.random.default_rng(11)

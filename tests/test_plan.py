@@ -1,0 +1,167 @@
+"""Plans: streams used twice, several sources, what is said of them before and while they run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+from reactivex.subject import Subject
+
+import rxtemporal as rxt
+from rxtemporal import Cti, IntervalEvent, PointEvent, agg
+
+SCHEMA = {"k": str, "x": int}
+ROWS = [
+    IntervalEvent(0, 10, {"k": "a", "x": 1}),
+    PointEvent(4, {"k": "b", "x": 2}),
+    IntervalEvent(5, 8, {"k": "a", "x": 3}),
+]
+
+
+class Counted:
+    """Events that count how often they are iterated."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return iter(ROWS)
+
+
+def test_a_stream_used_twice_is_read_and_computed_once() -> None:
+    """A join of a stream with itself asks its source once, and its function once for each row."""
+    source, called = Counted(), []
+    rows = rxt.from_events(source, schema=SCHEMA).where(lambda row: not called.append(row["x"]))
+    joined = rows.join(rows.select("k", y="x"), on="k").to_events()
+    assert sorted(e.payload["x"] * 10 + e.payload["y"] for e in joined) == [11, 13, 22, 31, 33]
+    assert (source.times, sorted(called)) == (1, [1, 2, 3])
+
+
+def test_each_run_has_a_state_of_its_own() -> None:
+    """The same query run twice gives the same twice."""
+    stream = rxt.from_events(ROWS)
+    query = stream.union(stream).snapshot_window().aggregate(n=agg.count())
+    assert query.to_events() == query.to_events() != []
+
+
+def test_bounded_sources_are_read_side_by_side() -> None:
+    """The source that has come least far is asked next, so none runs ahead of the other."""
+    asked: list[str] = []
+
+    def noting(name: str, times: range) -> Iterator[Any]:
+        for time in times:
+            asked.append(name)
+            yield PointEvent(time, {"k": name, "x": time})
+            yield Cti(time + 1)
+
+    class Source:
+        def __init__(self, name: str, times: range) -> None:
+            self.name, self.times = name, times
+
+        def __iter__(self) -> Iterator[Any]:
+            return noting(self.name, self.times)
+
+    slow = rxt.from_events(Source("slow", range(0, 40, 10)), schema=SCHEMA, name="slow")
+    fast = rxt.from_events(Source("fast", range(40)), schema=SCHEMA, name="fast")
+    assert len(slow.union(fast).to_polars()) == 44
+    for upto in range(1, len(asked)):
+        ahead = 10 * asked[:upto].count("slow") - asked[:upto].count("fast")
+        assert -2 <= ahead <= 20
+
+
+def test_two_threads_push_into_one_query() -> None:
+    """Subjects pushed by threads of their own lose nothing on the way through a union."""
+    left, right = Subject[Any](), Subject[Any]()
+    streams = [rxt.from_observable(each, schema=SCHEMA) for each in (left, right)]
+    seen: list[Any] = []
+    ended = threading.Event()
+    query = streams[0].union(streams[1])
+    query.subscribe(seen.append, on_completed=ended.set)
+
+    def push(subject: Subject[Any], name: str) -> None:
+        for time in range(500):
+            subject.on_next(PointEvent(time, {"k": name, "x": time}))
+            subject.on_next(Cti(time + 1))
+        subject.on_completed()
+
+    threads = [
+        threading.Thread(target=push, args=pair) for pair in ((left, "left"), (right, "right"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ended.wait(60)
+    assert sorted((e.start, e.payload["k"]) for e in seen) == [
+        (time, name) for time in range(500) for name in ("left", "right")
+    ]
+
+
+def test_one_side_that_fails_ends_the_query_once() -> None:
+    """An error of either input reaches on_error once, and nothing comes after it."""
+    left, right = Subject[Any](), Subject[Any]()
+    streams = [rxt.from_observable(each, schema=SCHEMA) for each in (left, right)]
+    seen: list[Any] = []
+    errors: list[Exception] = []
+    streams[0].join(streams[1], on="k", suffix="_r").subscribe(seen.append, errors.append)
+    right.on_error(OSError("the line is dead"))
+    left.on_next(PointEvent(1, {"k": "a", "x": 1}))
+    left.on_next(Cti(9))
+    left.on_completed()
+    assert [str(error) for error in errors] == ["the line is dead"]
+    assert seen == []
+
+
+def test_a_side_without_events_has_no_fields_and_matches_nothing() -> None:
+    """A source that ends before its first event leaves the other side as if it were empty."""
+    rows, nothing = rxt.from_events(ROWS), rxt.from_events([])
+    assert len(rows.union(rxt.from_events([], schema=SCHEMA)).to_events()) == 3
+    with pytest.raises(rxt.SchemaError, match="has no field 'k'; it has \\[\\]"):
+        rows.join(nothing, on="k").to_events()
+
+
+def test_explain_draws_the_plan() -> None:
+    """Each operator stands above what it takes, with its CTI rule; a shared stream is named."""
+    rows = rxt.from_events([], schema=SCHEMA, name="rows").where(pl.col("x") > 1)
+    text = rows.join(rows.select("k", y="x"), on="k").explain()
+    assert text.splitlines() == [
+        "join: k String, x Int64, y Int64",
+        "  | CTI: the lower of the two; holds rows of both inputs until they end before both CTIs,"
+        " and open pairs",
+        "  stream 1: where: k String, x Int64",
+        "    | CTI: t; holds nothing",
+        "    source 'rows': k String, x Int64",
+        "  select: k String, y Int64",
+        "    | CTI: t; holds nothing",
+        "    stream 1, as above",
+    ]
+
+
+def test_diagnostics_tell_what_operators_hold() -> None:
+    """While a query runs, the rows that each of its operators holds can be read."""
+    source = Subject[Any]()
+    query = rxt.from_observable(source, schema=SCHEMA).snapshot_window().aggregate(n=agg.count())
+
+    class Nowhere:
+        shape = rxt.EventShape.EDGE
+
+        def open(self, name: str, schema: pl.Schema) -> None:
+            """Take nothing."""
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            """Take nothing."""
+
+        def close(self, error: BaseException | None) -> None:
+            """Take nothing."""
+
+    process = query.run(Nowhere())
+    source.on_next(IntervalEvent(0, 10, {"k": "a", "x": 1}))
+    source.on_next(Cti(5))
+    (operator,) = process.diagnostics().operators
+    assert (operator.name, operator.rows) == ("snapshot_window().aggregate", 1)
+    assert operator.line.startswith(__file__)
+    process.dispose()
