@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any, TypeVar
 
@@ -93,7 +94,7 @@ def cut(items: Sequence[Any], random: Random) -> list[slice]:
     """Return a cut into runs: few or many."""
     often = random.choice((0.0, 0.1, 0.4, 0.8))
     marks = [0, *(i for i in range(1, len(items)) if random.random() < often), len(items)]
-    return [slice(i, j) for i, j in zip(marks, marks[1:], strict=False)]
+    return [slice(i, j) for i, j in pairwise(marks)]
 
 
 def interleaved(sides: Sequence[Sequence[Item]], random: Random) -> list[tuple[int, Item]]:

@@ -7,7 +7,6 @@ from typing import Any
 import oracle
 import oracle_lifetimes
 import polars as pl
-
 import strategies
 from law_cases import Case, Model
 from oracle import Row

@@ -48,7 +48,7 @@ def joining(kind: str, *on: str, where: bool = False, group: str | None = None) 
         left, right = left.group_by(group), right.group_by(group)
         return getattr(left, kind)(right, **asked).ungroup()
 
-    return Case(query, lambda l, r: model(l, r, **matched, **options), inputs=2, draws=DRAWS)
+    return Case(query, lambda a, b: model(a, b, **matched, **options), inputs=2, draws=DRAWS)
 
 
 def counted(rows: list[Row], *key: str) -> list[Row]:
@@ -71,13 +71,13 @@ RENAME = {new: pl.col(old) for old, new in NAMES.items()}
 ON_OTHER = [("x", "size")]
 
 TWO_STREAMS: dict[str, Case] = {
-    "union": Case(lambda l, r: l.union(r), oracle_joins.union, inputs=2),
+    "union": Case(lambda a, b: a.union(b), oracle_joins.union, inputs=2),
     "union, fields in another order": Case(
-        lambda l, r: l.union(r.select("y", "k", "x")), oracle_joins.union, inputs=2
+        lambda a, b: a.union(b.select("y", "k", "x")), oracle_joins.union, inputs=2
     ),
     "union, grouped": Case(
-        lambda l, r: counting(l.group_by("k").union(r.group_by("k"))),
-        lambda l, r: counted([*l, *r], "k"),
+        lambda a, b: counting(a.group_by("k").union(b.group_by("k"))),
+        lambda a, b: counted([*a, *b], "k"),
         inputs=2,
         draws=DRAWS,
     ),
@@ -89,20 +89,20 @@ TWO_STREAMS: dict[str, Case] = {
     "join, grouped": joining("join", group="k"),
     "join, grouped, on and where": joining("join", "y", group="k", where=True),
     "join, on other names": Case(
-        lambda l, r: l.join(r.select(**RENAME), on={"x": "size"}),
-        lambda l, r: oracle_joins.join(
-            l,
-            renamed(r),
+        lambda a, b: a.join(b.select(**RENAME), on={"x": "size"}),
+        lambda a, b: oracle_joins.join(
+            a,
+            renamed(b),
             ON_OTHER,
             oracle_joins.merging(ON_OTHER, FIELDS, tuple(NAMES.values())),
         ),
         inputs=2,
         draws=DRAWS,
-    ),  # fmt: skip
+    ),
     "join, then windows by group": Case(
-        lambda l, r: counting(l.group_by("k").join(r.group_by("k"), on="x", suffix="_right")),
-        lambda l, r: counted(
-            oracle_joins.join(l, r, [("x", "x")], merging([("x", "x")], ("k",)), group=("k",)), "k"
+        lambda a, b: counting(a.group_by("k").join(b.group_by("k"), on="x", suffix="_right")),
+        lambda a, b: counted(
+            oracle_joins.join(a, b, [("x", "x")], merging([("x", "x")], ("k",)), group=("k",)), "k"
         ),
         inputs=2,
         draws=DRAWS,
@@ -116,8 +116,8 @@ TWO_STREAMS: dict[str, Case] = {
     "left_anti_join, grouped": joining("left_anti_join", group="k"),
     "left_anti_join, grouped, on and where": joining("left_anti_join", "y", group="k", where=True),
     "left_anti_join, then windows by group": Case(
-        lambda l, r: counting(l.group_by("k").left_anti_join(r.group_by("k"), on="x")),
-        lambda l, r: counted(oracle_joins.left_anti_join(l, r, [("x", "x")], group=("k",)), "k"),
+        lambda a, b: counting(a.group_by("k").left_anti_join(b.group_by("k"), on="x")),
+        lambda a, b: counted(oracle_joins.left_anti_join(a, b, [("x", "x")], group=("k",)), "k"),
         inputs=2,
         draws=DRAWS,
     ),
@@ -132,34 +132,34 @@ TWO_STREAMS: dict[str, Case] = {
         "full_outer_join", "y", group="k", where=True
     ),
     "full_outer_join, on other names": Case(
-        lambda l, r: l.full_outer_join(r.select(**RENAME), on={"x": "size"}),
-        lambda l, r: oracle_joins.full_outer_join(
-            l,
-            renamed(r),
+        lambda a, b: a.full_outer_join(b.select(**RENAME), on={"x": "size"}),
+        lambda a, b: oracle_joins.full_outer_join(
+            a,
+            renamed(b),
             ON_OTHER,
             oracle_joins.merging(ON_OTHER, FIELDS, tuple(NAMES.values())),
         ),
         inputs=2,
         draws=DRAWS,
-    ),  # fmt: skip
+    ),
     "clip_event_duration": Case(
-        lambda l, r: l.clip_event_duration(r, on="k"),
-        lambda l, r: oracle_joins.clip_event_duration(l, r, [("k", "k")]),
+        lambda a, b: a.clip_event_duration(b, on="k"),
+        lambda a, b: oracle_joins.clip_event_duration(a, b, [("k", "k")]),
         inputs=2,
         draws=DRAWS,
     ),
     "clip_event_duration, without keys": Case(
-        lambda l, r: l.clip_event_duration(r), oracle_joins.clip_event_duration, inputs=2
+        lambda a, b: a.clip_event_duration(b), oracle_joins.clip_event_duration, inputs=2
     ),
     "clip_event_duration, grouped": Case(
-        lambda l, r: l.group_by("k").clip_event_duration(r.group_by("k"), on="x").ungroup(),
-        lambda l, r: oracle_joins.clip_event_duration(l, r, [("x", "x")], ("k",)),
+        lambda a, b: a.group_by("k").clip_event_duration(b.group_by("k"), on="x").ungroup(),
+        lambda a, b: oracle_joins.clip_event_duration(a, b, [("x", "x")], ("k",)),
         inputs=2,
         draws=DRAWS,
     ),
     "clip_event_duration, then windows by group": Case(
-        lambda l, r: counting(l.group_by("k").clip_event_duration(r.group_by("k"))),
-        lambda l, r: counted(oracle_joins.clip_event_duration(l, r, (), ("k",)), "k"),
+        lambda a, b: counting(a.group_by("k").clip_event_duration(b.group_by("k"))),
+        lambda a, b: counted(oracle_joins.clip_event_duration(a, b, (), ("k",)), "k"),
         inputs=2,
         draws=DRAWS,
     ),
@@ -200,7 +200,7 @@ ONE_STREAM: dict[str, Case] = {
             merging([("k", "k")]),
         ),
         draws=DRAWS,
-    ),  # fmt: skip
+    ),
     "apply": Case(
         lambda s: s.group_by("k").apply(counting), lambda rows: counted(rows, "k"), draws=DRAWS
     ),

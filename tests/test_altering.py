@@ -125,6 +125,8 @@ def to_the_hour(time: datetime) -> datetime:
     "start",
     [
         to_the_hour,
+        lambda t: t.replace(minute=0, second=0, microsecond=0),
+        lambda t: t - timedelta(minutes=34, seconds=56),
         lambda t: t // 3_600_000_000 * 3_600_000_000,
         lambda t: np.int64(t // 3_600_000_000 * 3_600_000_000),
         pl.col("start").dt.truncate("1h"),
@@ -132,7 +134,7 @@ def to_the_hour(time: datetime) -> datetime:
     ],
 )
 def test_a_function_of_time_in_every_form(start: Any) -> None:
-    """Python functions get ticks, or datetimes if they say so; expressions what they can take."""
+    """Functions get ticks, or datetimes if they say or need so; expressions what they can take."""
     at = int(datetime(2020, 5, 1, 12, 34, 56, tzinfo=UTC).timestamp()) * 1_000_000
     hour = int(datetime(2020, 5, 1, 12, tzinfo=UTC).timestamp()) * 1_000_000
     rows = [("interval", at, at + 5, A)]

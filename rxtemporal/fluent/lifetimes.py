@@ -50,9 +50,10 @@ class Lifetimes(Composing):
         """Give each row the lifetime ``[f(start), f(start) + g(row))``.
 
         ``start`` is f, a function of time alone, since CTIs go through it too: the output CTI is
-        ``f(t)``. It is a Python function, which gets and returns ticks (or an aware datetime, if
-        its parameter is annotated ``datetime``), or a polars expression over ``start``, which is a
-        Datetime in UTC or, if it cannot be computed so, ticks. Without it starts and CTIs stay.
+        ``f(t)``. It is a Python function, which gets and returns ticks (or aware datetimes, if its
+        parameter is annotated ``datetime`` or it cannot take an int), or a polars expression over
+        ``start``, which is a Datetime in UTC or, if it cannot be computed so, ticks. Without it
+        starts and CTIs stay.
 
         ``duration`` is g: a timedelta or ticks; a polars expression over the payload, ``start`` and
         ``end`` (which hide fields of these names), of type Duration or integer; or a Python

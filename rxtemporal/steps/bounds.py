@@ -105,8 +105,12 @@ class SnapshotBounds(Stateful):
         return batch.end
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """What begins before the CTI is known, and what ends before it or then."""
-        return cti, cti + 1
+        """What begins before the CTI is known, and what ends before it or then.
+
+        What begins at the CTI itself may go on; but it ends the snapshot before it for good, and
+        where only ended ones are told that is all that counts.
+        """
+        return (cti + 1 if self._finished else cti), cti + 1
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the snapshots that the changes open and close."""

@@ -53,17 +53,22 @@ class ExpressionTimes:
 
 
 class FunctionTimes:
-    """A Python function of a time, which it gets as ticks or, if it asks for it, as a datetime."""
+    """A Python function of a time, which it gets as ticks; as datetimes if it can only take those.
+
+    That is asked of it once, with the first time, unless its annotation says so.
+    """
 
     def __init__(self, function: Callable[[Any], Any], *, takes_datetime: bool) -> None:
         self._function = function
-        self._takes_datetime = takes_datetime
+        self._takes_datetime: bool | None = takes_datetime or None
 
     def of(self, times: Int64s) -> Int64s:
         """Return where each time lands; a call for each."""
         return np.array([self._landed(time) for time in times.tolist()], np.int64)
 
     def _landed(self, time: int) -> int:
+        if self._takes_datetime is None:
+            self._takes_datetime = self._fails_on_ticks(time)
         landed = self._function(to_datetime(time) if self._takes_datetime else time)
         tick = _integer(landed)
         if tick is None and isinstance(landed, datetime) and landed.tzinfo is not None:
@@ -74,6 +79,21 @@ class FunctionTimes:
                 f"({type(landed).__name__}) for {describe(time)}, {time} ticks"
             )
         return min(max(tick, MIN_TIME), MAX_TIME)
+
+
+    def _fails_on_ticks(self, time: int) -> bool:
+        """Whether the function takes a datetime and not an int, as one that adds a timedelta."""
+        try:
+            self._function(time)
+        except (TypeError, AttributeError):
+            try:
+                self._function(to_datetime(time))
+            except Exception:
+                return False  # it fails either way: let that be seen
+            return True
+        except Exception:
+            return False
+        return False
 
 
 class ExpressionLength:

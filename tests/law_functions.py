@@ -1,0 +1,142 @@
+"""What is computed over windows in the cases of the laws: the engine's side and the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import oracle
+import oracle_windows
+import polars as pl
+
+from rxtemporal import agg
+
+# aggregates, the engine's and the model's
+
+AGGREGATES: dict[str, tuple[Any, oracle.Aggregate]] = {
+    "n": (agg.count(), oracle.count()),
+    "nx": (agg.count("x"), oracle.count("x")),
+    "sx": (agg.sum("x"), oracle.sum_("x")),
+    "sy": (agg.sum("y"), oracle.sum_("y")),
+    "ay": (agg.avg("y"), oracle.avg("y")),
+    "ax": (agg.avg("x"), oracle.avg("x")),
+    "lx": (agg.min("x"), oracle.min_("x")),
+    "ly": (agg.min("y"), oracle.min_("y")),
+    "gx": (agg.max("x"), oracle.max_("x")),
+    "gy": (agg.max("y"), oracle.max_("y")),
+    "lk": (agg.min("k"), oracle.min_("k")),
+    "gk": (agg.max("k"), oracle.max_("k")),
+}
+
+
+class Spread(agg.UserDefinedAggregate):
+    """A plain aggregate of one's own."""
+
+    def compute(self, values: list[int]) -> int:
+        """The largest less the smallest; -1 of nothing."""
+        return max(values) - min(values) if values else -1
+
+
+class Told(agg.UserDefinedAggregate):
+    """One that sees whole payloads, in order."""
+
+    def compute(self, values: list[dict[str, Any]]) -> str:
+        """All that they say."""
+        return told(values)
+
+
+class Tally(agg.UserDefinedAggregate):
+    """An incremental one: how many values of each kind, and their sum."""
+
+    def init(self) -> Any:
+        """Nothing yet."""
+        return {"kinds": {}, "sum": 0}
+
+    def add(self, state: Any, value: int) -> Any:
+        """One more."""
+        kinds = state["kinds"]
+        return {"kinds": kinds | {value: kinds.get(value, 0) + 1}, "sum": state["sum"] + value}
+
+    def remove(self, state: Any, value: int) -> Any:
+        """One less."""
+        kinds = state["kinds"] | {value: state["kinds"][value] - 1}
+        left = {kind: n for kind, n in kinds.items() if n}
+        return {"kinds": left, "sum": state["sum"] - value}
+
+    def result(self, state: Any) -> int:
+        """The sum, and how many different ones."""
+        return int(state["sum"] * 10 + len(state["kinds"]))
+
+
+class Covered(agg.TimeSensitiveAggregate):
+    """One that sees lifetimes, clipped, and the window."""
+
+    def compute(self, events: list[Any], window: Any) -> str:
+        """When which row is alive in which window."""
+        return covered(events, window)
+
+
+def told(values: list[dict[str, Any]]) -> str:
+    """Payloads in order; -0.0 as 0.0, for neither comes first."""
+    return ";".join(f"{p['k']},{p['x']},{None if p['y'] is None else p['y'] + 0.0}" for p in values)
+
+
+def covered(events: list[Any], window: Any) -> str:
+    """Lifetimes in any order where rows are equal, and the window."""
+    lived = sorted((e.start, e.end, str(e.payload["x"])) for e in events)
+    return f"{window.start}-{window.end}: {lived}"
+
+
+def values(payloads: list[dict[str, Any]], field: str) -> list[Any]:
+    """What is not null."""
+    return [p[field] for p in payloads if p[field] is not None]
+
+
+LISTED: dict[str, tuple[Any, oracle.Aggregate]] = {
+    "fx": (agg.first("x"), oracle_windows.first("x")),
+    "fk": (agg.first("k"), oracle_windows.first("k")),
+    "ly": (agg.last("y"), oracle_windows.last("y")),
+    "qx": (agg.quantile("x", 0.3), oracle_windows.quantile("x", 0.3)),
+    "qy": (agg.quantile("y", 0.6, "lower"), oracle_windows.quantile("y", 0.6, "lower")),
+    "ql": (agg.quantile("x", 0.7, "linear"), oracle_windows.quantile("x", 0.7, "linear")),
+    "final": (agg.expr(pl.col("x").last()), lambda payloads: payloads[-1]["x"]),
+    "double": (agg.expr((pl.col("x") * 2).sum()), lambda payloads: 2 * sum(values(payloads, "x"))),
+    "spread": (
+        Spread("x"),
+        lambda payloads: max(v) - min(v) if (v := values(payloads, "x")) else -1,
+    ),
+    "told": (Told(), told),
+}
+VARIED: dict[str, tuple[Any, oracle.Aggregate]] = {
+    "vx": (agg.var("x"), oracle_windows.var("x")),
+    "vy": (agg.var("y"), oracle_windows.var("y")),
+    "dx": (agg.std("x"), oracle_windows.std("x")),
+    "tally": (
+        Tally("x"),
+        lambda payloads: sum(v := values(payloads, "x")) * 10 + len(set(v)),
+    ),
+}
+SENSITIVE = {"covered": (Covered(), covered)}
+
+# operators of one's own
+
+
+def kinds(payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One payload for each kind of x but 1, in order of appearance."""
+    seen = dict.fromkeys(p["x"] for p in payloads)
+    return [{"kind": x, "of": len(payloads)} for x in seen if x != 1]
+
+
+def pieces(make: Callable[..., Any]) -> Callable[..., Iterable[Any]]:
+    """Each row of x = 1 as it is clipped, and the rest of the window after the first end."""
+
+    def apply(events: list[Any], window: Any) -> list[Any]:
+        rows = [make(e.start, e.end, {"kind": e.payload["x"], "of": len(events)}) for e in events]
+        first = min(e.end for e in events)
+        rest = [make(first, window.end, {"kind": None, "of": 0})] if first < window.end else []
+        return [row for row in rows if row.payload["kind"] == 1] + rest
+
+    return apply
+
+
+KINDS = {"kind": int, "of": int}

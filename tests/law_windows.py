@@ -1,0 +1,220 @@
+"""Kinds of windows, and how a kind and what is made of its rows become a case of the laws."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import oracle
+import oracle_windows
+import strategies
+from law_cases import Case, Rule, Tolerance, exactly, nearly, passed_on
+from law_functions import AGGREGATES, KINDS, LISTED, SENSITIVE, VARIED, kinds, pieces
+from oracle import Row, Window
+
+import rxtemporal as rxt
+from rxtemporal import agg
+
+POINTS = rxt.WindowOutput.POINT_AT_END
+NEAR = {"extremes": False}
+
+# windows
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of window: how it is composed, which windows there are, and its CTI rules."""
+
+    window: Callable[[Any], Any]
+    windows: oracle_windows.Windows
+    cti: Rule = passed_on
+    # the rule for streams that are grouped by k
+    cti_by_key: Rule = passed_on
+    # the rule of what needs a window's end, and the same by key
+    finished: Rule | None = None
+    finished_by_key: Rule | None = None
+    output: str = "window"
+    endless: bool = True
+    draws: Any = dataclasses.field(default_factory=dict)
+
+
+def hopping(d: int, p: int, a: int = 0, *, points: bool = False) -> Kind:
+    """Hopping windows over rows that end."""
+    rule: Rule = lambda t, _: oracle_windows.cti_hopping_window(t, d, p, a)  # noqa: E731
+    if points:
+        rule = passed_on
+    output = {"output": POINTS} if points else {}
+    return Kind(
+        lambda s: s.hopping_window(d, p, a, **output),
+        lambda rows: oracle_windows.hopping_windows(rows, d, p, a),
+        rule, rule,
+        output="point" if points else "window",
+        endless=False,
+        draws=NEAR,
+    )  # fmt: skip
+
+
+def session(timeout: int, most: int | None = None, *, points: bool = False) -> Kind:
+    """Session windows."""
+    key: dict[bool, tuple[str, ...]] = {False: (), True: ("k",)}
+    rules: list[Rule] = [
+        lambda t, e, k=k: oracle_windows.cti_session_window(t, e, timeout, most, key[k])
+        for k in (False, True)
+    ]
+    return Kind(
+        lambda s: s.session_window(timeout, most, **({"output": POINTS} if points else {})),
+        lambda rows: oracle_windows.session_windows(rows, timeout, most),
+        *([passed_on] * 2 if points else rules),
+        output="point" if points else "window",
+    )
+
+
+def counting(n: int, *, points: bool = True) -> Kind:
+    """Count windows."""
+    key: dict[bool, tuple[str, ...]] = {False: (), True: ("k",)}
+    rules: list[Rule] = [
+        lambda t, e, k=k: oracle_windows.cti_count_window(t, e, n, key[k]) for k in (False, True)
+    ]
+    return Kind(
+        lambda s: s.count_window(n, **({} if points else {"output": rxt.WindowOutput.WINDOW})),
+        lambda rows: oracle_windows.count_windows(rows, n),
+        *([passed_on] * 2 if points else rules),
+        output="point" if points else "window",
+    )
+
+
+SNAPSHOT = Kind(
+    lambda s: s.snapshot_window(),
+    oracle.snapshot_windows,
+    finished=oracle_windows.cti_time_sensitive_snapshot,
+    finished_by_key=lambda t, e: oracle_windows.cti_time_sensitive_snapshot(t, e, ["k"]),
+)
+
+# what is made of them
+
+
+def of(
+    kind: Kind,
+    made: Callable[[Any], Any],
+    model: Callable[..., list[Row]],
+    *,
+    by_key: bool = False,
+    finished: bool = False,
+    tolerance: Tolerance = exactly,
+    calm: bool = True,
+) -> Case:
+    """The case of a kind of window and what is made of its rows, grouped by k or not."""
+    rules = [kind.cti, kind.cti_by_key]
+    if finished and kind.finished and kind.finished_by_key:
+        rules = [kind.finished, kind.finished_by_key]
+    return Case(
+        lambda s: made(kind.window(s.group_by("k") if by_key else s)),
+        lambda rows: model(rows, kind.windows, key=["k"] if by_key else [], output=kind.output),
+        rules[by_key],
+        tolerance,
+        draws=({"payload": strategies.calm_payloads()} if calm else {}) | kind.draws,
+        endless=kind.endless,
+    )
+
+
+def aggregating(kind: Kind, named: dict[str, Any], **options: Any) -> Case:
+    """Aggregates."""
+    ours = {name: pair[0] for name, pair in named.items() if name not in SENSITIVE}
+    sensitive = {name: pair for name, pair in named.items() if name in SENSITIVE}
+    models = {name: named[name][1] for name in ours}
+    ours |= {name: pair[0] for name, pair in sensitive.items()}
+
+    def model(rows: list[Row], windows: Any, **where: Any) -> list[Row]:
+        timed = {name: pair[1] for name, pair in sensitive.items()}
+        return oracle_windows.window_aggregate(rows, windows, models, time_sensitive=timed, **where)
+
+    options = {"tolerance": nearly, "finished": bool(sensitive)} | options
+    return of(kind, lambda w: w.aggregate(**ours), model, **options)
+
+
+def ranking(kind: Kind, k: int, by: str, *, descending: bool = True, by_key: bool = False) -> Case:
+    """The best ranks."""
+    return of(
+        kind,
+        lambda w: w.top_k(k, by, descending=descending),
+        lambda rows, windows, **where: oracle_windows.top_k(
+            rows, windows, k, by, descending, **where
+        ),
+        by_key=by_key,
+    )
+
+
+def applying(kind: Kind, *, by_key: bool = False) -> Case:
+    """An operator of payloads."""
+    return of(
+        kind,
+        lambda w: w.apply(kinds, schema=KINDS),
+        lambda rows, windows, **where: oracle_windows.window_apply(rows, windows, kinds, **where),
+        by_key=by_key,
+    )
+
+
+def piecing(kind: Kind, *, by_key: bool = False) -> Case:
+    """An operator of events."""
+    return of(
+        kind,
+        lambda w: w.apply(pieces(rxt.IntervalEvent), schema=KINDS, time_sensitive=True),
+        lambda rows, windows, **where: oracle_windows.window_apply(
+            rows, windows, pieces(Row), time_sensitive=True, **where
+        ),
+        by_key=by_key,
+        finished=True,
+    )
+
+
+def over(name: str, kind: Kind, *, by_key: bool) -> dict[str, Case]:
+    """Everything that is made of windows of a kind, every other of them grouped."""
+    return {
+        f"{name}, running": aggregating(kind, AGGREGATES | VARIED, by_key=by_key),
+        f"{name}, listed": aggregating(kind, LISTED, by_key=not by_key),
+        f"{name}, time-sensitive": aggregating(kind, SENSITIVE | VARIED, by_key=by_key),
+        f"{name}, top_k": ranking(kind, 2, "y", by_key=not by_key),
+        f"{name}, apply": applying(kind, by_key=by_key),
+        f"{name}, apply to events": piecing(kind, by_key=not by_key),
+    }
+
+
+def snapping(d: int, p: int, a: int) -> Case:
+    """The lifetime half of a hopping window."""
+    return Case(
+        lambda s: s.snap_to_window_intervals(d, p, a),
+        lambda rows: oracle.snap_to_window_intervals(rows, d, p, a),
+        lambda t, _: oracle.snap_time(t, d, p, a),
+    )
+
+
+def tamed(d: int, p: int, a: int = 0) -> Kind:
+    """Snapped lifetimes, then snapshots."""
+    rule: Rule = lambda t, _: oracle.snap_time(t, d, p, a)  # noqa: E731
+    return Kind(
+        lambda s: s.hopping_window2(d, p, a),
+        lambda rows: oracle.hopping_window2(rows, d, p, a),
+        rule,
+        rule,
+    )
+
+
+def window_by_window(rows: list[Row], windows: Any, **where: Any) -> list[Row]:
+    """How many rows each window holds."""
+    return oracle_windows.window_aggregate(rows, windows, {"n": oracle.count()}, **where)
+
+
+def upto(d: int, p: int, a: int, last: int) -> Case:
+    """Hopping windows over rows that may never end, up to a CTI."""
+
+    def windows(rows: list[Row]) -> list[Window]:
+        return oracle_windows.hopping_windows(rows, d, p, a, last)
+
+    return Case(
+        lambda s: s.hopping_window(d, p, a).aggregate(n=agg.count()),
+        lambda rows: window_by_window(rows, windows),
+        lambda t, _: oracle_windows.cti_hopping_window(t, d, p, a),
+        draws=NEAR,
+        last=last,
+    )
