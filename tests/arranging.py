@@ -42,21 +42,28 @@ def ended(items: Sequence[Event]) -> list[Event]:
 def busy(ticks: int, shapes: Sequence[str]) -> list[Event]:
     """Return a steady stream: rows of each shape at every tick, a pause now and then, few values.
 
-    Some ten rows are alive at a time, none for long.
+    Some twenty rows are alive at a time; most live for some ticks, a few for a hundred.
     """
     items: list[Event] = []
     for time in range(ticks):
-        payload = {"k": "abc"[time % 3], "x": time % 5, "y": float(time % 7)}
         if time % 50 < 30:
-            items.append(("point", time, payload))
-            items.append(("interval", time, time + 7, payload))
-            if "edge" in shapes:
-                items.append(("start", time, payload))
-        if "edge" in shapes and time >= 4 and (time - 4) % 50 < 30:
-            earlier = {"k": "abc"[(time - 4) % 3], "x": (time - 4) % 5, "y": float((time - 4) % 7)}
-            items.append(("end", time - 4, time, earlier))
+            items += [(kind, time, *end, _value(time)) for kind, end in _lives(time, shapes)]
+        for after in (4, 90) if "edge" in shapes else ():
+            start, long = time - after, after > 4
+            if start >= 0 and start % 50 < 30 and long == (start % 25 == 0):
+                items.append(("end", start, time, _value(start)))
         items.append(("cti", time))
     return items
+
+
+def _value(time: int) -> dict[str, Any]:
+    return {"k": "abc"[time % 3], "x": time % 5, "y": float(time % 7)}
+
+
+def _lives(time: int, shapes: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
+    length = 100 if time % 25 == 0 else 7
+    edge = [("start", ())] if "edge" in shapes else []
+    return [("point", ()), ("interval", (time + length,)), *edge]
 
 
 def reordered(items: Sequence[Event], random: Random) -> list[Event]:

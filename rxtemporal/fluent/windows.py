@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 import polars as pl
 
 from rxtemporal import operators as ops
-from rxtemporal.agg import Aggregate
+from rxtemporal.aggregate import Aggregate
 from rxtemporal.events import WindowOutput
 from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.windowing import Window

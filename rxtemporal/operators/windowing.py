@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.agg import Aggregate
+from rxtemporal.aggregate import Aggregate
 from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.results import Aggregates, Apply, ResultSpec, TopK
 from rxtemporal.seam import composed_at

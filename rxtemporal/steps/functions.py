@@ -80,7 +80,6 @@ class FunctionTimes:
             )
         return min(max(tick, MIN_TIME), MAX_TIME)
 
-
     def _fails_on_ticks(self, time: int) -> bool:
         """Whether the function takes a datetime and not an int, as one that adds a timedelta."""
         try:
