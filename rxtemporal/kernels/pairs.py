@@ -19,13 +19,6 @@ Number = int | np.uint64
 
 
 @compiled
-def _longer(array: Ints, size: int) -> Ints:
-    longer = np.empty(size, np.int64)
-    longer[: len(array)] = array
-    return longer
-
-
-@compiled
 def push(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     """Put a row at the head of its key's list."""
     first = head[k]
@@ -84,27 +77,13 @@ def find_pairs(
     """
     following = _next_of_other_side(time, what, cti)
     out = np.empty((3, len(time) + 64), np.int64)
+    # taken out of the tuples once: each access counts the references of an array
+    lefts = key[0], end[0], after[0], before[0], head[0]
+    rights = key[1], end[1], after[1], before[1], head[1]
     i = p = 0
     met = -1
-    # taken out of the tuples once: each access counts the references of an array
-    key_left, key_right = key
-    end_left, end_right = end
-    after_left, after_right = after
-    before_left, before_right = before
-    head_left, head_right = head
     while i < len(time):
-        if what[i] & 1:
-            i, p, met = _begin(
-                1, i, p, met, time, what, following, key_right,
-                end_right, after_right, before_right, head_right,
-                end_left, after_left, before_left, head_left, out,
-            )  # fmt: skip
-        else:
-            i, p, met = _begin(
-                0, i, p, met, time, what, following, key_left,
-                end_left, after_left, before_left, head_left,
-                end_right, after_right, before_right, head_right, out,
-            )  # fmt: skip
+        i, p, met = _begin(i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2])
         if met >= 0:
             longer = np.empty((3, 2 * out.shape[1]), np.int64)
             longer[:, : out.shape[1]] = out
@@ -114,7 +93,6 @@ def find_pairs(
 
 @compiled
 def _begin(
-    side: int,
     i: int,
     p: int,
     met: int,
@@ -126,42 +104,63 @@ def _begin(
     after: Ints,
     before: Ints,
     head: Ints,
+    other_key: Ints,
     other_end: Ints,
     other_after: Ints,
     other_before: Ints,
     other_head: Ints,
-    out: Ints,
+    left: Ints,
+    right: Ints,
+    start: Ints,
 ) -> tuple[int, int, int]:
-    """Let rows of one side begin, from number ``i`` up to the first of the other side.
+    """Let rows begin from number ``i`` on while there is room for pairs.
 
-    ``met``: the row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where
-    to go on: where there is no room for a pair, with the row that would be met.
+    The columns of the left side, then of the right one, then where pairs are written. ``met``: the
+    row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where to go on, with
+    the row that there was no room for.
     """
-    # numbers as unsigned: a signed index is tested for being negative each time
-    mine, theirs, start = out[side], out[1 - side], out[2]
-    room = out.shape[1]
-    while i < len(time) and what[i] & 1 == side:
+    # The two sides stand here in full: to choose among arrays by side counts their references, and
+    # a call for each row hands over all of them. Numbers are unsigned: a signed index is tested for
+    # being negative each time.
+    while i < len(time):
         row = np.uint64(what[i] >> 1)
-        k = np.uint64(key[row])
         t = time[i]
-        if met < 0:
-            met = other_head[k]
-        while met >= 0:
-            other = np.uint64(met)
-            later = other_after[other]
-            if other_end[other] > t:
-                if p == room:
-                    return i, p, met
-                place = np.uint64(p)
-                mine[place] = row
-                theirs[place] = met
-                start[place] = t
-                p += 1
-            else:
-                take_out(other, k, other_after, other_before, other_head)
-            met = later
-        if end[row] > following[i]:
-            push(row, k, after, before, head)
+        if what[i] & 1:
+            k = np.uint64(other_key[row])
+            if met < 0:
+                met = head[k]
+            while met >= 0:
+                other = np.uint64(met)
+                later = after[other]
+                if end[other] > t:
+                    if p == len(start):
+                        return i, p, met
+                    place = np.uint64(p)
+                    left[place], right[place], start[place] = met, row, t
+                    p += 1
+                else:
+                    take_out(other, k, after, before, head)
+                met = later
+            if other_end[row] > following[i]:
+                push(row, k, other_after, other_before, other_head)
+        else:
+            k = np.uint64(key[row])
+            if met < 0:
+                met = other_head[k]
+            while met >= 0:
+                other = np.uint64(met)
+                later = other_after[other]
+                if other_end[other] > t:
+                    if p == len(start):
+                        return i, p, met
+                    place = np.uint64(p)
+                    left[place], right[place], start[place] = row, met, t
+                    p += 1
+                else:
+                    take_out(other, k, other_after, other_before, other_head)
+                met = later
+            if end[row] > following[i]:
+                push(row, k, after, before, head)
         i += 1
     return i, p, -1
 

@@ -16,6 +16,8 @@ from rxtemporal.steps.state import Stateful
 __all__ = ["Column", "Rows", "grown", "relink", "taller"]
 
 Column = npt.NDArray[Any]
+# room for so many rows is kept even when few are left
+LARGE = 1 << 18
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
@@ -59,7 +61,7 @@ class Rows(Stateful):
     falling size.
     """
 
-    held = ("_columns", "_alive", "_frames", "_height", "_released")
+    held = ("content", "_frames", "_released")
 
     def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
@@ -82,6 +84,16 @@ class Rows(Stateful):
         """The columns, ``[height]`` each, to be read and written by row number."""
         return [column[: self._height] for column in self._columns]
 
+    @property
+    def content(self) -> list[Column]:
+        """The columns, and which rows live: what is saved."""
+        return [*self.columns, self._alive[: self._height]]
+
+    @content.setter
+    def content(self, saved: list[Column]) -> None:
+        *self._columns, self._alive = saved
+        self._height = len(self._alive)
+
     def append(
         self, columns: Sequence[Column | int], payload: pl.DataFrame | None = None
     ) -> Int64s:
@@ -102,7 +114,8 @@ class Rows(Stateful):
     def _keep(self, payload: pl.DataFrame) -> None:
         frames = self._frames
         frames.append(payload)
-        while len(frames) > 1 and frames[-2].height < 2 * frames[-1].height:
+        # two frames are as good as one
+        while len(frames) > 2 and frames[-2].height < 2 * frames[-1].height:
             last = frames.pop()
             frames[-1] = pl.concat([frames[-1], last], rechunk=True)
 
@@ -129,9 +142,15 @@ class Rows(Stateful):
         new[numbers] = np.arange(len(numbers))
         if self._frames:
             self._frames = [self.payload(numbers)] if len(numbers) else []
-        self._columns = [column[numbers] for column in self._columns]
-        self._alive = np.ones(len(numbers), np.bool_)
+        room = len(self._alive)
         self._height, self._released = len(numbers), 0
+        if room > LARGE and 8 * len(numbers) < room:  # a burst is over
+            self._columns = [column[numbers] for column in self._columns]
+            self._alive = np.ones(len(numbers), np.bool_)
+            return new
+        for column in self._columns:
+            column[: len(numbers)] = column[numbers]
+        self._alive[: len(numbers)] = True
         return new
 
     def _emptied(self) -> Int64s:
