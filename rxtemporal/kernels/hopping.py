@@ -106,6 +106,7 @@ def _until_full(
     """
     # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     room = out.shape[1]
+    number, of, before, alive = out[0], out[1], out[2], out[3]
     while i < len(at):
         k = np.uint64(key[np.uint64(what[i] >> 3)])
         held = state[k, 0]
@@ -118,7 +119,11 @@ def _until_full(
             more = upto - window if held > 0 else 1
             if r + more > room:
                 return i, r, r + more
-            r = _told(r, window, upto, k, i, held, alone, out)  # type: ignore[arg-type]
+            place = np.uint64(r)
+            number[place], of[place], before[place], alive[place] = window, k, i, held + alone
+            r += 1
+            if more > 1:
+                r = _told(r, window + 1, upto, k, i, held, 0, out)  # type: ignore[arg-type]
             state[k, 3] = 0
             state[k, 1] = upto
         if what[i] & 4:

@@ -104,8 +104,18 @@ def float_sum(
         while s < len(at) and at[s] == i:
             k = np.uint64(2 * of[s])
             once = np.uint64(2 * of[s] + 1)
-            many[s] = counts[k, 0] + counts[once, 0]
-            out[s] = (sums[k, 0] + sums[once, 0]) + (sums[k, 1] + sums[once, 1])
+            held = counts[k, 0]
+            total = sums[k, 0]
+            rest = sums[k, 1]
+            alone = counts[once, 0]
+            if alone > 0:
+                total += sums[once, 0]
+                rest += sums[once, 1]
+                sums[once, 0] = 0.0
+                sums[once, 1] = 0.0
+                counts[once, 0] = 0
+            many[s] = held + alone
+            out[s] = total + rest
             if strange[0] > 0:
                 nans = counts[k, 1] + counts[once, 1]
                 highs = counts[k, 2] + counts[once, 2]
@@ -119,9 +129,6 @@ def float_sum(
                 for part in range(1, 4):
                     strange[0] -= counts[once, part]
                     counts[once, part] = 0
-            sums[once, 0] = 0.0
-            sums[once, 1] = 0.0
-            counts[once, 0] = 0
             s += 1
         if i == len(what):
             continue
