@@ -89,8 +89,9 @@ def float_sum(
     sums: Floats,
     counts: Ints,
     strange: Ints,
+    mean: bool,
 ) -> tuple[Floats, Ints]:
-    """Return the sums and the counts of values that are not null.
+    """Return the sums (or the means; NaN of nothing) and the counts of values that are not null.
 
     ``sums`` ``float64[2 * keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of
     two), so that removal does not make it drift; both begin anew when nothing is left. ``counts``
@@ -116,6 +117,8 @@ def float_sum(
                 counts[once, 0] = 0
             many[s] = held + alone
             out[s] = total + rest
+            if mean:
+                out[s] = out[s] / many[s] if many[s] > 0 else np.nan
             if strange[0] > 0:
                 nans = counts[k, 1] + counts[once, 1]
                 highs = counts[k, 2] + counts[once, 2]

@@ -173,13 +173,13 @@ class FloatSum(Stateful):
         return pl.Series(self._sums(changes, own, samples)[0])
 
     def _sums(
-        self, changes: Changes, own: Own, samples: Samples
+        self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
     ) -> tuple[npt.NDArray[np.float64], Int64s]:
         self._state = taller(self._state, 2 * samples.keys)
         self._counts = taller(self._counts, 2 * samples.keys)
         return kernels.float_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._state, self._counts, self._strange,
+            self._state, self._counts, self._strange, mean,
         )  # fmt: skip
 
 
@@ -188,11 +188,10 @@ class Average(FloatSum):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
-        sums, counts = self._sums(changes, own, samples)
+        means, counts = self._sums(changes, own, samples, mean=True)
         nothing = counts == 0
-        if not nothing.any():
-            return pl.Series(sums / counts)
-        return pl.Series(sums / np.maximum(counts, 1)).set(pl.Series(nothing), None)
+        result = pl.Series(means)
+        return result.set(pl.Series(nothing), None) if nothing.any() else result
 
 
 class Variance(Stateful):
