@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+# frames are tiny here: handing their columns out to threads costs more than all else
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 from hypothesis import HealthCheck, settings
 from needs import skip_or_fail
 

@@ -83,7 +83,9 @@ def find_pairs(
     i = p = 0
     met = -1
     while i < len(time):
-        i, p, met = _begin(i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2])
+        i, p, met = _begin(
+            i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2]
+        )
         if met >= 0:
             longer = np.empty((3, 2 * out.shape[1]), np.int64)
             longer[:, : out.shape[1]] = out
