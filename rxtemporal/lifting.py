@@ -84,19 +84,22 @@ class _Lifted:
 
 
 def lift_two(
-    make: Callable[[EventBatch, EventBatch], Merging], place: str
+    make: Callable[[EventBatch, EventBatch], Merging],
+    place: str,
+    absent: Callable[[int, EventBatch], EventBatch],
 ) -> Callable[[Observable[EventBatch], Observable[EventBatch]], Observable[EventBatch]]:
     """Return the Rx operator that runs a step of two inputs: as ``lift``, for both of them.
 
     ``make`` gets a batch of each input, for their schemas; until both have shown theirs, what comes
-    waits. It completes when both have, and fails when one does.
+    waits. An input that ends without having shown its own has what ``absent`` makes of the other's.
+    It completes when both have, and fails when one does.
     """
 
     def operator(left: Observable[EventBatch], right: Observable[EventBatch]) -> Observable[Any]:
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _LiftedTwo(make, place, observer)
+            lifted = _LiftedTwo(make, place, absent, observer)
             inputs = [
                 source.subscribe(
                     partial(lifted.on_next, side),
@@ -117,17 +120,20 @@ class _LiftedTwo:
     """A step of two inputs in one subscription."""
 
     __slots__ = (
-        "_completed", "_cti", "_ended", "_make", "_observer", "_place", "_seen", "_step", "_waiting"
+        "_absent", "_completed", "_cti", "_ended", "_make", "_observer", "_place", "_seen",
+        "_step", "_waiting",
     )  # fmt: skip
 
     def __init__(
         self,
         make: Callable[[EventBatch, EventBatch], Merging],
         place: str,
+        absent: Callable[[int, EventBatch], EventBatch],
         observer: abc.ObserverBase[EventBatch],
     ) -> None:
         self._make = make
         self._place = place
+        self._absent = absent
         self._observer = observer
         self._step: Merging | None = None
         self._cti = MIN_TIME
@@ -150,6 +156,10 @@ class _LiftedTwo:
 
     def _start(self) -> None:
         """Make the step once both schemas are known, and give it what has waited."""
+        for side, completed in enumerate(self._completed):
+            other = self._seen[1 - side]
+            if completed and self._seen[side] is None and other is not None:
+                self._seen[side] = self._absent(side, other)
         left, right = self._seen
         if left is None or right is None:
             return
@@ -193,8 +203,6 @@ class _LiftedTwo:
         if self._ended:
             return
         if self._step is None and self._seen[side] is None:
-            # an input that ended without ever showing a field has none
-            self._seen[side] = EventBatch.empty({}, MIN_TIME)
             self._start()
         if all(self._completed) and not self._ended:
             self._ended = True

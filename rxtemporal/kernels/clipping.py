@@ -23,6 +23,7 @@ def clip(
     after: Ints,
     before: Ints,
     head: Ints,
+    last: Ints,
 ) -> Ints:
     """End the rows that others clip, and return their numbers.
 
@@ -32,7 +33,8 @@ def clip(
     may still be clipped, updated in place, as is ``end``. A row of key -1 is never clipped.
 
     Definition: a clipping row ends each row of its key that began strictly earlier and ends later.
-    O(n + rows clipped or found ended).
+    ``last`` ``int64[keys]``: when something of a key has last clipped; a second one at the same
+    time finds nothing to do. O(n + rows clipped or found ended).
     """
     out = np.empty(len(after), np.int64)
     c = 0
@@ -43,6 +45,9 @@ def clip(
                 push(row, key[row], after, before, head)
             continue
         k = what[i] >> 1
+        if last[k] == time[i]:
+            continue
+        last[k] = time[i]
         row = head[k]
         while row >= 0:
             following = after[row]

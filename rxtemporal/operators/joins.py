@@ -65,6 +65,14 @@ class Matching(TwoInputs):
         """Rows that may still meet others."""
         return "rows of both inputs until they end before both CTIs, and open pairs"
 
+    def assumed(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields that rows are matched by: an input without rows needs no others."""
+        types = {key: known[key] for key in keys}
+        for pair in self.on:
+            if pair[1 - missing] in known:
+                types[pair[missing]] = known[pair[1 - missing]]
+        return pl.Schema(types)
+
     def key_types(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> list[pl.DataType]:
         """Return the types in which keys are compared; the group's first."""
         types = [self._common(key, key, left, right) for key in keys]

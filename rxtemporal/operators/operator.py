@@ -12,9 +12,11 @@ from reactivex import Observable
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, blame
+from rxtemporal.keys import Groups, KeyCoder
 from rxtemporal.lifting import lift, lift_two
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Held, Merging, Step
+from rxtemporal.ticks import MIN_TIME
 
 __all__ = ["Beside", "Chain", "Keys", "Operator", "TwoInputs"]
 
@@ -56,9 +58,32 @@ class _Description:
         """Whether the output CTI is the input's as long as no row has come."""
         return True
 
+    def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:
+        """Return what tells this operator over these fields from any other, for people too."""
+        fields = "; ".join(
+            ", ".join(f"{name} {dtype}" for name, dtype in schema.items()) for schema in schemas
+        )
+        return f"{self.name}({_told(self)}) over ({fields}) by {list(keys)}"
+
     def keys_after(self, keys: Keys) -> Keys:
         """Return what the stream is grouped by afterwards."""
         return keys
+
+
+def _told(value: Any) -> str:
+    """Return a setting of an operator as text that is the same in another process."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [f.name for f in dataclasses.fields(value) if f.name != "line"]
+        return ", ".join(f"{name}={_told(getattr(value, name))}" for name in fields)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_told, value))}]"
+    if isinstance(value, pl.Expr):
+        return str(value)
+    if callable(value):
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+    if " at 0x" in repr(value):  # where it happens to lie says nothing
+        return type(value).__qualname__
+    return repr(value)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,6 +97,12 @@ class Operator(_Description):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step for streams of this schema."""
         raise NotImplementedError
+
+    def step(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step that knows what it is made for, and loads no other one's state."""
+        step = self.make(schema, keys)
+        step.made_for = self.fingerprint((schema,), keys)
+        return step
 
     def checked(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return ``output``, and blame this operator where it raises."""
@@ -92,7 +123,7 @@ class Operator(_Description):
 
     def _make_checked(self, made: Made | None, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
-        step = self.make(batch.schema, batch.keys)
+        step = self.step(batch.schema, batch.keys)
         if made is not None:
             made(step)
         return step
@@ -114,6 +145,12 @@ class TwoInputs(_Description):
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step for streams of these schemas, grouped by ``keys``."""
         raise NotImplementedError
+
+    def step(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step that knows what it is made for, and loads no other one's state."""
+        step = self.make(left, right, keys)
+        step.made_for = self.fingerprint((left, right), keys)
+        return step
 
     def checked(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:
         """Return ``output``, and blame this operator where it raises."""
@@ -138,11 +175,25 @@ class TwoInputs(_Description):
         made: Made | None = None,
     ) -> Observable[EventBatch]:
         """Return the observable of what this operator makes of two sources' batches."""
-        return lift_two(partial(self._make_checked, made), self.place)(left, right)
+        make = partial(self._make_checked, made)
+        return lift_two(make, self.place, self.absent)(left, right)
+
+    def assumed(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields of an input (0 or 1) that ends without ever having shown any."""
+        return known
+
+    def absent(self, missing: int, known: EventBatch) -> EventBatch:
+        """Return an empty batch of an input that ends without ever having shown its fields."""
+        schema = self.assumed(missing, known.schema, known.keys)
+        empty = EventBatch.empty(schema, MIN_TIME)
+        if known.groups is None:
+            return empty
+        coder = KeyCoder({key: schema[key] for key in known.keys})
+        return empty.replace(groups=Groups(empty.start, coder))
 
     def _make_checked(self, made: Made | None, left: EventBatch, right: EventBatch) -> Merging:
         self._output(left.schema, right.schema, left.keys, right.keys)
-        step = self.make(left.schema, right.schema, left.keys)
+        step = self.step(left.schema, right.schema, left.keys)
         if made is not None:
             made(step)
         return step

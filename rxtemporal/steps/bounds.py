@@ -58,6 +58,9 @@ class Windows:
         return np.asarray((self.edge != 0) & (self.end != MAX_TIME))
 
 
+_NO_WINDOWS = Windows(*(np.empty(0, np.int64) for _ in range(6)))
+
+
 class Bounds(Protocol):
     """One kind of windows."""
 
@@ -144,13 +147,14 @@ class HoppingBounds(Stateful):
     """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their ends."""
 
     once = True
-    held = ("_state", "_roster")
+    held = ("_state", "_roster", "_told")
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
         self._points = points
         self._state = np.zeros((0, 4), np.int64)
         self._roster = np.zeros(1, np.int64)
+        self._told: int | None = None
 
     def begins(self, batch: EventBatch) -> Int64s:
         """A row is held from the earliest window that ends after its start."""
@@ -173,6 +177,9 @@ class HoppingBounds(Stateful):
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the windows that end by the CTI and hold anything."""
         limit, _ = self.limits(cti)
+        if limit == self._told and not len(changes):
+            return _NO_WINDOWS  # to look at every key that holds something costs what they are
+        self._told = limit
         self._state = taller(self._state, keys)
         self._roster = grown(self._roster, keys + 1)
         number, key, sample, alive = hops(

@@ -10,6 +10,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.kernels.clipping import clip
+from rxtemporal.kernels.coverage import NONE
 from rxtemporal.kernels.pairs import NOT_LISTED, unlink
 from rxtemporal.steps.keying import Keying, Regrouping
 from rxtemporal.steps.queue import Queue
@@ -33,7 +34,7 @@ class ClipStep(Stateful):
     that the CTI has not passed.
     """
 
-    held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_ctis", "_groups",
+    held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis", "_groups",
             "_next_edge")  # fmt: skip
 
     def __init__(self, keying: Keying, schema: pl.Schema, keys: Sequence[str]) -> None:
@@ -42,6 +43,7 @@ class ClipStep(Stateful):
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
+        self._last = np.zeros(0, np.int64)
         self._ctis = [MIN_TIME, MIN_TIME]
         self._groups = Regrouping(keys, schema)
         self._next_edge = 1
@@ -99,10 +101,11 @@ class ClipStep(Stateful):
         cti = min(self._ctis)
         time, what = self._begins.due(cti)
         self._head = grown(self._head, len(self._keying), -1)
+        self._last = grown(self._last, len(self._keying), NONE)
         columns = self._rows.columns
         clipped = clip(
             time, what, columns[KEY], columns[START], columns[END],
-            columns[AFTER], columns[BEFORE], self._head,
+            columns[AFTER], columns[BEFORE], self._head, self._last,
         )  # fmt: skip
         _, ended = self._ends.due(cti + 1)
         ended = ended[ended >= 0]

@@ -7,9 +7,11 @@ import json
 import math
 import struct
 import zlib
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from types import NoneType
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -23,6 +25,7 @@ __all__ = ["Stateful"]
 MAGIC, VERSION = b"RXTS", 1
 _HEAD = struct.Struct("<4sHIQ")  # magic, version, checksum, length of the header
 _LENGTH = struct.Struct("<Q")
+_MANY: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 
 
 class Stateful:
@@ -33,26 +36,56 @@ class Stateful:
     """
 
     held: ClassVar[tuple[str, ...]] = ()
+    made_for: str = ""
+    """What its owner has made it for: the state of anything else is not loaded."""
 
     def save(self) -> bytes:
         """Return what is held, so that ``load`` of an object made alike goes on from here."""
         frames: list[bytes] = []
-        tree = {"of": type(self).__name__, "state": _encode(self, frames)}
+        tree = {"for": self.made_for, "state": _encode(self, frames)}
         header = json.dumps(tree).encode()
         body = b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames)
-        checksum = zlib.crc32(body, zlib.crc32(header))
+        checksum = _checksum(len(header), header + body)
         return _HEAD.pack(MAGIC, VERSION, checksum, len(header)) + header + body
 
     def load(self, data: bytes) -> None:
-        """Go on from what ``save`` returned."""
+        """Go on from what ``save`` returned; nothing is changed if that does not fit."""
         tree, frames = _opened(data)
-        if tree["of"] != type(self).__name__:
-            raise CheckpointError(f"this is the state of a {tree['of']}, not of {self!r}")
+        saved_for = tree["for"]
+        if saved_for and self.made_for and saved_for != self.made_for:
+            raise CheckpointError(
+                f"this state was saved by {saved_for}, and here it would go on as {self.made_for}. "
+                "Hint: a query that has changed begins anew."
+            )
+        _check_fit(tree["state"], self)
         _decode(tree["state"], frames, self)
+
+
+def _checksum(length: int, rest: bytes) -> int:
+    return zlib.crc32(rest, zlib.crc32(_LENGTH.pack(length)))
+
+
+def _check_fit(tree: Any, into: Any) -> None:
+    """Refuse the state of something that is built otherwise, before anything of it is loaded."""
+    if isinstance(into, Stateful):
+        saved = tree.get("class") if isinstance(tree, dict) else None
+        if saved != type(into).__name__ or set(tree["object"]) != set(into.held):
+            raise CheckpointError(f"this is the state of a {saved}, not of a {type(into).__name__}")
+        for name in into.held:
+            _check_fit(tree["object"][name], getattr(into, name))
+    elif isinstance(into, (list, tuple)) and any(isinstance(each, Stateful) for each in into):
+        saved_parts = tree.get("list", tree.get("tuple", []))
+        if len(saved_parts) != len(into):
+            raise CheckpointError(f"this state has {len(saved_parts)} parts, not {len(into)}")
+        for part, each in zip(saved_parts, into, strict=True):
+            _check_fit(part, each)
 
 
 def _opened(data: bytes) -> tuple[Any, list[pl.DataFrame]]:
     """Return a saved state's tree and its frames, if the bytes are what was saved."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise CheckpointError(f"a saved state is bytes, got {type(data).__name__}")
+    data = bytes(data)
     try:
         magic, version, checksum, length = _HEAD.unpack_from(data)
     except struct.error as error:
@@ -62,7 +95,7 @@ def _opened(data: bytes) -> tuple[Any, list[pl.DataFrame]]:
             f"this is no state saved in version {VERSION}: it begins with {data[:6]!r}. "
             "Hint: load it with the release that saved it."
         )
-    if zlib.crc32(data[_HEAD.size :]) != checksum:
+    if _checksum(length, data[_HEAD.size :]) != checksum:
         raise CheckpointError("the saved state is damaged: its checksum does not fit")
     at = _HEAD.size + length
     tree = json.loads(data[_HEAD.size : at])
@@ -84,10 +117,11 @@ def _kept(frame: pl.DataFrame, frames: list[bytes]) -> int:
 
 def _encode(value: Any, frames: list[bytes]) -> Any:
     """Return a JSON tree for a value; what is columnar goes into ``frames``."""
-    if value is None or isinstance(value, (bool, str)) or type(value) is int:
+    if value is None or type(value) in (bool, str, int):
         return value
     if isinstance(value, Stateful):
-        return {"object": {name: _encode(getattr(value, name), frames) for name in value.held}}
+        held = {name: _encode(getattr(value, name), frames) for name in value.held}
+        return {"object": held, "class": type(value).__name__}
     if isinstance(value, np.ndarray):
         return _encode_array(value, frames)
     if isinstance(value, pl.DataFrame):
@@ -98,11 +132,11 @@ def _encode(value: Any, frames: list[bytes]) -> Any:
         return {"batch": [_encode(part, frames) for part in parts]}
     if isinstance(value, KeyCoder):
         return {"keys": _encode(value.state(), frames)}
-    if isinstance(value, dict):
+    # of these types and no others: what is derived from them would come back as something else
+    if type(value) is dict:
         return {"dict": [[_encode(k, frames), _encode(v, frames)] for k, v in value.items()]}
-    for name, kind in (("list", list), ("tuple", tuple), ("set", (set, frozenset))):
-        if isinstance(value, kind):
-            return {name: [_encode(each, frames) for each in value]}
+    if type(value) in _MANY:
+        return {_MANY[type(value)]: [_encode(each, frames) for each in value]}
     return _encode_scalar(value)
 
 
@@ -115,17 +149,19 @@ def _encode_array(array: np.ndarray[Any, Any], frames: list[bytes]) -> Any:
 def _encode_scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
         return _encode(value.item(), [])
-    if isinstance(value, float):
+    kind = type(value)
+    if kind is float:
         return {"float": value.hex() if math.isfinite(value) else str(value)}
-    if isinstance(value, bytes):
+    if kind is bytes:
         return {"bytes": value.hex()}
-    if isinstance(value, datetime):
-        return {"datetime": value.isoformat()}
-    if isinstance(value, date):
+    if kind is datetime and isinstance(value.tzinfo, (NoneType, timezone, ZoneInfo)):
+        zone = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else None
+        return {"datetime": [value.isoformat(), zone]}
+    if kind is date:
         return {"date": value.isoformat()}
-    if isinstance(value, timedelta):
+    if kind is timedelta:
         return {"timedelta": [value.days, value.seconds, value.microseconds]}
-    if isinstance(value, Decimal):
+    if kind is Decimal:
         return {"decimal": str(value)}
     raise CheckpointError(
         f"a state that holds {value!r} ({type(value).__name__}) cannot be saved. Hint: a user's "
@@ -133,10 +169,16 @@ def _encode_scalar(value: Any) -> Any:
     )
 
 
+def _datetime(saved: Any) -> datetime:
+    text, zone = saved
+    moment = datetime.fromisoformat(text)
+    return moment if zone is None else moment.astimezone(ZoneInfo(zone))
+
+
 _SCALARS: dict[str, Any] = {
     "float": lambda text: float(text) if "x" not in text else float.fromhex(text),
     "bytes": bytes.fromhex,
-    "datetime": datetime.fromisoformat,
+    "datetime": _datetime,
     "date": date.fromisoformat,
     "timedelta": lambda parts: timedelta(*parts),
     "decimal": Decimal,
@@ -172,14 +214,9 @@ def _decode(tree: Any, frames: list[pl.DataFrame], into: Any = None) -> Any:
 
 
 def _decode_dict(inner: Any, frames: list[pl.DataFrame], into: Any) -> Any:
-    pairs = {_decode(key, frames): value for key, value in inner}
+    pairs = [(_decode(key, frames), value) for key, value in inner]
     old = into if isinstance(into, dict) else {}
-    found = {key: _decode(value, frames, old.get(key)) for key, value in pairs.items()}
-    if isinstance(into, dict):  # a defaultdict stays one
-        into.clear()
-        into.update(found)
-        return into
-    return found
+    return {key: _decode(value, frames, old.get(key)) for key, value in pairs}
 
 
 def _decode_many(kind: str, inner: Any, frames: list[pl.DataFrame], into: Any) -> Any:
@@ -191,4 +228,4 @@ def _decode_many(kind: str, inner: Any, frames: list[pl.DataFrame], into: Any) -
         objects = np.empty(len(found), object)
         objects[:] = found
         return objects
-    return {"list": list, "tuple": tuple, "set": set}[kind](found)
+    return {name: of for of, name in _MANY.items()}[kind](found)

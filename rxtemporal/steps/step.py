@@ -13,6 +13,8 @@ __all__ = ["Held", "Merging", "Stateless", "Step", "Steps"]
 class Held(Protocol):
     """What every step can be asked for and told."""
 
+    made_for: str
+
     @property
     def rows(self) -> int:
         """How many rows are held."""

@@ -115,14 +115,24 @@ class Incremental(Stateful):
 
     once = False
     dtypes = (object,)
-    held = ("states",)
+    held = ("saved",)
 
     def __init__(self, user: Any, reads: pl.Expr | None, name: str, dtype: pl.DataType) -> None:
         self._user = user
         self._name = name
         self._dtype = dtype
         self._whole = reads is None
-        self.states: defaultdict[int, Any] = defaultdict(user.init)
+        self._states: defaultdict[int, Any] = defaultdict(user.init)
+
+    @property
+    def saved(self) -> dict[int, Any]:
+        """The user's state of each key."""
+        return dict(self._states)
+
+    @saved.setter
+    def saved(self, states: dict[int, Any]) -> None:
+        self._states.clear()
+        self._states.update(states)
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values as objects; null as None."""
@@ -132,7 +142,7 @@ class Incremental(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the user's results."""
-        user, states = self._user, self.states
+        user, states = self._user, self._states
         rows, ends = changes.what >> 3, (changes.what & 1).tolist()
         keys, values = changes.key[rows].tolist(), own[0][rows]
         wanted, of = samples.at.tolist(), samples.of.tolist()

@@ -128,6 +128,6 @@ def _made(node: Node) -> Any:
         )
     keys = node.inputs[0].keys
     if isinstance(node.operator, TwoInputs):
-        return node.operator.make(given[0], given[1], keys)  # type: ignore[arg-type]
+        return node.operator.step(given[0], given[1], keys)  # type: ignore[arg-type]
     assert node.operator is not None
-    return node.operator.make(given[0], keys)  # type: ignore[arg-type]
+    return node.operator.step(given[0], keys)  # type: ignore[arg-type]
