@@ -13,6 +13,7 @@ from rxtemporal.advance_time import (
     AdvanceTimeGenerationSettings,
     AdvanceTimeSettings,
 )
+from rxtemporal.application import Application
 from rxtemporal.batch import EventBatch
 from rxtemporal.entering import (
     from_arrow,
@@ -68,6 +69,7 @@ __all__ = [
     "AdvanceTimeGenerationSettings",
     "AdvanceTimePolicy",
     "AdvanceTimeSettings",
+    "Application",
     "ArgumentError",
     "BindingError",
     "CheckpointError",

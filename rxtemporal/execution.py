@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from reactivex import Observable, abc
 from reactivex.subject import Subject
@@ -16,7 +16,10 @@ from rxtemporal.plan import AnySource, Node, Wiring
 from rxtemporal.sources import EventSource, ObservableSource, OpenEvents, OpenFrames
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "Output"]
+
+# a stream of a plan, and how it is shaped on its way out
+Output: TypeAlias = tuple[Node, Callable[[Observable[EventBatch]], Observable[Any]]]
 
 
 class Execution:
@@ -25,15 +28,24 @@ class Execution:
     ``start`` connects it; after that ``advance`` moves the source that has to be asked and lies
     furthest behind one batch on, until it returns False. Sources that push drive themselves, one
     at a time where there are several.
+
+    An output is a stream of the plan and the shape in which it leaves. Several are run as one: what
+    they share is read and computed once, an error of one ends all, and the run has completed when
+    all have.
     """
 
-    def __init__(
-        self, node: Node, shape: Callable[[Observable[EventBatch]], Observable[Any]]
-    ) -> None:
-        self._wiring = Wiring(node)
-        self._output = shape(self._wiring.output)
+    def __init__(self, *outputs: Output, names: Mapping[int, str] | None = None) -> None:
+        self._wiring = Wiring(*(node for node, _ in outputs))
+        shaped = zip(outputs, self._wiring.outputs, strict=True)
+        self._outputs = [shape(stream) for (_, shape), stream in shaped]
+        self._unfinished = len(outputs)
         lock = threading.RLock()
-        self._readings = [_Reading(*entry, lock) for entry in self._wiring.entries]
+        # the names of the sources here, by identity; others have the one they were made with
+        named = names or {}
+        self._readings = [
+            _Reading(source, entry, lock, named.get(id(source), source.name))
+            for source, entry in self._wiring.entries
+        ]
         self._subscriptions: list[Any] = []
         self.ended = False
 
@@ -70,22 +82,38 @@ class Execution:
         on_error: Callable[[Exception], None],
         on_completed: Callable[[], None],
     ) -> None:
-        """Subscribe the observer, then connect the sources."""
-        self._subscriptions.append(
-            self._output.subscribe(on_next, self._ending(on_error), self._ending(on_completed))
-        )
+        """Subscribe the observer of the only output, then connect the sources."""
+        self.start_each([on_next], on_error, on_completed)
+
+    def start_each(
+        self,
+        on_next: Sequence[Callable[[Any], None]],
+        on_error: Callable[[Exception], None],
+        on_completed: Callable[[], None],
+    ) -> None:
+        """Subscribe one ``on_next`` to each output, then connect the sources.
+
+        The first error, or the end of all outputs, is told once.
+        """
+
+        def fail(error: Exception) -> None:
+            if not self.ended:
+                self.ended = True
+                on_error(error)
+
+        def complete() -> None:
+            self._unfinished -= 1
+            if not self._unfinished and not self.ended:
+                self.ended = True
+                on_completed()
+
+        for output, observer in zip(self._outputs, on_next, strict=True):
+            self._subscriptions.append(output.subscribe(observer, fail, complete))
         self._subscriptions += self._wiring.connect()
         for reading in self._readings:
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
-
-    def _ending(self, tell: Callable[..., None]) -> Callable[..., None]:
-        def end(*arguments: Any) -> None:
-            self.ended = True
-            tell(*arguments)
-
-        return end
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.
@@ -115,10 +143,10 @@ class _Reading:
     """One source of a run, and how far it has come."""
 
     def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock
+        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
     ) -> None:
         self.source = source
-        self.opened: OpenFrames | OpenEvents | Packer = source.open()
+        self.opened: OpenFrames | OpenEvents | Packer = source.open(name)
         self.pulls = not isinstance(source, ObservableSource)
         self.unread = self.pulls
         self.place = MIN_TIME

@@ -88,9 +88,9 @@ class FrameSource:
         self.schema: pl.Schema | None = empty.schema
         self.time: TimeForm = "ticks" if schema[start].is_integer() else "datetime"
 
-    def open(self) -> OpenFrames:
-        """Return the source, ready to be read from its beginning."""
-        return OpenFrames(self, ColumnDoor(self._settings, self.name))
+    def open(self, name: str | None = None) -> OpenFrames:
+        """Return the source, ready to be read from its beginning, under a name."""
+        return OpenFrames(self, ColumnDoor(self._settings, name or self.name))
 
     def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
         """Yield the rows that the door lets in, and at the end the last CTI."""
@@ -159,9 +159,9 @@ class EventSource:
         # what has a length is all there, so nobody waits for an answer to the next CTI
         self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
 
-    def open(self) -> OpenEvents:
-        """Return the source, ready to be read from its beginning."""
-        door = Door(self._settings, self.name)
+    def open(self, name: str | None = None) -> OpenEvents:
+        """Return the source, ready to be read from its beginning, under a name."""
+        door = Door(self._settings, name or self.name)
         packer = Packer(door, PayloadReader(self.schema), self._least)
         return OpenEvents(iter(self._events), packer)
 
@@ -214,6 +214,8 @@ class ObservableSource:
         self._settings = settings
         self._least = least_rows
 
-    def open(self) -> Packer:
-        """Return a packer for one run."""
-        return Packer(Door(self._settings, self.name), PayloadReader(self.schema), self._least)
+    def open(self, name: str | None = None) -> Packer:
+        """Return a packer for one run, under a name."""
+        return Packer(
+            Door(self._settings, name or self.name), PayloadReader(self.schema), self._least
+        )

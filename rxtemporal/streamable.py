@@ -16,14 +16,14 @@ from reactivex.scheduler import CurrentThreadScheduler
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event, EventShape
-from rxtemporal.execution import Execution
+from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
 from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
 from rxtemporal.lifting import lift
-from rxtemporal.process import INTERRUPTIBLE, Process
+from rxtemporal.process import INTERRUPTIBLE, Outlet, Process
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -177,13 +177,18 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             raise ArgumentError(
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
-        return Process(name or "query", self._execution(sink.shape), sink, self.schema).start()
+        name = name or "query"
+        return Process(name, self._execution(sink.shape), [Outlet(name, sink, self.schema)]).start()
 
     def _execution(self, shape: EventShape) -> Execution:
+        return Execution(self._output(shape))
+
+    def _output(self, shape: EventShape) -> Output:
+        """Return what an execution takes: this stream, and how it leaves in a shape."""
         _checked(shape)
         if self.schema is not None:
             refuse_lists(self.schema)
-        return Execution(self._node, lift(partial(_leaving, shape), "on the way out"))
+        return self._node, lift(partial(_leaving, shape), "on the way out")
 
 
 def _leaving(shape: EventShape, first: EventBatch) -> Step:

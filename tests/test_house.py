@@ -35,6 +35,7 @@ PUBLIC = [
     "AdvanceTimeGenerationSettings",
     "AdvanceTimePolicy",
     "AdvanceTimeSettings",
+    "Application",
     "ArgumentError",
     "BindingError",
     "CheckpointError",
