@@ -17,6 +17,7 @@ from rxtemporal.application import Application
 from rxtemporal.batch import EventBatch
 from rxtemporal.entering import (
     from_arrow,
+    from_async,
     from_events,
     from_observable,
     from_polars,
@@ -99,6 +100,7 @@ __all__ = [
     "WindowOutput",
     "agg",
     "from_arrow",
+    "from_async",
     "from_events",
     "from_observable",
     "from_polars",

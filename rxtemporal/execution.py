@@ -137,6 +137,9 @@ class Execution:
         self.ended = True
         for subscription in self._subscriptions:
             subscription.dispose()
+        for reading in self._readings:
+            if isinstance(reading.opened, OpenEvents):
+                reading.opened.close()
 
 
 class _Reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import SchemaError, SourceError, blame
-from rxtemporal.events import Event
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.ticks import MIN_TIME, ticks
@@ -147,7 +146,7 @@ class EventSource:
 
     def __init__(
         self,
-        events: Iterable[Event],
+        events: Iterable[Any],
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
@@ -169,7 +168,7 @@ class EventSource:
 class OpenEvents:
     """An event source being read."""
 
-    def __init__(self, events: Iterator[Event], packer: Packer) -> None:
+    def __init__(self, events: Iterator[Any], packer: Packer) -> None:
         self.door = packer.door
         self._events = events
         self._packer = packer
@@ -179,11 +178,18 @@ class OpenEvents:
         """The form in which the first event gave its time."""
         return self._packer.time
 
+    def close(self) -> None:
+        """Let go of what events are read from, if it can be told; a generator ends by itself."""
+        close = getattr(self._events, "close", None)
+        if close is not None and not isinstance(self._events, Generator):
+            close()
+
     def __iter__(self) -> Iterator[EventBatch]:
         packer = self._packer
         try:
             for event in self._events:
-                batch = packer.take(event)
+                whole = isinstance(event, EventBatch)
+                batch = packer.take_batch(event) if whole else packer.take(event)
                 if batch is not None:
                     yield batch
             last = packer.finish()

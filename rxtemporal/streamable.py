@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
+from rxtemporal.asynchronous import results
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event, EventShape
@@ -155,6 +156,26 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         for batch in self._to_batches(run):
             emit(batch)
         return events
+
+    def to_async(
+        self,
+        shape: EventShape = EventShape.INTERVAL,
+        *,
+        ctis: bool = False,
+        time: TimeForm | None = None,
+    ) -> AsyncIterator[Event]:
+        """Return the results as an async iterator; each is a run of its own.
+
+        The query runs in a thread, so the event loop is not blocked, and a source that has to be
+        asked is read as fast as results are taken: a few batches may wait. One that pushes is not
+        held back. Iteration that ends early stops the run (at once with ``contextlib.aclosing``).
+        """
+        _checked(shape)
+
+        def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
+            return unpacked(emit, shape, ctis, lambda: time or run.time)
+
+        return results(partial(self._execution, shape), form)
 
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Run the query to the end of its source, and return its results as one frame.

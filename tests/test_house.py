@@ -65,6 +65,7 @@ PUBLIC = [
     "WindowOutput",
     "agg",
     "from_arrow",
+    "from_async",
     "from_events",
     "from_observable",
     "from_polars",
