@@ -10,7 +10,9 @@ from rxtemporal.admission import AdvanceTimePolicy, LateEvent, LateReason
 from rxtemporal.advance_time import (
     INCREASING_START_TIME,
     STRICTLY_INCREASING_START_TIME,
+    AdapterAdvanceTimeSettings,
     AdvanceTimeGenerationSettings,
+    AdvanceTimeImportSettings,
     AdvanceTimeSettings,
 )
 from rxtemporal.application import Application
@@ -66,8 +68,10 @@ __all__ = [
     "MIN_TIME",
     "STRICTLY_INCREASING_START_TIME",
     "TICK",
+    "AdapterAdvanceTimeSettings",
     "AdvanceTimeError",
     "AdvanceTimeGenerationSettings",
+    "AdvanceTimeImportSettings",
     "AdvanceTimePolicy",
     "AdvanceTimeSettings",
     "Application",

@@ -8,7 +8,7 @@ from typing import Any
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.execution import Execution
-from rxtemporal.plan import AnySource
+from rxtemporal.plan import AnySource, Node
 from rxtemporal.process import Outlet, Process
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
@@ -109,7 +109,23 @@ class Application:
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
         outlets = self._outlets(asked, following or sinks)
         outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
-        return Process(name or self.name, Execution(*outputs, names=self._names()), outlets).start()
+        others = self._imported([node for node, _ in outputs])
+        execution = Execution(*outputs, names=self._names(), others=others)
+        return Process(name or self.name, execution, outlets).start()
+
+    def _imported(self, outputs: list[Node]) -> list[Node]:
+        """Return the streams whose CTIs are imported, and theirs in turn, beside the queries'."""
+        sources = [each for node in outputs for each in node.every() if each.source is not None]
+        there, others = {id(each.source) for each in sources}, []
+        for node in sources:  # grows while it is gone through
+            settings = node.source.settings if node.source is not None else None
+            imports = settings.imports if settings is not None else None
+            stream = self._streams.get(imports.stream_name) if imports is not None else None
+            if stream is not None and id(stream._node.source) not in there:
+                there.add(id(stream._node.source))
+                others.append(stream._node)
+                sources.append(stream._node)
+        return others
 
     def _names(self) -> dict[int, str]:
         sources: dict[int, str] = {}

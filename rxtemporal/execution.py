@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from reactivex import Observable, abc
-from reactivex.subject import Subject
+from reactivex import Observable
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.packing import Packer
-from rxtemporal.plan import AnySource, Node, Wiring
-from rxtemporal.sources import EventSource, ObservableSource, OpenEvents, OpenFrames
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.plan import Node, Wiring
+from rxtemporal.readings import Reading, accept_next
+from rxtemporal.sources import EventSource, OpenEvents
 
 __all__ = ["Execution", "Output"]
 
@@ -34,8 +33,13 @@ class Execution:
     all have.
     """
 
-    def __init__(self, *outputs: Output, names: Mapping[int, str] | None = None) -> None:
-        self._wiring = Wiring(*(node for node, _ in outputs))
+    def __init__(
+        self,
+        *outputs: Output,
+        names: Mapping[int, str] | None = None,
+        others: Sequence[Node] = (),
+    ) -> None:
+        self._wiring = Wiring(*(node for node, _ in outputs), others=others)
         shaped = zip(outputs, self._wiring.outputs, strict=True)
         self._outputs = [shape(stream) for (_, shape), stream in shaped]
         self._unfinished = len(outputs)
@@ -43,9 +47,14 @@ class Execution:
         # the names of the sources here, by identity; others have the one they were made with
         named = names or {}
         self._readings = [
-            _Reading(source, entry, lock, named.get(id(source), source.name))
+            Reading(source, entry, lock, named.get(id(source), source.name))
             for source, entry in self._wiring.entries
         ]
+        # of events at the same time those of the stream that was named first come first
+        ranks = {source: rank for rank, source in enumerate(named)}
+        self._readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
+        self._others = {id(node.source) for node in others}
+        self._imports = _linked(self._readings)
         self._subscriptions: list[Any] = []
         self.ended = False
 
@@ -110,6 +119,9 @@ class Execution:
         for output, observer in zip(self._outputs, on_next, strict=True):
             self._subscriptions.append(output.subscribe(observer, fail, complete))
         self._subscriptions += self._wiring.connect()
+        for source, entry in self._wiring.entries:
+            if id(source) in self._others:
+                self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
         for reading in self._readings:
             subscription = reading.connect()
             if subscription is not None:
@@ -124,6 +136,9 @@ class Execution:
         waiting = [reading for reading in self._readings if reading.unread]
         if not waiting or self.ended:
             return False
+        if self._imports:
+            accept_next(waiting)
+            return not self.ended
         min(waiting, key=lambda reading: reading.place).advance()
         return not self.ended
 
@@ -142,100 +157,24 @@ class Execution:
                 reading.opened.close()
 
 
-class _Reading:
-    """One source of a run, and how far it has come."""
-
-    def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
-    ) -> None:
-        self.source = source
-        self.opened: OpenFrames | OpenEvents | Packer = source.open(name)
-        self.pulls = not isinstance(source, ObservableSource)
-        self.unread = self.pulls
-        self.place = MIN_TIME
-        self._entry = entry
-        self._lock = lock
-        self._batches: Iterator[EventBatch] | None = None
-
-    def connect(self) -> abc.DisposableBase | None:
-        """Make ready to read, or subscribe to what pushes."""
-        if isinstance(self.source, ObservableSource):
-            pusher = _Pusher(self.opened, self._entry, self._lock)  # type: ignore[arg-type]
-            return self.source.observable.subscribe(pusher)
-        self._batches = iter(self.opened)  # type: ignore[arg-type]
-        return None
-
-    def advance(self) -> None:
-        """Push the next batch, or the end."""
-        assert self._batches is not None
-        try:
-            batch = next(self._batches, None)
-        except Exception as error:
-            self.unread = False
-            with self._lock:
-                self._entry.on_error(error)
-            return
-        with self._lock:
-            if batch is None:
-                self.unread = False
-                self._entry.on_completed()
-                return
-            if len(batch):
-                self.place = max(self.place, int(batch.start.max()))
-            self._entry.on_next(batch)
-
-
-class _Pusher(abc.ObserverBase[Any]):
-    """Takes what an observable pushes, events or whole batches, through the door."""
-
-    def __init__(self, packer: Packer, entry: Subject[EventBatch], lock: threading.RLock) -> None:
-        self._packer = packer
-        self._entry = entry
-        self._lock = lock
-        self._ended = False
-
-    def on_next(self, item: Any) -> None:
-        with self._lock:
-            if not self._ended:
-                self._take(item)
-
-    def _take(self, item: Any) -> None:
-        try:
-            batch = (
-                self._packer.take_batch(item)
-                if isinstance(item, EventBatch)
-                else self._packer.take(item)
+def _linked(readings: Sequence[Reading]) -> bool:
+    """Tell each reading who imports its CTIs; return whether anybody does."""
+    imports = False
+    for importer in readings:
+        settings = importer.source.settings
+        if settings is None or settings.imports is None:
+            continue
+        imports = True
+        wanted = settings.imports.stream_name
+        found = [each for each in readings if each.name == wanted]
+        if found == [importer]:
+            raise AdvanceTimeError(f"stream {wanted!r} imports its own CTIs")
+        if len(found) != 1:
+            there = ", ".join(repr(each.name) for each in readings)
+            many = "several streams" if found else "no stream"
+            raise AdvanceTimeError(
+                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there is {many} of "
+                f"that name in this process; there are {there}"
             )
-        except Exception as error:
-            self._fail(error)
-            return
-        if batch is not None:
-            self._entry.on_next(batch)
-
-    def _fail(self, error: Exception) -> None:
-        self._ended = True
-        accepted, first = self._packer.rescue(error)
-        if accepted is not None:
-            self._entry.on_next(accepted)
-        self._entry.on_error(first)
-
-    def on_error(self, error: Exception) -> None:
-        with self._lock:
-            if not self._ended:
-                self._fail(error)
-
-    def on_completed(self) -> None:
-        with self._lock:
-            if not self._ended:
-                self._complete()
-
-    def _complete(self) -> None:
-        self._ended = True
-        try:
-            last = self._packer.finish()
-        except Exception as error:
-            self._fail(error)
-            return
-        if last is not None:
-            self._entry.on_next(last)
-        self._entry.on_completed()
+        found[0].importers.append(importer)
+    return imports

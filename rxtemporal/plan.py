@@ -59,8 +59,9 @@ class Wiring:
     A plan may have several outputs; what they have in common is computed once.
     """
 
-    def __init__(self, *outputs: Node) -> None:
-        nodes = _every(outputs)
+    def __init__(self, *outputs: Node, others: Sequence[Node] = ()) -> None:
+        # others are sources that nothing is computed from: their time alone counts
+        nodes = _every((*outputs, *others))
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
         self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []

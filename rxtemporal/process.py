@@ -47,13 +47,17 @@ class OperatorDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamDiagnostics:
-    """One input stream of a process: what came, what was late, and its CTI (ticks)."""
+    """One input stream of a process: what came, what was late, and its CTI (ticks).
+
+    ``late_by_import`` is how many of the late events only an imported CTI has made late.
+    """
 
     name: str
     events_in: int
     late: dict[LateReason, int]
     largest_lateness: int
     cti: int
+    late_by_import: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -303,7 +307,10 @@ def _some(late: Counter[LateReason]) -> dict[LateReason, int]:
 
 def _of_stream(door: Door) -> StreamDiagnostics:
     cti = max(door.cti, MIN_TIME)
-    return StreamDiagnostics(door.source, door.events, _some(door.late), door.largest_lateness, cti)
+    late = _some(door.late)
+    return StreamDiagnostics(
+        door.source, door.events, late, door.largest_lateness, cti, door.late_by_import
+    )
 
 
 class _StoppedError(BindingError):
