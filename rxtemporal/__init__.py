@@ -15,7 +15,7 @@ from rxtemporal.advance_time import (
     AdvanceTimeImportSettings,
     AdvanceTimeSettings,
 )
-from rxtemporal.application import Application
+from rxtemporal.application import Application, QueryBinder
 from rxtemporal.batch import EventBatch
 from rxtemporal.entering import (
     from_arrow,
@@ -94,6 +94,7 @@ __all__ = [
     "LateReason",
     "PointEvent",
     "Process",
+    "QueryBinder",
     "RxTemporalError",
     "SchemaError",
     "SourceError",

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rxtemporal.adapters import Adapted, checked_factory, declared
+from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.events import EventShape
 from rxtemporal.execution import Execution
 from rxtemporal.plan import AnySource, Node
 from rxtemporal.process import Outlet, Process
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
 
-__all__ = ["Application"]
+__all__ = ["Application", "QueryBinder"]
 
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]
 
@@ -77,6 +80,28 @@ class Application:
         for other, each in self._streams.items():
             if each._node.source is stream._node.source:
                 raise BindingError(f"stream {name!r} has been named {other!r} already")
+
+    def create_stream(
+        self,
+        name: str,
+        adapter_factory: Any,
+        config: Any,
+        shape: EventShape,
+        advance_time: AdvanceTimeSettings | None = None,
+        *,
+        schema: Any = None,
+    ) -> Streamable:
+        """Name an input stream that an adapter brings, and return it.
+
+        ``adapter_factory`` has ``create(config, shape)``, which is called once for each run and
+        returns an iterable or async iterable of events or batches; if that has a ``close()``, it is
+        called when the run ends. ``declare_advance_time_properties(config, shape)`` may give an
+        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it.
+        """
+        factory = checked_factory(adapter_factory, config, shape)
+        settings = advance_time or declared(factory, config, shape)
+        events = Adapted(factory, config, shape)
+        return self.define_stream(name, events, schema=schema, advance_time=settings)
 
     def query(self, name: str, streamable: Streamable) -> Streamable:
         """Name a query, and return it; other queries can stand on it, as on any stream."""
@@ -158,6 +183,24 @@ class Application:
         if name in self._streams or name in self._queries:
             kind = "stream" if name in self._streams else "query"
             raise BindingError(f"{self.name!r} has a {kind} {name!r} already. Hint: rename one.")
+
+
+class QueryBinder:
+    """Binds producers to the names of an application's streams."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+
+    def bind_producer(
+        self,
+        name: str,
+        adapter_factory: Any,
+        config: Any,
+        shape: EventShape,
+        advance_time: AdvanceTimeSettings | None = None,
+    ) -> Streamable:
+        """As ``Application.create_stream``."""
+        return self.application.create_stream(name, adapter_factory, config, shape, advance_time)
 
 
 def _checked_name(name: Any, what: str) -> str:

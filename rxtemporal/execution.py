@@ -11,11 +11,14 @@ from reactivex import Observable
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.log import get_logger
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.readings import Reading, accept_next
 from rxtemporal.sources import EventSource, OpenEvents
 
 __all__ = ["Execution", "Output"]
+
+_log = get_logger(__name__)
 
 # a stream of a plan, and how it is shaped on its way out
 Output: TypeAlias = tuple[Node, Callable[[Observable[EventBatch]], Observable[Any]]]
@@ -154,7 +157,10 @@ class Execution:
             subscription.dispose()
         for reading in self._readings:
             if isinstance(reading.opened, OpenEvents):
-                reading.opened.close()
+                try:
+                    reading.opened.close()
+                except Exception:
+                    _log.exception("a source could not be closed", source=reading.name)
 
 
 def _linked(readings: Sequence[Reading]) -> bool:

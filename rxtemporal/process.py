@@ -211,6 +211,7 @@ class Process:
         thread.start()
 
     def _finish(self, error: BaseException | None) -> None:
+        self._execution.dispose()
         with self._sinking:
             for outlet in self._outlets:
                 try:

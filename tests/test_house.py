@@ -57,6 +57,7 @@ PUBLIC = [
     "LateReason",
     "PointEvent",
     "Process",
+    "QueryBinder",
     "RxTemporalError",
     "SchemaError",
     "SourceError",
