@@ -49,17 +49,21 @@ class Execution:
         lock = threading.RLock()
         # the names of the sources here, by identity; others have the one they were made with
         named = names or {}
-        self._readings = [
-            Reading(source, entry, lock, named.get(id(source), source.name))
-            for source, entry in self._wiring.entries
-        ]
+        self._subscriptions: list[Any] = []
+        self._readings: list[Reading] = []
+        self.ended = False
+        try:
+            for source, entry in self._wiring.entries:
+                name = named.get(id(source), source.name)
+                self._readings.append(Reading(source, entry, lock, name))
+            self._imports = _linked(self._readings)
+        except BaseException:
+            self.dispose()  # what has been opened before the one that could not be
+            raise
         # of events at the same time those of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
         self._readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self._others = {id(node.source) for node in others}
-        self._imports = _linked(self._readings)
-        self._subscriptions: list[Any] = []
-        self.ended = False
 
     @property
     def doors(self) -> list[Door]:

@@ -99,3 +99,39 @@ def test_what_is_no_adapter_is_refused() -> None:
         app.create_stream("in", object(), Config([]), EventShape.POINT)
     with pytest.raises(rxt.ArgumentError, match="shape is an EventShape, got 'point'"):
         app.create_stream("in", Factory(), Config([]), "point")  # type: ignore[arg-type]
+
+
+def test_an_adapter_that_cannot_be_created_closes_the_others() -> None:
+    """What create raises is raised by run, nothing is opened, and what was created is closed."""
+
+    class Broken:
+        def create(self, config: Any, shape: EventShape) -> Any:
+            """Fail."""
+            raise OSError("no such line")
+
+    app, factory = rxt.Application("broken"), Factory()
+    sinks = {}
+    for name, each in ("a", factory), ("b", Broken()):
+        stream = app.create_stream(name, each, Config([1]), EventShape.POINT)
+        app.query("out " + name, stream)
+        sinks["out " + name] = Log()
+    with pytest.raises(OSError, match="no such line"):
+        app.run(sinks=sinks)
+    assert factory.closed == 1
+    assert [sink.told for sink in sinks.values()] == [[], []]
+
+
+def test_an_adapter_that_fails_while_stopping_harms_nothing() -> None:
+    """What its close raises is logged; the rows are there and the sink is closed."""
+
+    class Bad(_Events):
+        def close(self) -> None:
+            """Fail."""
+            raise OSError("cannot hang up")
+
+    class Stubborn(Factory):
+        def create(self, config: Config, shape: EventShape) -> Any:
+            """Return an adapter that cannot be closed."""
+            return Bad(self, config)
+
+    assert run(Stubborn(), Config([1, 2])) == [1, 2]
