@@ -10,12 +10,16 @@ from rxtemporal.admission import AdvanceTimePolicy, LateEvent, LateReason
 from rxtemporal.advance_time import (
     INCREASING_START_TIME,
     STRICTLY_INCREASING_START_TIME,
+    AdapterAdvanceTimeSettings,
     AdvanceTimeGenerationSettings,
+    AdvanceTimeImportSettings,
     AdvanceTimeSettings,
 )
+from rxtemporal.application import Application, QueryBinder
 from rxtemporal.batch import EventBatch
 from rxtemporal.entering import (
     from_arrow,
+    from_async,
     from_events,
     from_observable,
     from_polars,
@@ -64,10 +68,13 @@ __all__ = [
     "MIN_TIME",
     "STRICTLY_INCREASING_START_TIME",
     "TICK",
+    "AdapterAdvanceTimeSettings",
     "AdvanceTimeError",
     "AdvanceTimeGenerationSettings",
+    "AdvanceTimeImportSettings",
     "AdvanceTimePolicy",
     "AdvanceTimeSettings",
+    "Application",
     "ArgumentError",
     "BindingError",
     "CheckpointError",
@@ -87,6 +94,7 @@ __all__ = [
     "LateReason",
     "PointEvent",
     "Process",
+    "QueryBinder",
     "RxTemporalError",
     "SchemaError",
     "SourceError",
@@ -97,6 +105,7 @@ __all__ = [
     "WindowOutput",
     "agg",
     "from_arrow",
+    "from_async",
     "from_events",
     "from_observable",
     "from_polars",

@@ -19,7 +19,9 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Span, add, describe, span
 __all__ = [
     "INCREASING_START_TIME",
     "STRICTLY_INCREASING_START_TIME",
+    "AdapterAdvanceTimeSettings",
     "AdvanceTimeGenerationSettings",
+    "AdvanceTimeImportSettings",
     "AdvanceTimeSettings",
     "Door",
 ]
@@ -61,14 +63,31 @@ class AdvanceTimeGenerationSettings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AdvanceTimeImportSettings:
+    """Every CTI of the named stream of the same process also appears on this one.
+
+    Generated, enqueued and imported ones alike. Streams may import from each other in loops of any
+    size: a CTI that does not advance a stream is not passed on, so each CTI visits a stream once.
+    The end of time is not imported.
+    """
+
+    stream_name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.stream_name, str) or not self.stream_name:
+            raise AdvanceTimeError(f"stream_name is a stream's name, got {self.stream_name!r}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeSettings:
     """How a stream's time advances, and what happens to events that come too late for it.
 
-    The policy has no default: whoever lets time be made up must say what to do with late events.
+    CTIs are generated, imported from another stream, or both. The policy has no default: whoever
+    lets time be made up must say what to do with late events.
     """
 
     generation: AdvanceTimeGenerationSettings | None = None
-    imports: None = None
+    imports: AdvanceTimeImportSettings | None = None
     policy: AdvanceTimePolicy = dataclasses.field(kw_only=True)
 
     def __post_init__(self) -> None:
@@ -76,13 +95,33 @@ class AdvanceTimeSettings:
             raise AdvanceTimeError(
                 f"policy is AdvanceTimePolicy.DROP or ADJUST, got {self.policy!r}"
             )
-        if self.imports is not None:
-            raise AdvanceTimeError("importing CTIs from another stream is not supported yet")
+        if not isinstance(self.imports, AdvanceTimeImportSettings | None):
+            raise AdvanceTimeError(
+                f"imports is an AdvanceTimeImportSettings, got {self.imports!r}. "
+                "Hint: AdvanceTimeImportSettings('name of the stream')"
+            )
+        if self.generation is None and self.imports is not None:
+            return
         if not isinstance(self.generation, AdvanceTimeGenerationSettings):
             raise AdvanceTimeError(
                 f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
                 "Hint: for CTIs that the source sends itself leave advance_time= out."
             )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdapterAdvanceTimeSettings:
+    """What an adapter says of its own time: how CTIs are generated, and the policy."""
+
+    generation: AdvanceTimeGenerationSettings
+    policy: AdvanceTimePolicy
+
+    def __post_init__(self) -> None:
+        self.settings()
+
+    def settings(self) -> AdvanceTimeSettings:
+        """Return them as the settings of a stream."""
+        return AdvanceTimeSettings(self.generation, policy=self.policy)
 
 
 def _each_event(delay: int) -> AdvanceTimeSettings:
@@ -114,7 +153,10 @@ class Door:
         self.settings = settings
         self.source = source
         self.cti = NO_CTI
+        # what the CTI would be without imports
+        self.own = NO_CTI
         self.events = 0
+        self.late_by_import = 0
         self.late: Counter[LateReason] = Counter()
         self.largest_lateness = 0
         self.rows: OpenRows[Opened] = OpenRows()
@@ -140,7 +182,7 @@ class Door:
             self._note(event, reason)
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
         if self._due is not None and not ends and self._due.after(event.start):
-            self.cti = max(self.cti, add(event.start, -self._due.delay))
+            self._reach(add(event.start, -self._due.delay))
         if row is None:
             return kept, 0
         if ends and kept is not None and kept.payload is not row.edge.payload:
@@ -153,6 +195,17 @@ class Door:
         if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
             self.cti = MAX_TIME
 
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return whether it advances this one."""
+        if cti <= self.cti or cti >= MAX_TIME:
+            return False
+        self.cti = cti
+        return True
+
+    def _reach(self, cti: int) -> None:
+        self.own = max(self.own, cti)
+        self.cti = max(self.cti, cti)
+
     def _advance(self, event: Cti) -> None:
         if event.start < self.cti and self.settings is None:
             raise CtiViolationError(
@@ -160,14 +213,16 @@ class Door:
                 "Hint: give the stream advance_time= settings, or merge its sources in a "
                 "CtiSynchronizingSubject."
             )
-        self.cti = max(self.cti, event.start)
+        self._reach(event.start)
 
     def _note(self, event: RowEvent, reason: LateReason) -> None:
         if self.settings is None:
             raise self._violation(event, reason)
         self.late[reason] += 1
         if reason is not LateReason.NO_OPEN_ROW:
-            self.largest_lateness = max(self.largest_lateness, lateness(event, self.cti))
+            late = lateness(event, self.cti)
+            self.largest_lateness = max(self.largest_lateness, late)
+            self.late_by_import += late > 0 and lateness(event, self.own) == 0
 
     def _violation(self, event: RowEvent, reason: LateReason) -> Exception:
         if reason is LateReason.NO_OPEN_ROW:

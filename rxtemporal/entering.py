@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import polars as pl
 from reactivex import Observable
 
 from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event
 from rxtemporal.plan import Node
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "from_arrow",
+    "from_async",
     "from_events",
     "from_observable",
     "from_polars",
@@ -64,6 +66,30 @@ def from_events(
         raise ArgumentError(f"from_events takes an iterable of events, got {events!r}")
     given = None if schema is None else payload_schema(schema)
     return _stream(EventSource(events, given, _settings(advance_time), name))
+
+
+def from_async(
+    events: AsyncIterable[Any],
+    *,
+    schema: Any = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    name: str = "async events",
+) -> Streamable:
+    """Make a stream of what an async iterable gives: row events and CTIs, or event batches.
+
+    As ``from_events``. It is iterated on the event loop that runs where the query is started, or on
+    one of its own where none does, and not faster than the query reads: some 1,000 items may wait.
+
+    Threads: the query reads in a thread of its own, so from inside a loop take its results with
+    ``to_async`` or ``run``.
+    """
+    if not isinstance(events, AsyncIterable):
+        raise ArgumentError(
+            f"from_async takes an async iterable of events, got {events!r}. "
+            "Hint: an async generator function has to be called."
+        )
+    given = None if schema is None else payload_schema(schema)
+    return _stream(EventSource(AsyncEvents(events), given, _settings(advance_time), name))
 
 
 def from_observable(

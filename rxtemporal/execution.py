@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from reactivex import Observable, abc
-from reactivex.subject import Subject
+from reactivex import Observable
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.packing import Packer
-from rxtemporal.plan import AnySource, Node, Wiring
-from rxtemporal.sources import EventSource, ObservableSource, OpenEvents, OpenFrames
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.log import get_logger
+from rxtemporal.plan import Node, Wiring
+from rxtemporal.readings import Reading, accept_next
+from rxtemporal.sources import EventSource, OpenEvents
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "Output"]
+
+_log = get_logger(__name__)
+
+# a stream of a plan, and how it is shaped on its way out
+Output: TypeAlias = tuple[Node, Callable[[Observable[EventBatch]], Observable[Any]]]
 
 
 class Execution:
@@ -25,17 +30,40 @@ class Execution:
     ``start`` connects it; after that ``advance`` moves the source that has to be asked and lies
     furthest behind one batch on, until it returns False. Sources that push drive themselves, one
     at a time where there are several.
+
+    An output is a stream of the plan and the shape in which it leaves. Several are run as one: what
+    they share is read and computed once, an error of one ends all, and the run has completed when
+    all have.
     """
 
     def __init__(
-        self, node: Node, shape: Callable[[Observable[EventBatch]], Observable[Any]]
+        self,
+        *outputs: Output,
+        names: Mapping[int, str] | None = None,
+        others: Sequence[Node] = (),
     ) -> None:
-        self._wiring = Wiring(node)
-        self._output = shape(self._wiring.output)
+        self._wiring = Wiring(*(node for node, _ in outputs), others=others)
+        shaped = zip(outputs, self._wiring.outputs, strict=True)
+        self._outputs = [shape(stream) for (_, shape), stream in shaped]
+        self._unfinished = len(outputs)
         lock = threading.RLock()
-        self._readings = [_Reading(*entry, lock) for entry in self._wiring.entries]
+        # the names of the sources here, by identity; others have the one they were made with
+        named = names or {}
         self._subscriptions: list[Any] = []
+        self._readings: list[Reading] = []
         self.ended = False
+        try:
+            for source, entry in self._wiring.entries:
+                name = named.get(id(source), source.name)
+                self._readings.append(Reading(source, entry, lock, name))
+            self._imports = _linked(self._readings)
+        except BaseException:
+            self.dispose()  # what has been opened before the one that could not be
+            raise
+        # of events at the same time those of the stream that was named first come first
+        ranks = {source: rank for rank, source in enumerate(named)}
+        self._readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
+        self._others = {id(node.source) for node in others}
 
     @property
     def doors(self) -> list[Door]:
@@ -70,22 +98,41 @@ class Execution:
         on_error: Callable[[Exception], None],
         on_completed: Callable[[], None],
     ) -> None:
-        """Subscribe the observer, then connect the sources."""
-        self._subscriptions.append(
-            self._output.subscribe(on_next, self._ending(on_error), self._ending(on_completed))
-        )
+        """Subscribe the observer of the only output, then connect the sources."""
+        self.start_each([on_next], on_error, on_completed)
+
+    def start_each(
+        self,
+        on_next: Sequence[Callable[[Any], None]],
+        on_error: Callable[[Exception], None],
+        on_completed: Callable[[], None],
+    ) -> None:
+        """Subscribe one ``on_next`` to each output, then connect the sources.
+
+        The first error, or the end of all outputs, is told once.
+        """
+
+        def fail(error: Exception) -> None:
+            if not self.ended:
+                self.ended = True
+                on_error(error)
+
+        def complete() -> None:
+            self._unfinished -= 1
+            if not self._unfinished and not self.ended:
+                self.ended = True
+                on_completed()
+
+        for output, observer in zip(self._outputs, on_next, strict=True):
+            self._subscriptions.append(output.subscribe(observer, fail, complete))
         self._subscriptions += self._wiring.connect()
+        for source, entry in self._wiring.entries:
+            if id(source) in self._others:
+                self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
         for reading in self._readings:
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
-
-    def _ending(self, tell: Callable[..., None]) -> Callable[..., None]:
-        def end(*arguments: Any) -> None:
-            self.ended = True
-            tell(*arguments)
-
-        return end
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.
@@ -96,6 +143,9 @@ class Execution:
         waiting = [reading for reading in self._readings if reading.unread]
         if not waiting or self.ended:
             return False
+        if self._imports:
+            accept_next(waiting)
+            return not self.ended
         min(waiting, key=lambda reading: reading.place).advance()
         return not self.ended
 
@@ -109,102 +159,32 @@ class Execution:
         self.ended = True
         for subscription in self._subscriptions:
             subscription.dispose()
+        for reading in self._readings:
+            if isinstance(reading.opened, OpenEvents):
+                try:
+                    reading.opened.close()
+                except Exception:
+                    _log.exception("a source could not be closed", source=reading.name)
 
 
-class _Reading:
-    """One source of a run, and how far it has come."""
-
-    def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock
-    ) -> None:
-        self.source = source
-        self.opened: OpenFrames | OpenEvents | Packer = source.open()
-        self.pulls = not isinstance(source, ObservableSource)
-        self.unread = self.pulls
-        self.place = MIN_TIME
-        self._entry = entry
-        self._lock = lock
-        self._batches: Iterator[EventBatch] | None = None
-
-    def connect(self) -> abc.DisposableBase | None:
-        """Make ready to read, or subscribe to what pushes."""
-        if isinstance(self.source, ObservableSource):
-            pusher = _Pusher(self.opened, self._entry, self._lock)  # type: ignore[arg-type]
-            return self.source.observable.subscribe(pusher)
-        self._batches = iter(self.opened)  # type: ignore[arg-type]
-        return None
-
-    def advance(self) -> None:
-        """Push the next batch, or the end."""
-        assert self._batches is not None
-        try:
-            batch = next(self._batches, None)
-        except Exception as error:
-            self.unread = False
-            with self._lock:
-                self._entry.on_error(error)
-            return
-        with self._lock:
-            if batch is None:
-                self.unread = False
-                self._entry.on_completed()
-                return
-            if len(batch):
-                self.place = max(self.place, int(batch.start.max()))
-            self._entry.on_next(batch)
-
-
-class _Pusher(abc.ObserverBase[Any]):
-    """Takes what an observable pushes, events or whole batches, through the door."""
-
-    def __init__(self, packer: Packer, entry: Subject[EventBatch], lock: threading.RLock) -> None:
-        self._packer = packer
-        self._entry = entry
-        self._lock = lock
-        self._ended = False
-
-    def on_next(self, item: Any) -> None:
-        with self._lock:
-            if not self._ended:
-                self._take(item)
-
-    def _take(self, item: Any) -> None:
-        try:
-            batch = (
-                self._packer.take_batch(item)
-                if isinstance(item, EventBatch)
-                else self._packer.take(item)
+def _linked(readings: Sequence[Reading]) -> bool:
+    """Tell each reading who imports its CTIs; return whether anybody does."""
+    imports = False
+    for importer in readings:
+        settings = importer.source.settings
+        if settings is None or settings.imports is None:
+            continue
+        imports = True
+        wanted = settings.imports.stream_name
+        found = [each for each in readings if each.name == wanted]
+        if found == [importer]:
+            raise AdvanceTimeError(f"stream {wanted!r} imports its own CTIs")
+        if len(found) != 1:
+            there = ", ".join(repr(each.name) for each in readings)
+            many = "several streams" if found else "no stream"
+            raise AdvanceTimeError(
+                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there is {many} of "
+                f"that name in this process; there are {there}"
             )
-        except Exception as error:
-            self._fail(error)
-            return
-        if batch is not None:
-            self._entry.on_next(batch)
-
-    def _fail(self, error: Exception) -> None:
-        self._ended = True
-        accepted, first = self._packer.rescue(error)
-        if accepted is not None:
-            self._entry.on_next(accepted)
-        self._entry.on_error(first)
-
-    def on_error(self, error: Exception) -> None:
-        with self._lock:
-            if not self._ended:
-                self._fail(error)
-
-    def on_completed(self) -> None:
-        with self._lock:
-            if not self._ended:
-                self._complete()
-
-    def _complete(self) -> None:
-        self._ended = True
-        try:
-            last = self._packer.finish()
-        except Exception as error:
-            self._fail(error)
-            return
-        if last is not None:
-            self._entry.on_next(last)
-        self._entry.on_completed()
+        found[0].importers.append(importer)
+    return imports

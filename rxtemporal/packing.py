@@ -59,6 +59,14 @@ class Packer:
             self._end.append(kept.end)
             self._edge.append(row)
             self._payload.append(kept.payload)
+        return self.due()
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return whether it advances this one."""
+        return self.door.import_cti(cti)
+
+    def due(self) -> EventBatch | None:
+        """Return a batch if it is time for one."""
         waiting = len(self._start)
         if self.door.cti > self._sent:
             # without rows there is nothing to merge, and somebody may wait for the time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,24 +37,33 @@ class Node:
 
     def every(self) -> list[Node]:
         """Return the nodes that this one stands on and itself, each once, inputs first."""
-        found: dict[int, Node] = {}
-        stack = [(self, False)]
-        while stack:
-            node, expanded = stack.pop()
-            if expanded:
-                found.setdefault(id(node), node)
-            elif id(node) not in found:
-                stack.append((node, True))
-                stack += [(each, False) for each in reversed(node.inputs)]
-        return list(found.values())
+        return _every((self,))
+
+
+def _every(outputs: Sequence[Node]) -> list[Node]:
+    found: dict[int, Node] = {}
+    stack = [(output, False) for output in reversed(outputs)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            found.setdefault(id(node), node)
+        elif id(node) not in found:
+            stack.append((node, True))
+            stack += [(each, False) for each in reversed(node.inputs)]
+    return list(found.values())
 
 
 class Wiring:
-    """A plan as observables: a subject for each source, and one for each stream used twice."""
+    """A plan as observables: a subject for each source, and one for each stream used twice.
 
-    def __init__(self, output: Node) -> None:
-        nodes = output.every()
+    A plan may have several outputs; what they have in common is computed once.
+    """
+
+    def __init__(self, *outputs: Node, others: Sequence[Node] = ()) -> None:
+        # others are sources that nothing is computed from: their time alone counts
+        nodes = _every((*outputs, *others))
         uses = Counter(id(each) for node in nodes for each in node.inputs)
+        uses.update(map(id, outputs))
         self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []
         # the steps of this run, each made when its first batch comes
         self.steps: list[tuple[Operator | TwoInputs, Held]] = []
@@ -75,7 +84,13 @@ class Wiring:
                 self._shared.append((stream, twice))
                 stream = twice
             streams[id(node)] = stream
-        self.output = streams[id(output)]
+        self.outputs = [streams[id(output)] for output in outputs]
+
+    @property
+    def output(self) -> Observable[EventBatch]:
+        """The output of a plan that has one."""
+        (output,) = self.outputs
+        return output
 
     def _made(self, operator: Operator | TwoInputs, step: Held) -> None:
         self.steps.append((operator, step))

@@ -1,4 +1,4 @@
-"""A query that runs into a sink."""
+"""Queries that run into sinks, as one process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import dataclasses
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 
 import polars as pl
 
 from rxtemporal.admission import LateReason
+from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
@@ -18,7 +21,14 @@ from rxtemporal.log import get_logger
 from rxtemporal.sinks import Sink
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Diagnostics", "OperatorDiagnostics", "Process"]
+__all__ = [
+    "Diagnostics",
+    "OperatorDiagnostics",
+    "Outlet",
+    "Process",
+    "QueryDiagnostics",
+    "StreamDiagnostics",
+]
 
 _log = get_logger(__name__)
 
@@ -36,8 +46,37 @@ class OperatorDiagnostics:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class StreamDiagnostics:
+    """One input stream of a process: what came, what was late, and its CTI (ticks).
+
+    ``late_by_import`` is how many of the late events only an imported CTI has made late.
+    """
+
+    name: str
+    events_in: int
+    late: dict[LateReason, int]
+    largest_lateness: int
+    cti: int
+    late_by_import: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueryDiagnostics:
+    """One query of a process: what its sink has been given, and its CTI (ticks)."""
+
+    name: str
+    rows_out: int
+    batches_out: int
+    cti: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """What a process has done so far; times are ticks."""
+    """What a process has done so far; times are ticks.
+
+    The figures of all its streams and queries together, the CTI being the lowest of its queries';
+    ``streams`` and ``queries`` have those of each.
+    """
 
     name: str
     running: bool
@@ -48,10 +87,41 @@ class Diagnostics:
     batches_out: int
     cti: int
     operators: tuple[OperatorDiagnostics, ...] = ()
+    streams: tuple[StreamDiagnostics, ...] = ()
+    queries: tuple[QueryDiagnostics, ...] = ()
+
+
+class Outlet:
+    """Where one query of a process goes: its sink, and what that has been given."""
+
+    def __init__(self, name: str, sink: Sink, schema: pl.Schema | None) -> None:
+        self.name = name
+        self.sink = sink
+        self.schema = schema
+        self.opened = False
+        self.rows = self.batches = 0
+        self.cti = MIN_TIME
+
+    def open(self, schema: pl.Schema) -> None:
+        """Open the sink."""
+        self.sink.open(self.name, schema)
+        self.opened = True
+
+    def write(self, batch: EventBatch) -> None:
+        """Give the sink one batch; it is opened first where the fields were not known before."""
+        if not self.opened:
+            self.open(batch.schema)
+        self.sink.write(batch)
+        self.rows += len(batch)
+        self.batches += 1
+        self.cti = batch.cti
 
 
 class Process:
-    """One running query: a context manager, and something to wait for.
+    """One or several running queries: a context manager, and something to wait for.
+
+    Several start, stop and fail as one: the error of one query ends all, and all sinks are closed
+    when the last query has completed.
 
     A source that has to be asked (a file, a frame, an iterable) is read in a thread of the
     process; one that pushes is followed on its own threads. An error of the query, its source or
@@ -61,33 +131,36 @@ class Process:
     Threads: every method from any.
     """
 
-    def __init__(
-        self, name: str, execution: Execution, sink: Sink, schema: pl.Schema | None
-    ) -> None:
+    def __init__(self, name: str, execution: Execution, outlets: Sequence[Outlet]) -> None:
         self.name = name
         self._execution = execution
-        self._sink = sink
-        self._opened = False
-        self._schema = schema
+        self._outlets = outlets
+        self._started = False
         self._done = threading.Event()
         self._closing = threading.Lock()
-        # held while the sink works, so that it is not closed in the midst of a write
+        # held while a sink works, so that it is not closed in the midst of a write
         self._sinking = threading.RLock()
         self._writer: int | None = None
         self._closed = False
         self._error: BaseException | None = None
-        self._rows = self._batches = 0
-        self._cti = MIN_TIME
         self._thread: threading.Thread | None = None
 
     def start(self) -> Process:
-        """Open the sink and start; used by ``Streamable.run``."""
-        if self._schema is not None:
-            self._open(self._schema)
+        """Open the sinks and start; used by ``Streamable.run`` and ``Application.run``."""
+        if self._started:
+            raise BindingError(
+                f"process {self.name!r} runs already, or has run. Hint: each run() gives a new one."
+            )
+        self._started = True
         try:
-            self._execution.start(self._write, self._end, lambda: self._end(None))
+            for outlet in self._outlets:
+                if outlet.schema is not None:
+                    outlet.open(outlet.schema)
+            writes = [partial(self._write, outlet) for outlet in self._outlets]
+            self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
-            self._end(error)
+            self._fail(error)
+            self._ended_within(None)
             raise
         if self._execution.pulls:
             self._thread = threading.Thread(
@@ -96,10 +169,6 @@ class Process:
             self._thread.start()
         return self
 
-    def _open(self, schema: pl.Schema) -> None:
-        self._sink.open(self.name, schema)
-        self._opened = True
-
     def _pull(self) -> None:
         try:
             while self._execution.advance():
@@ -107,29 +176,25 @@ class Process:
         except BaseException as error:
             self._end(error)
 
-    def _write(self, batch: EventBatch) -> None:
+    def _write(self, outlet: Outlet, batch: EventBatch) -> None:
         try:
             with self._sinking:
                 if self._closed:
                     return
                 self._writer = threading.get_ident()
                 try:
-                    self._into_sink(batch)
+                    outlet.write(batch)
                 finally:
                     self._writer = None
         except BaseException as error:
-            self._execution.dispose()
-            self._end(error)
+            self._fail(error)
             if not isinstance(error, Exception):
                 raise  # an interrupt belongs to the thread that pushes, too
 
-    def _into_sink(self, batch: EventBatch) -> None:
-        if not self._opened:
-            self._open(batch.schema)
-        self._sink.write(batch)
-        self._rows += len(batch)
-        self._batches += 1
-        self._cti = batch.cti
+    def _fail(self, error: BaseException) -> None:
+        # of several queries the others have to be stopped, too
+        self._execution.dispose()
+        self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
         with self._closing:
@@ -146,12 +211,14 @@ class Process:
         thread.start()
 
     def _finish(self, error: BaseException | None) -> None:
-        try:
-            with self._sinking:
-                if self._opened:
-                    self._sink.close(error)
-        except BaseException as failed:
-            error = error or failed
+        self._execution.dispose()
+        with self._sinking:
+            for outlet in self._outlets:
+                try:
+                    if outlet.opened:
+                        outlet.sink.close(error)
+                except BaseException as failed:
+                    error = error or failed
         self._error = error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
@@ -195,7 +262,7 @@ class Process:
 
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far."""
-        doors = self._execution.doors
+        doors, outlets = self._execution.doors, self._outlets
         late: Counter[LateReason] = Counter()
         for door in doors:
             late.update(door.late)
@@ -203,12 +270,16 @@ class Process:
             name=self.name,
             running=not self._done.is_set(),
             events_in=sum(door.events for door in doors),
-            late={reason: n for reason, n in late.items() if n},
+            late=_some(late),
             largest_lateness=max(door.largest_lateness for door in doors),
-            rows_out=self._rows,
-            batches_out=self._batches,
-            cti=self._cti,
+            rows_out=sum(outlet.rows for outlet in outlets),
+            batches_out=sum(outlet.batches for outlet in outlets),
+            cti=min(outlet.cti for outlet in outlets),
             operators=tuple(OperatorDiagnostics(*each) for each in self._execution.held),
+            streams=tuple(map(_of_stream, doors)),
+            queries=tuple(
+                QueryDiagnostics(each.name, each.rows, each.batches, each.cti) for each in outlets
+            ),
         )
 
     def __enter__(self) -> Process:
@@ -229,6 +300,18 @@ class Process:
                 raise
         else:
             self.dispose(error)
+
+
+def _some(late: Counter[LateReason]) -> dict[LateReason, int]:
+    return {reason: n for reason, n in late.items() if n}
+
+
+def _of_stream(door: Door) -> StreamDiagnostics:
+    cti = max(door.cti, MIN_TIME)
+    late = _some(door.late)
+    return StreamDiagnostics(
+        door.source, door.events, late, door.largest_lateness, cti, door.late_by_import
+    )
 
 
 class _StoppedError(BindingError):

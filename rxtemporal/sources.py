@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import SchemaError, SourceError, blame
-from rxtemporal.events import Event
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.ticks import MIN_TIME, ticks
@@ -29,31 +28,45 @@ class ColumnDoor:
 
     def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
         self.door = Door(settings, source)
-        self._settings = settings
+        self.settings = settings
         self._state = np.array([MIN_TIME, 0, 0, 0], np.int64)
+        # the same without imports, to tell what they cost
+        self._own = self._state.copy()
 
     def admit(self, batch: EventBatch) -> EventBatch:
         """Return the rows that go on, and the CTI after them."""
         self.door.events += len(batch)
-        if self._settings is None or self._settings.generation is None:
+        if self.settings is None:
             return batch
         # compiled code is loaded by the first query that needs it
         from rxtemporal.kernels.door import admit
 
-        generation = self._settings.generation
-        frequency = generation.frequency
+        generation = self.settings.generation
+        frequency = 0 if generation is None else generation.frequency
+        delay = 0 if generation is None else generation.delay_ticks
         every = frequency if isinstance(frequency, int) else 0
         span = 0 if isinstance(frequency, int) else ticks(frequency)
-        adjust = self._settings.policy is AdvanceTimePolicy.ADJUST
+        adjust = self.settings.policy is AdvanceTimePolicy.ADJUST
         start, verdict, largest = admit(
-            batch.start, batch.end, every, span, generation.delay_ticks, adjust, self._state
+            batch.start, batch.end, every, span, delay, adjust, self._state
         )
         door = self.door
+        if self.settings.imports is not None:
+            _, own, _ = admit(batch.start, batch.end, every, span, delay, adjust, self._own)
+            door.late_by_import += int(((verdict != 0) & (own == 0)).sum())
         door.largest_lateness = max(door.largest_lateness, int(largest))
         adjusted, dropped = int((verdict == 1).sum()), int((verdict == 2).sum())
         door.late.update({LateReason.ADJUSTED: adjusted, LateReason.DROPPED: dropped})
-        door.cti = int(self._state[0])
-        return batch.replace(start=start, cti=door.cti).take(verdict != 2)
+        if int(self._state[0]) > MIN_TIME:
+            door.cti = int(self._state[0])
+        return batch.replace(start=start, cti=max(door.cti, MIN_TIME)).take(verdict != 2)
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return whether it advances this one."""
+        advances = self.door.import_cti(cti)
+        if advances:
+            self._state[0] = max(self._state[0], cti)
+        return advances
 
     def finish(self) -> int:
         """The source has completed; return the CTI."""
@@ -82,15 +95,15 @@ class FrameSource:
         self.name = name
         self._frames = frames
         self._start, self._end = start, end
-        self._settings = settings
+        self.settings = settings
         # an empty batch shows the payload's schema, and refuses what cannot be carried
         empty = EventBatch.from_polars(pl.DataFrame(schema=dict(schema)), start=start, end=end)
         self.schema: pl.Schema | None = empty.schema
         self.time: TimeForm = "ticks" if schema[start].is_integer() else "datetime"
 
-    def open(self) -> OpenFrames:
-        """Return the source, ready to be read from its beginning."""
-        return OpenFrames(self, ColumnDoor(self._settings, self.name))
+    def open(self, name: str | None = None) -> OpenFrames:
+        """Return the source, ready to be read from its beginning, under a name."""
+        return OpenFrames(self, ColumnDoor(self.settings, name or self.name))
 
     def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
         """Yield the rows that the door lets in, and at the end the last CTI."""
@@ -108,6 +121,10 @@ class FrameSource:
         if door.finish() > cti:
             yield EventBatch.empty(schema, door.finish())
 
+    def read(self) -> Iterator[EventBatch]:
+        """Yield the rows as they are, before the door."""
+        return self.batches(ColumnDoor(None, self.name))
+
 
 class OpenFrames:
     """A frame source being read."""
@@ -116,10 +133,18 @@ class OpenFrames:
         self.source = source
         self.door = door.door
         self.time: TimeForm | None = source.time
-        self._columns = door
+        self.columns = door
 
     def __iter__(self) -> Iterator[EventBatch]:
-        return self.source.batches(self._columns)
+        return self.source.batches(self.columns)
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return whether it advances this one."""
+        return self.columns.import_cti(cti)
+
+    def due(self) -> EventBatch | None:
+        """Return the time that has come by an import."""
+        return EventBatch.empty(self.source.schema or pl.Schema(), max(self.door.cti, MIN_TIME))
 
 
 def scanned(
@@ -147,7 +172,7 @@ class EventSource:
 
     def __init__(
         self,
-        events: Iterable[Event],
+        events: Iterable[Any],
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
@@ -155,13 +180,13 @@ class EventSource:
         self.name = name
         self.schema = schema
         self._events = events
-        self._settings = settings
+        self.settings = settings
         # what has a length is all there, so nobody waits for an answer to the next CTI
         self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
 
-    def open(self) -> OpenEvents:
-        """Return the source, ready to be read from its beginning."""
-        door = Door(self._settings, self.name)
+    def open(self, name: str | None = None) -> OpenEvents:
+        """Return the source, ready to be read from its beginning, under a name."""
+        door = Door(self.settings, name or self.name)
         packer = Packer(door, PayloadReader(self.schema), self._least)
         return OpenEvents(iter(self._events), packer)
 
@@ -169,21 +194,36 @@ class EventSource:
 class OpenEvents:
     """An event source being read."""
 
-    def __init__(self, events: Iterator[Event], packer: Packer) -> None:
+    def __init__(self, events: Iterator[Any], packer: Packer) -> None:
         self.door = packer.door
-        self._events = events
-        self._packer = packer
+        self.events = events
+        self.packer = packer
 
     @property
     def time(self) -> TimeForm | None:
         """The form in which the first event gave its time."""
-        return self._packer.time
+        return self.packer.time
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return whether it advances this one."""
+        return self.packer.import_cti(cti)
+
+    def due(self) -> EventBatch | None:
+        """Return a batch if it is time for one."""
+        return self.packer.due()
+
+    def close(self) -> None:
+        """Let go of what events are read from, if it can be told; a generator ends by itself."""
+        close = getattr(self.events, "close", None)
+        if close is not None and not isinstance(self.events, Generator):
+            close()
 
     def __iter__(self) -> Iterator[EventBatch]:
-        packer = self._packer
+        packer = self.packer
         try:
-            for event in self._events:
-                batch = packer.take(event)
+            for event in self.events:
+                whole = isinstance(event, EventBatch)
+                batch = packer.take_batch(event) if whole else packer.take(event)
                 if batch is not None:
                     yield batch
             last = packer.finish()
@@ -211,9 +251,11 @@ class ObservableSource:
         self.name = name
         self.schema = schema
         self.observable = observable
-        self._settings = settings
+        self.settings = settings
         self._least = least_rows
 
-    def open(self) -> Packer:
-        """Return a packer for one run."""
-        return Packer(Door(self._settings, self.name), PayloadReader(self.schema), self._least)
+    def open(self, name: str | None = None) -> Packer:
+        """Return a packer for one run, under a name."""
+        return Packer(
+            Door(self.settings, name or self.name), PayloadReader(self.schema), self._least
+        )

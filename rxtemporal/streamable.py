@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -13,17 +13,18 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
+from rxtemporal.asynchronous import results
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event, EventShape
-from rxtemporal.execution import Execution
+from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
 from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
 from rxtemporal.lifting import lift
-from rxtemporal.process import INTERRUPTIBLE, Process
+from rxtemporal.process import INTERRUPTIBLE, Outlet, Process
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -156,6 +157,26 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             emit(batch)
         return events
 
+    def to_async(
+        self,
+        shape: EventShape = EventShape.INTERVAL,
+        *,
+        ctis: bool = False,
+        time: TimeForm | None = None,
+    ) -> AsyncIterator[Event]:
+        """Return the results as an async iterator; each is a run of its own.
+
+        The query runs in a thread, so the event loop is not blocked, and a source that has to be
+        asked is read as fast as results are taken: a few batches may wait. One that pushes is not
+        held back. Iteration that ends early stops the run (at once with ``contextlib.aclosing``).
+        """
+        _checked(shape)
+
+        def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
+            return unpacked(emit, shape, ctis, lambda: time or run.time)
+
+        return results(partial(self._execution, shape), form)
+
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Run the query to the end of its source, and return its results as one frame.
 
@@ -177,13 +198,18 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             raise ArgumentError(
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
-        return Process(name or "query", self._execution(sink.shape), sink, self.schema).start()
+        name = name or "query"
+        return Process(name, self._execution(sink.shape), [Outlet(name, sink, self.schema)]).start()
 
     def _execution(self, shape: EventShape) -> Execution:
+        return Execution(self._output(shape))
+
+    def _output(self, shape: EventShape) -> Output:
+        """Return what an execution takes: this stream, and how it leaves in a shape."""
         _checked(shape)
         if self.schema is not None:
             refuse_lists(self.schema)
-        return Execution(self._node, lift(partial(_leaving, shape), "on the way out"))
+        return self._node, lift(partial(_leaving, shape), "on the way out")
 
 
 def _leaving(shape: EventShape, first: EventBatch) -> Step:

@@ -1,0 +1,239 @@
+"""Named streams and queries, and several queries run together as one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rxtemporal.adapters import Adapted, checked_factory, declared
+from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.entering import from_events
+from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.events import EventShape
+from rxtemporal.execution import Execution
+from rxtemporal.plan import AnySource, Node
+from rxtemporal.process import Outlet, Process
+from rxtemporal.sinks import Sink
+from rxtemporal.streamable import Streamable
+
+__all__ = ["Application", "QueryBinder"]
+
+Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]
+
+
+class Application:
+    """Streams and queries by name, and several queries run together.
+
+    A stream that several queries of one run stand on is read once, and what they have in common is
+    computed once. Every run is one of its own, with its own state.
+
+    Threads: streams and queries are named by one thread at a time; ``run`` may be called by any.
+
+    >>> import rxtemporal as rxt
+    >>> app = rxt.Application("house")
+    >>> visits = app.define_stream("visits", [rxt.PointEvent(4, 2), rxt.PointEvent(7, 5)])
+    >>> app.query("crowds", visits.where(lambda row: row["payload"] > 3)).to_events()
+    [IntervalEvent(7, 8, 5)]
+    >>> app.stream("crowds").to_point_events().to_events()
+    [IntervalEvent(7, 8, 5)]
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = _checked_name(name, "an application")
+        self._streams: dict[str, Streamable] = {}
+        self._queries: dict[str, Streamable] = {}
+
+    def __repr__(self) -> str:
+        streams, queries = ", ".join(self._streams), ", ".join(self._queries)
+        return f"Application({self.name!r}: streams {streams or '-'}; queries {queries or '-'})"
+
+    def define_stream(self, name: str, source: Any, **options: Any) -> Streamable:
+        """Name an input stream, and return it.
+
+        ``source`` is a stream as ``from_polars``, ``read_parquet``, ``from_observable`` … make it,
+        or an iterable of events, which is taken with ``options`` as ``from_events`` takes it.
+        """
+        self._free(name)
+        if isinstance(source, Streamable):
+            if options:
+                raise ArgumentError(
+                    f"define_stream takes {', '.join(options)} with an iterable of events. "
+                    "Hint: this source is a stream already; give them where it is made."
+                )
+            self._own_source(name, source)
+            stream = source
+        elif isinstance(source, Iterable):
+            stream = from_events(source, name=name, **options)
+        else:
+            raise ArgumentError(
+                f"define_stream takes a stream or an iterable of events, got {source!r}"
+            )
+        self._streams[name] = stream
+        return stream
+
+    def _own_source(self, name: str, stream: Streamable) -> None:
+        if stream._node.source is None:
+            raise BindingError(
+                f"stream {name!r} is computed from others, and an input stream is a source. "
+                f"Hint: query({name!r}, …) names what is computed."
+            )
+        for other, each in self._streams.items():
+            if each._node.source is stream._node.source:
+                raise BindingError(f"stream {name!r} has been named {other!r} already")
+
+    def create_stream(
+        self,
+        name: str,
+        adapter_factory: Any,
+        config: Any,
+        shape: EventShape,
+        advance_time: AdvanceTimeSettings | None = None,
+        *,
+        schema: Any = None,
+    ) -> Streamable:
+        """Name an input stream that an adapter brings, and return it.
+
+        ``adapter_factory`` has ``create(config, shape)``, which is called once for each run and
+        returns an iterable or async iterable of events or batches; if that has a ``close()``, it is
+        called when the run ends. ``declare_advance_time_properties(config, shape)`` may give an
+        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it.
+        """
+        factory = checked_factory(adapter_factory, config, shape)
+        settings = advance_time or declared(factory, config, shape)
+        events = Adapted(factory, config, shape)
+        return self.define_stream(name, events, schema=schema, advance_time=settings)
+
+    def query(self, name: str, streamable: Streamable) -> Streamable:
+        """Name a query, and return it; other queries can stand on it, as on any stream."""
+        self._free(name)
+        if not isinstance(streamable, Streamable):
+            raise ArgumentError(
+                f"query takes a stream, got {streamable!r}. Hint: a query that is a function is "
+                "called with its streams: query(name, function(app.stream(…)))."
+            )
+        self._queries[name] = streamable
+        return streamable
+
+    def stream(self, name: str) -> Streamable:
+        """Return the input stream, or the output of the query, of this name."""
+        named = {**self._streams, **self._queries}
+        if name not in named:
+            raise BindingError(f"there is no stream {name!r} in {self.name!r}; {_known(named)}")
+        return named[name]
+
+    def run(self, *queries: Any, sinks: Sinks = (), name: str | None = None) -> Process:
+        """Run queries into sinks, together, and return the running process.
+
+        ``queries`` are names, or queries as ``query`` returned them. ``sinks`` are a mapping from
+        names to sinks, one sink for each query in their order, or a sink alone for one query; they
+        can also follow the queries as arguments of their own. With a mapping the queries may be
+        left out. The process starts, stops, fails and reports as one; it is called as the
+        application is, or ``name``.
+        """
+        following = [each for each in queries if isinstance(each, Sink)]
+        asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
+        outlets = self._outlets(asked, following or sinks)
+        outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
+        others = self._imported([node for node, _ in outputs])
+        execution = Execution(*outputs, names=self._names(), others=others)
+        return Process(name or self.name, execution, outlets).start()
+
+    def _imported(self, outputs: list[Node]) -> list[Node]:
+        """Return the streams whose CTIs are imported, and theirs in turn, beside the queries'."""
+        sources = [each for node in outputs for each in node.every() if each.source is not None]
+        there, others = {id(each.source) for each in sources}, []
+        for node in sources:  # grows while it is gone through
+            settings = node.source.settings if node.source is not None else None
+            imports = settings.imports if settings is not None else None
+            stream = self._streams.get(imports.stream_name) if imports is not None else None
+            if stream is not None and id(stream._node.source) not in there:
+                there.add(id(stream._node.source))
+                others.append(stream._node)
+                sources.append(stream._node)
+        return others
+
+    def _names(self) -> dict[int, str]:
+        sources: dict[int, str] = {}
+        for name, stream in self._streams.items():
+            source: AnySource | None = stream._node.source
+            sources[id(source)] = name
+        return sources
+
+    def _query_name(self, query: Any) -> str:
+        for name, each in self._queries.items():
+            if query is each or (isinstance(query, str) and query == name):
+                return name
+        raise BindingError(
+            f"run takes queries of {self.name!r} and sinks, got {query!r}; {_known(self._queries)}"
+        )
+
+    def _outlets(self, asked: list[str], sinks: Any) -> list[Outlet]:
+        if isinstance(sinks, Mapping):
+            given = {self._query_name(query): sink for query, sink in sinks.items()}
+            asked = asked or list(given)
+        else:
+            listed = [sinks] if isinstance(sinks, Sink) else list(sinks)
+            _as_many(asked, listed)
+            given = dict(zip(asked, listed, strict=True))
+        _paired(asked, given)
+        return [Outlet(name, given[name], self._queries[name].schema) for name in asked]
+
+    def _free(self, name: str) -> None:
+        _checked_name(name, "a stream")
+        if name in self._streams or name in self._queries:
+            kind = "stream" if name in self._streams else "query"
+            raise BindingError(f"{self.name!r} has a {kind} {name!r} already. Hint: rename one.")
+
+
+class QueryBinder:
+    """Binds producers to the names of an application's streams."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+
+    def bind_producer(
+        self,
+        name: str,
+        adapter_factory: Any,
+        config: Any,
+        shape: EventShape,
+        advance_time: AdvanceTimeSettings | None = None,
+    ) -> Streamable:
+        """As ``Application.create_stream``."""
+        return self.application.create_stream(name, adapter_factory, config, shape, advance_time)
+
+
+def _checked_name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f"the name of {what} is a string with something in it, got {name!r}")
+    return name
+
+
+def _known(named: Mapping[str, Any]) -> str:
+    return f"there are {', '.join(map(repr, named))}" if named else "there are none yet"
+
+
+def _as_many(asked: list[str], sinks: list[Any]) -> None:
+    if len(asked) != len(sinks):
+        raise BindingError(
+            f"run got {len(asked)} queries and {len(sinks)} sinks. Hint: one sink for each query, "
+            "in their order, or a mapping from names to sinks."
+        )
+
+
+def _paired(asked: list[str], given: Mapping[str, Any]) -> None:
+    if not asked:
+        raise BindingError("run got no query. Hint: run('name', sinks=sink)")
+    if len(set(asked)) < len(asked):
+        raise BindingError(f"run got a query twice: {', '.join(asked)}")
+    if set(asked) != set(given):
+        raise BindingError(
+            f"run got the queries {', '.join(asked)}, and sinks for {', '.join(given) or 'none'}"
+        )
+    for name, sink in given.items():
+        if not isinstance(sink, Sink):
+            raise ArgumentError(
+                f"run takes a sink, with shape, open, write and close, got {sink!r} for {name!r}"
+            )
+    if len({id(sink) for sink in given.values()}) < len(given):
+        raise BindingError("two queries share a sink. Hint: give each a sink of its own.")
