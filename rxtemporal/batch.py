@@ -197,6 +197,15 @@ class EventBatch:
         if not (self.start < self.end).all():
             row = int(np.argmin(self.start < self.end))
             raise EventError(f"row {row} ends before it starts: {self._row_text(row)}")
+        if previous_cti > MIN_TIME:  # which promises nothing
+            self._check_promise(previous_cti)
+        if self.cti < previous_cti:
+            raise CtiViolationError(
+                f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}"
+            )
+        return self
+
+    def _check_promise(self, previous_cti: int) -> None:
         # an end edge is judged by its end, everything else by its start
         judged = np.where((self.edge != 0) & (self.end != MAX_TIME), self.end, self.start)
         if len(judged) and judged.min() < previous_cti:
@@ -204,11 +213,6 @@ class EventBatch:
             raise CtiViolationError(
                 f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}"
             )
-        if self.cti < previous_cti:
-            raise CtiViolationError(
-                f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}"
-            )
-        return self
 
     def _row_text(self, row: int) -> str:
         lifetime = f"[{describe(int(self.start[row]))}, {describe(int(self.end[row]))})"

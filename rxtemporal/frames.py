@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import polars as pl
 
@@ -19,4 +20,5 @@ def rows_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> p
     """
     if len(numbers) == 1:
         return frame.slice(int(numbers[0]), 1)
-    return frame[numbers]
+    # in the type in which polars keeps row numbers: of any other it looks at the signs first
+    return frame[pl.Series(np.asarray(numbers).astype(np.uint32, copy=False))]

@@ -86,10 +86,10 @@ class WindowStep(Stateful):
 
     def _keep(self, batch: EventBatch) -> None:
         """Keep the rows and queue their changes; an end edge ends a row that is kept already."""
-        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
-        if not closes.any():
+        if not batch.edge.any():
             self._begin(batch)
             return
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         self._begin(batch.take(~closes))
         ended = batch.take(closes)
         rows = self._open.close(ended.edge)
