@@ -30,6 +30,7 @@ NO_OPERATORS = {
     "run",
     "schema",
     "subscribe",
+    "to_async",
     "to_batches",
     "to_events",
     "to_observable",
