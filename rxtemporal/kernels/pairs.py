@@ -6,11 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
-from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["NOT_LISTED", "close", "find_pairs", "push", "register", "take_out", "unlink"]
 
-_NEVER = MAX_TIME
 NOT_LISTED = -2
 
 Ints = npt.NDArray[np.int64]

@@ -17,6 +17,7 @@ from rxtemporal.steps.pairs import TAG, Found, Pairs
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows
 from rxtemporal.steps.state import Stateful
+from rxtemporal.steps.stateless import satisfying
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
@@ -116,10 +117,7 @@ class AntiJoinStep(Stateful):
         assert self._merged is not None
         left, right = (side.rows for side in self._pairs.sides)
         joined = self._merged(left.payload(found.left), right.payload(found.right))
-        keep = joined.select(self._where.fill_null(False).alias("")).to_series()
-        if len(keep) == 1:
-            keep = keep.new_from_index(0, len(found.left))
-        return found.take(keep.to_numpy())
+        return found.take(satisfying(joined, self._where))
 
     def _covered(self, left: Int64s) -> Int64s:
         """Return which rows of ours the pairs' left rows are."""

@@ -69,11 +69,9 @@ class ClipStep(Stateful):
         self._ctis[0] = batch.cti
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         begun = batch.take(~ends) if ends.any() else batch
-        n = len(begun)
-        none, unlisted, no = (np.full(n, value) for value in (-1, NOT_LISTED, 0))
         key = self._keying.codes(0, begun.payload)
         rows = self._rows.append(
-            [key, begun.start, begun.end, none, unlisted, begun.edge, no, no], begun.payload
+            [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.payload
         )
         self._begins.push(begun.start, rows << 1)
         known = begun.end != MAX_TIME
@@ -108,11 +106,10 @@ class ClipStep(Stateful):
             columns[AFTER], columns[BEFORE], self._head, self._last,
         )  # fmt: skip
         _, ended = self._ends.due(cti + 1)
-        ended = ended[ended >= 0]
-        ended = ended[columns[END][ended] <= cti]  # one clipped before has nothing to end
-        ended = ended[columns[OVER][ended] == 0]
-        columns[OVER][clipped] = columns[OVER][ended] = 1
-        done = np.concatenate([clipped, ended[~np.isin(ended, clipped)]])
+        columns[OVER][clipped] = 1
+        ended = ended[columns[OVER][ended] == 0]  # one that was clipped has nothing to end
+        columns[OVER][ended] = 1
+        done = np.concatenate([clipped, ended])
         begun = what[(what & 1) == 0] >> 1
         result = self._groups.grouped(self._left(begun, done, cti))
         self._forget(done)

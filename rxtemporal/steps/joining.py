@@ -11,6 +11,7 @@ from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.steps.keying import Keying, Regrouping
 from rxtemporal.steps.pairs import START, Found, Pairs
 from rxtemporal.steps.state import Stateful
+from rxtemporal.steps.stateless import satisfying
 from rxtemporal.ticks import MAX_TIME
 
 __all__ = ["JoinStep", "Merged", "TurnedMerged"]
@@ -84,14 +85,12 @@ class JoinStep(Stateful):
         key = self._keying.codes(side, batch.payload)
         pairs.take(side, batch, key, key)
         if pairs.cti == before and not pairs.has_ended:
-            return EventBatch.empty(self._merged.schema, pairs.cti)
+            return self._groups.grouped(EventBatch.empty(self._merged.schema, pairs.cti))
         found = pairs.find(len(self._keying))
         payload = self._payload(found.left, found.right)
         if self._where is not None and len(found.left):
-            keep = payload.select(self._where.fill_null(False).alias("")).to_series()
-            if len(keep) == 1:
-                keep = keep.new_from_index(0, len(found.left))
-            found, payload = found.take(keep.to_numpy()), payload.filter(keep)
+            keep = satisfying(payload, self._where)
+            found, payload = found.take(keep), payload.filter(pl.Series(keep))
         ids = self._remembered(found)
         out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
         ends = self._ends()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.batch import EventBatch
@@ -13,7 +14,15 @@ from rxtemporal.errors import SchemaError
 from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.steps.step import Stateless
 
-__all__ = ["SelectRowStep", "SelectStep", "WhereRowStep", "WhereStep"]
+__all__ = ["SelectRowStep", "SelectStep", "WhereRowStep", "WhereStep", "satisfying"]
+
+
+def satisfying(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
+    """Return for each row whether it satisfies the predicate; null is false."""
+    verdicts = payload.select(predicate.fill_null(False).alias("")).to_series()
+    if len(verdicts) == 1 and len(payload) > 1:  # a literal says the same of every row
+        verdicts = verdicts.new_from_index(0, len(payload))
+    return verdicts.to_numpy()
 
 
 class WhereStep(Stateless):
@@ -26,10 +35,7 @@ class WhereStep(Stateless):
         """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
         if not len(batch):
             return batch
-        verdicts = batch.payload.select(self._predicate.fill_null(False).alias("keep")).to_series()
-        if len(verdicts) == 1 and len(batch) > 1:  # a literal says the same of every row
-            verdicts = verdicts.new_from_index(0, len(batch))
-        return batch.take(verdicts.to_numpy())
+        return batch.take(satisfying(batch.payload, self._predicate))
 
 
 class WhereRowStep(Stateless):

@@ -38,10 +38,6 @@ class OpenEdges(Stateful):
         """Take out the rows opened under these ids, -1 where there is none."""
         return self._table.pop(edges)
 
-    def find(self, edges: Int64s) -> Int64s:
-        """Return the rows opened under these ids, -1 where there is none."""
-        return self._table.find(edges)
-
     def renumber(self, new: Int64s) -> None:
         """Give the rows their new numbers; what stands for a row that is gone goes too."""
         edges, rows, counts = self._table.state()
