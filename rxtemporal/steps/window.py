@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.frames import typed
 from rxtemporal.kernels.listing import contents, over
 from rxtemporal.kernels.order import merged
 from rxtemporal.steps.bounds import Bounds, Windows
@@ -147,8 +148,7 @@ class WindowStep(Stateful):
     def _keyed(self, frame: pl.DataFrame, key: Int64s, batch: EventBatch) -> pl.DataFrame:
         """Return a payload with the keys first, in the types that were promised."""
         keys = [] if batch.groups is None else batch.groups.coder.decode(key).get_columns()
-        payload = pl.DataFrame([*keys, *frame.get_columns()])
-        return payload if payload.schema == self._schema else payload.cast(self._schema)
+        return typed([*keys, *frame.get_columns()], self._schema)
 
     def _listed(
         self,
