@@ -65,9 +65,9 @@ class _Run:
         ctis = np.zeros(n, np.bool_)
         end = start + TICK
         if Cti in types:
-            ctis = np.fromiter((each is Cti for each in types), np.bool_, n)
+            ctis = np.array([each is Cti for each in types], np.bool_)
         if IntervalEvent in types:
-            end[~ctis] = np.fromiter(map(_end, compress(items, ~ctis)), np.int64)
+            end[~ctis] = np.fromiter(map(_end, compress(items, (~ctis).tolist())), np.int64)
         return _Run(items, start, end, ctis)
 
     @property
@@ -85,7 +85,7 @@ def _at_once(packer: Packer, run: _Run) -> tuple[EventBatch | None, bool]:
     if packer.door.settings is None and _breaks_a_promise(run, judged):
         return None, False
     kept = judged.kept & ~run.ctis
-    payloads = list(map(_payload, run.items if kept.all() else compress(run.items, kept)))
+    payloads = list(map(_payload, run.items if kept.all() else compress(run.items, kept.tolist())))
     frame = _framed(packer, payloads)
     if frame is None:
         return None, False
