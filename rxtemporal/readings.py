@@ -156,11 +156,7 @@ class _Pusher(abc.ObserverBase[Any]):
 
     def _take(self, item: Any) -> None:
         try:
-            batch = (
-                self._packer.take_batch(item)
-                if isinstance(item, EventBatch)
-                else self._packer.take(item)
-            )
+            batch = self._packer.take_any(item)
         except Exception as error:
             self._fail(error)
             return
