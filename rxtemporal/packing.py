@@ -34,7 +34,8 @@ class Packer:
         self.door = door
         self.time: TimeForm | None = None
         self._payloads = payloads
-        self._least = least_rows
+        # the owner may change them: more while the query is busy, less where few rows may wait
+        self.least, self.most = least_rows, MOST_ROWS
         self._sent = MIN_TIME
         self._clear()
 
@@ -45,6 +46,9 @@ class Packer:
         # the CTI that stood before each row, for the case that its payload does not fit
         self._cti: list[int] = []
         self._payload: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._start)
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
@@ -70,8 +74,8 @@ class Packer:
         waiting = len(self._start)
         if self.door.cti > self._sent:
             # without rows there is nothing to merge, and somebody may wait for the time
-            return self._pack_settled() if waiting >= self._least or not waiting else None
-        return self._pack_settled() if waiting >= MOST_ROWS else None
+            return self._pack_settled() if waiting >= self.least or not waiting else None
+        return self._pack_settled() if waiting >= self.most else None
 
     def take_batch(self, batch: EventBatch) -> EventBatch:
         """Take a whole batch as it is, if it keeps the promises made so far.
