@@ -51,6 +51,7 @@ from rxtemporal.events import (
     PointEvent,
     WindowOutput,
 )
+from rxtemporal.handoff import HandOff, WhenFull
 from rxtemporal.process import Process
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
@@ -88,6 +89,7 @@ __all__ = [
     "EventError",
     "EventKind",
     "EventShape",
+    "HandOff",
     "IntervalEvent",
     "JavaError",
     "LateEvent",
@@ -102,6 +104,7 @@ __all__ = [
     "Streamable",
     "TransformSubject",
     "UnboundedWindowError",
+    "WhenFull",
     "WindowOutput",
     "agg",
     "from_arrow",

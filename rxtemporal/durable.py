@@ -8,11 +8,14 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from rxtemporal.errors import SpoolError
 
-__all__ = ["WriterLock", "publish", "remove", "reported", "sync_folder"]
+__all__ = ["WriterLock", "publish", "remove", "reported", "sync_folder", "unsynced"]
+
+_syncs = ContextVar("whether what is written has to outlive the machine", default=True)
 
 _FULL = "free some space there; what was written before is intact, and the same run can be repeated"
 _DENIED = "give this user the right to write there, or choose another path"
@@ -52,7 +55,8 @@ def publish(path: Path, data: bytes) -> None:
         with open(aside, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if _syncs.get():
+                os.fsync(file.fileno())
         os.replace(aside, path)
     except BaseException:
         remove(aside)
@@ -67,11 +71,23 @@ def remove(path: Path) -> None:
 
 def sync_folder(path: Path) -> None:
     """Have the names in a folder on disk before anything else happens."""
+    if not _syncs.get():
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Wait for no disk inside: for files that are of no use once this process has ended."""
+    before = _syncs.set(False)
+    try:
+        yield
+    finally:
+        _syncs.reset(before)
 
 
 class WriterLock:

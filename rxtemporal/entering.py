@@ -13,6 +13,7 @@ from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event
+from rxtemporal.handoff import HandOff
 from rxtemporal.plan import Node
 from rxtemporal.schema import payload_schema
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource, scanned
@@ -99,21 +100,28 @@ def from_observable(
     advance_time: AdvanceTimeSettings | None = None,
     name: str = "observable",
     batch_rows: int = 1,
+    hand_off: HandOff | None = None,
 ) -> Streamable:
     """Make a stream of what an observable (a subject, say) pushes: row events, or event batches.
 
     As ``from_events``. ``batch_rows`` is how many rows have to wait before a CTI sends them on: 1
     answers every CTI at once, more makes a busy stream faster and its answers later.
 
-    Threads: results are delivered on the thread that pushes, which has to be one at a time.
+    Threads: results are delivered on the thread that pushes, which has to be one at a time. With
+    ``hand_off``, a ``HandOff``, that thread only passes the door: the query runs on a thread of the
+    run, in larger batches when it is behind, and the hand-off says how many rows may wait, and
+    whether the producer is blocked or rows go to disk when there are more. A producer that is
+    blocked when the query fails gets a ``BindingError``.
     """
     if not hasattr(observable, "subscribe"):
         raise ArgumentError(f"from_observable takes an observable, got {observable!r}")
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    if not isinstance(hand_off, HandOff | None):
+        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
     given = None if schema is None else payload_schema(schema)
     settings = _settings(advance_time)
-    return _stream(ObservableSource(observable, given, settings, name, batch_rows))
+    return _stream(ObservableSource(observable, given, settings, name, batch_rows, hand_off))
 
 
 def from_polars(

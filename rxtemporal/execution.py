@@ -11,10 +11,11 @@ from reactivex import Observable
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.handoff import Drain, HandOff, HandOffDiagnostics
 from rxtemporal.log import get_logger
-from rxtemporal.plan import Node, Wiring
+from rxtemporal.plan import AnySource, Node, Wiring
 from rxtemporal.readings import Reading, accept_next
-from rxtemporal.sources import EventSource, OpenEvents
+from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 
 __all__ = ["Execution", "Output"]
 
@@ -47,6 +48,8 @@ class Execution:
         self._outputs = [shape(stream) for (_, shape), stream in shaped]
         self._unfinished = len(outputs)
         lock = threading.RLock()
+        handed = any(_hand_off(source) for source, _ in self._wiring.entries)
+        self._drain = Drain() if handed else None
         # the names of the sources here, by identity; others have the one they were made with
         named = names or {}
         self._subscriptions: list[Any] = []
@@ -55,7 +58,11 @@ class Execution:
         try:
             for source, entry in self._wiring.entries:
                 name = named.get(id(source), source.name)
-                self._readings.append(Reading(source, entry, lock, name))
+                if self._drain is None:
+                    self._readings.append(Reading(source, entry, lock, name))
+                else:
+                    line = self._drain.line(entry, _hand_off(source))
+                    self._readings.append(Reading(source, line, line.turn, name))
             self._imports = _linked(self._readings)
         except BaseException:
             self.dispose()  # what has been opened before the one that could not be
@@ -69,6 +76,11 @@ class Execution:
     def doors(self) -> list[Door]:
         """The sources' doors, with what they have counted."""
         return [reading.opened.door for reading in self._readings]
+
+    @property
+    def hand_offs(self) -> list[HandOffDiagnostics | None]:
+        """What has gone through the sources' hand-offs, in the order of ``doors``."""
+        return [reading.hand_off for reading in self._readings]
 
     @property
     def held(self) -> list[tuple[str, str, int]]:
@@ -114,13 +126,13 @@ class Execution:
 
         def fail(error: Exception) -> None:
             if not self.ended:
-                self.ended = True
+                self._end(error)
                 on_error(error)
 
         def complete() -> None:
             self._unfinished -= 1
             if not self._unfinished and not self.ended:
-                self.ended = True
+                self._end()
                 on_completed()
 
         for output, observer in zip(self._outputs, on_next, strict=True):
@@ -129,6 +141,8 @@ class Execution:
         for source, entry in self._wiring.entries:
             if id(source) in self._others:
                 self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
+        if self._drain is not None:
+            self._drain.start(fail)
         for reading in self._readings:
             subscription = reading.connect()
             if subscription is not None:
@@ -154,9 +168,25 @@ class Execution:
         while self.advance():
             pass
 
-    def dispose(self) -> None:
-        """Let go of sources and observer."""
+    def _end(self, error: BaseException | None = None) -> None:
         self.ended = True
+        if self._drain is not None:
+            self._drain.close(error)
+
+    def settle(self) -> None:
+        """Accept nothing more, and give the query what waits in hand-offs."""
+        if self._drain is not None:
+            self._drain.settle()
+
+    def join(self) -> None:
+        """Wait until the thread of the hand-offs has ended, after ``dispose``."""
+        if self._drain is not None:
+            self._drain.join()
+
+    def dispose(self, error: BaseException | None = None) -> None:
+        """Let go of sources and observer, and of producers that wait: these are told the error."""
+        # first, for a source may not be let go of while it waits
+        self._end(error)
         for subscription in self._subscriptions:
             subscription.dispose()
         for reading in self._readings:
@@ -165,6 +195,10 @@ class Execution:
                     reading.opened.close()
                 except Exception:
                     _log.exception("a source could not be closed", source=reading.name)
+
+
+def _hand_off(source: AnySource) -> HandOff | None:
+    return source.hand_off if isinstance(source, ObservableSource) else None
 
 
 def _linked(readings: Sequence[Reading]) -> bool:

@@ -37,7 +37,8 @@ class Packer:
         self.time: TimeForm | None = None
         self.columns = ColumnDoor(door)
         self.payloads = payloads
-        self.least = least_rows
+        # the owner may change them: more while the query is busy, less where few rows may wait
+        self.least, self.most = least_rows, MOST_ROWS
         # the CTI that has been given out
         self.sent = MIN_TIME
         self._clear()
@@ -49,6 +50,9 @@ class Packer:
         # the CTI that stood before each row, for the case that its payload does not fit
         self._cti: list[int] = []
         self._payload: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._start)
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
@@ -77,7 +81,7 @@ class Packer:
         if self.door.cti > self.sent:
             # without rows there is nothing to merge, and somebody may wait for the time
             return self._pack_settled() if waiting >= self.least or not waiting else None
-        return self._pack_settled() if waiting >= MOST_ROWS else None
+        return self._pack_settled() if waiting >= self.most else None
 
     def take_any(self, item: Any) -> EventBatch | None:
         """Take an event or a whole batch; return a batch if it is time for one."""

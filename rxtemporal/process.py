@@ -17,6 +17,7 @@ from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
+from rxtemporal.handoff import HandOffDiagnostics
 from rxtemporal.log import get_logger
 from rxtemporal.sinks import Sink
 from rxtemporal.ticks import MIN_TIME
@@ -50,6 +51,7 @@ class StreamDiagnostics:
     """One input stream of a process: what came, what was late, and its CTI (ticks).
 
     ``late_by_import`` is how many of the late events only an imported CTI has made late.
+    ``hand_off`` has what went through the stream's hand-off, if it was made with one.
     """
 
     name: str
@@ -58,6 +60,7 @@ class StreamDiagnostics:
     largest_lateness: int
     cti: int
     late_by_import: int = 0
+    hand_off: HandOffDiagnostics | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,7 +196,7 @@ class Process:
 
     def _fail(self, error: BaseException) -> None:
         # of several queries the others have to be stopped, too
-        self._execution.dispose()
+        self._execution.dispose(error)
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
@@ -247,16 +250,21 @@ class Process:
         return True
 
     def dispose(self, error: BaseException | None = None) -> None:
-        """Stop: nothing more is written, and the sink is closed.
+        """Stop: nothing more is accepted or written, and the sink is closed.
 
-        An iterable that is just being asked for its next event is left alone: it may never answer.
+        What waits in a hand-off was accepted: it still goes through the query, unless an error is
+        why the process stops, or who stops it is in the midst of the query. An iterable that is
+        just being asked for its next event is left alone: it may never answer.
         """
+        if error is None:
+            self._execution.settle()
         self._execution.dispose()
         self._end(error or _StoppedError("the process was stopped"))
         self._ended_within(None)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
+        self._execution.join()
         if isinstance(self._error, _StoppedError):
             self._error = None
 
@@ -276,7 +284,7 @@ class Process:
             batches_out=sum(outlet.batches for outlet in outlets),
             cti=min(outlet.cti for outlet in outlets),
             operators=tuple(OperatorDiagnostics(*each) for each in self._execution.held),
-            streams=tuple(map(_of_stream, doors)),
+            streams=tuple(map(_of_stream, doors, self._execution.hand_offs)),
             queries=tuple(
                 QueryDiagnostics(each.name, each.rows, each.batches, each.cti) for each in outlets
             ),
@@ -306,11 +314,11 @@ def _some(late: Counter[LateReason]) -> dict[LateReason, int]:
     return {reason: n for reason, n in late.items() if n}
 
 
-def _of_stream(door: Door) -> StreamDiagnostics:
+def _of_stream(door: Door, hand_off: HandOffDiagnostics | None) -> StreamDiagnostics:
     cti = max(door.cti, MIN_TIME)
     late = _some(door.late)
     return StreamDiagnostics(
-        door.source, door.events, late, door.largest_lateness, cti, door.late_by_import
+        door.source, door.events, late, door.largest_lateness, cti, door.late_by_import, hand_off
     )
 
 

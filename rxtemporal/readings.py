@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 from reactivex import abc
 from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.handoff import HandOffDiagnostics, Line
 from rxtemporal.packing import Packer
 from rxtemporal.plan import AnySource
 from rxtemporal.sources import ObservableSource, OpenEvents, OpenFrames
@@ -18,12 +19,15 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["Reading", "accept_next"]
 
+# where accepted batches go: straight into the plan, or into a line before it
+Entry: TypeAlias = Subject[EventBatch] | Line
+
 
 class Reading:
     """One source of a run, and how far it has come."""
 
     def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
+        self, source: AnySource, entry: Entry, lock: AbstractContextManager[Any], name: str
     ) -> None:
         self.source = source
         self.name = name
@@ -38,10 +42,18 @@ class Reading:
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
 
+    @property
+    def hand_off(self) -> HandOffDiagnostics | None:
+        """What has gone through the hand-off; None where there is none."""
+        return self._entry.diagnostics() if isinstance(self._entry, Line) else None
+
     def connect(self) -> abc.DisposableBase | None:
         """Make ready to read, or subscribe to what pushes."""
         if isinstance(self.source, ObservableSource):
-            pusher = _Pusher(self, self._entry, self._lock)
+            pusher: abc.ObserverBase[Any] = _Pusher(self, self._entry, self._lock)
+            if isinstance(self._entry, Line):
+                assert isinstance(self.opened, Packer)
+                pusher = self._entry.admit(pusher, self.opened)
             return self.source.observable.subscribe(pusher)
         self._batches = iter(self.opened)  # type: ignore[arg-type]
         return None
@@ -141,7 +153,7 @@ def accept_next(waiting: Sequence[Reading]) -> None:
 class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
-    def __init__(self, reading: Reading, entry: Subject[EventBatch], lock: threading.RLock) -> None:
+    def __init__(self, reading: Reading, entry: Entry, lock: AbstractContextManager[Any]) -> None:
         assert isinstance(reading.opened, Packer)
         self._reading = reading
         self._packer = reading.opened

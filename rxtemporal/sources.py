@@ -13,6 +13,7 @@ from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
 from rxtemporal.errors import SchemaError, SourceError, blame
+from rxtemporal.handoff import HandOff
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.runs import RUN_ROWS, taken
@@ -214,12 +215,14 @@ class ObservableSource:
         settings: AdvanceTimeSettings | None,
         name: str,
         least_rows: int,
+        hand_off: HandOff | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self.observable = observable
         self.settings = settings
         self._least = least_rows
+        self.hand_off = hand_off
 
     def open(self, name: str | None = None) -> Packer:
         """Return a packer for one run, under a name."""
