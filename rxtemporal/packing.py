@@ -46,6 +46,16 @@ class Packer:
         self._cti: list[int] = []
         self._payload: list[Any] = []
 
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
+        return len(self._start)
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them; None where none waits."""
+        return min(self._start, default=None)
+
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
         before = self.door.cti
@@ -83,6 +93,7 @@ class Packer:
                 "a stream of batches brings its own CTIs. Hint: leave advance_time= out, or make "
                 "the stream with from_polars."
             )
+        self.door.events += len(batch)
         if len(batch) and self.time is None:
             self.time = "ticks"
         if self._start:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reactivex import abc
-from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.lifting import Entry
+from rxtemporal.meters import Meter
 from rxtemporal.packing import Packer
 from rxtemporal.plan import AnySource
 from rxtemporal.sources import ObservableSource, OpenEvents, OpenFrames
@@ -22,12 +23,10 @@ __all__ = ["Reading", "accept_next"]
 class Reading:
     """One source of a run, and how far it has come."""
 
-    def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
-    ) -> None:
+    def __init__(self, source: AnySource, entry: Entry, lock: threading.RLock, name: str) -> None:
         self.source = source
         self.name = name
-        self.ended = False
+        self.ended = self.idle = False
         self.importers: list[Reading] = []
         self._steps: Steps | None = None
         self.opened: OpenFrames | OpenEvents | Packer = source.open(name)
@@ -37,6 +36,29 @@ class Reading:
         self._entry = entry
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
+
+    @property
+    def meter(self) -> Meter:
+        """What has gone on from here into the query."""
+        return self._entry.meter
+
+    @property
+    def packer(self) -> Packer | None:
+        """What collects the source's events until a CTI; frames need none."""
+        opened = self.opened
+        if isinstance(opened, OpenFrames):
+            return None
+        return opened.packer if isinstance(opened, OpenEvents) else opened
+
+    @property
+    def rows(self) -> int:
+        """How many rows have come in and wait for a CTI to go on with."""
+        return 0 if self.packer is None else self.packer.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them."""
+        return None if self.packer is None else self.packer.next_due
 
     def connect(self) -> abc.DisposableBase | None:
         """Make ready to read, or subscribe to what pushes."""
@@ -141,7 +163,7 @@ def accept_next(waiting: Sequence[Reading]) -> None:
 class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
-    def __init__(self, reading: Reading, entry: Subject[EventBatch], lock: threading.RLock) -> None:
+    def __init__(self, reading: Reading, entry: Entry, lock: threading.RLock) -> None:
         assert isinstance(reading.opened, Packer)
         self._reading = reading
         self._packer = reading.opened
