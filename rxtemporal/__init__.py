@@ -51,6 +51,7 @@ from rxtemporal.events import (
     PointEvent,
     WindowOutput,
 )
+from rxtemporal.liveliness import Heartbeat
 from rxtemporal.process import Process
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
@@ -88,6 +89,7 @@ __all__ = [
     "EventError",
     "EventKind",
     "EventShape",
+    "Heartbeat",
     "IntervalEvent",
     "JavaError",
     "LateEvent",

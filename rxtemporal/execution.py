@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import TimeForm
 from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.idling import Idling
 from rxtemporal.lifting import Lifted
 from rxtemporal.log import get_logger
 from rxtemporal.meters import Gauge
@@ -16,6 +17,7 @@ from rxtemporal.plan import Node, Wiring
 from rxtemporal.readings import Reading, accept_next
 from rxtemporal.sources import EventSource, OpenEvents
 from rxtemporal.wall import Wall
+from rxtemporal.watching import watched
 
 __all__ = ["Execution", "Output"]
 
@@ -63,6 +65,7 @@ class Execution:
                 name = named.get(id(source), source.name)
                 self.readings.append(Reading(source, entry, lock, name))
             self._imports = _linked(self.readings)
+            self._idling = Idling(self.readings)
         except BaseException:
             self.dispose()  # what has been opened before the one that could not be
             raise
@@ -133,6 +136,7 @@ class Execution:
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
+            self._subscriptions += watched(reading, self._idling, self.wall, self._lock)
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.
@@ -153,6 +157,14 @@ class Execution:
         """Read the sources that have to be asked to their ends."""
         while self.advance():
             pass
+
+    def declare_idle(self, name: str, *, at_once: bool = True) -> None:
+        """Let the stream of this name follow the others until its source sends something.
+
+        ``at_once`` is false where an output is just being told of a batch.
+        """
+        with self._lock:
+            self._idling.declare(name, at_once=at_once)
 
     def dispose(self) -> None:
         """Let go of sources and observer."""

@@ -195,6 +195,17 @@ class Process:
         if isinstance(self._error, _StoppedError):
             self._error = None
 
+    def declare_idle(self, name: str) -> None:
+        """Let a stream whose source is silent, or has gone, hold the others back no longer.
+
+        Its CTI follows the lowest of the others', at once and from now on, until its source sends
+        something; that is judged by the CTI reached by then, so the stream needs a policy. The
+        streams are those of ``diagnostics().streams``. From inside a sink it may be called too.
+        """
+        # a batch that follows from inside a write would come before the rest of that one
+        inside = self._writer == threading.get_ident()
+        self._execution.declare_idle(name, at_once=not inside)
+
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far, and what the process waits for.
 

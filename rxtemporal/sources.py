@@ -13,6 +13,7 @@ from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import SchemaError, SourceError, blame
+from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.ticks import MIN_TIME, ticks
@@ -76,6 +77,9 @@ class ColumnDoor:
 
 class FrameSource:
     """Frames of complete rows, in arrival order, read a batch at a time."""
+
+    # what can always be asked for more is never silent
+    lively: Liveliness | None = None
 
     def __init__(
         self,
@@ -176,11 +180,13 @@ class EventSource:
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
+        lively: Liveliness | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self._events = events
         self.settings = settings
+        self.lively = lively
         # what has a length is all there, so nobody waits for an answer to the next CTI
         self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
 
@@ -247,11 +253,13 @@ class ObservableSource:
         settings: AdvanceTimeSettings | None,
         name: str,
         least_rows: int,
+        lively: Liveliness | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self.observable = observable
         self.settings = settings
+        self.lively = lively
         self._least = least_rows
 
     def open(self, name: str | None = None) -> Packer:

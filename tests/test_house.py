@@ -51,6 +51,7 @@ PUBLIC = [
     "EventError",
     "EventKind",
     "EventShape",
+    "Heartbeat",
     "IntervalEvent",
     "JavaError",
     "LateEvent",
