@@ -52,6 +52,7 @@ from rxtemporal.events import (
     WindowOutput,
 )
 from rxtemporal.handoff import HandOff, WhenFull
+from rxtemporal.liveliness import Heartbeat
 from rxtemporal.process import Process
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
@@ -90,6 +91,7 @@ __all__ = [
     "EventKind",
     "EventShape",
     "HandOff",
+    "Heartbeat",
     "IntervalEvent",
     "JavaError",
     "LateEvent",

@@ -51,8 +51,15 @@ class Packer:
         self._cti: list[int] = []
         self._payload: list[Any] = []
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
         return len(self._start)
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them; None where none waits."""
+        return min(self._start, default=None)
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""

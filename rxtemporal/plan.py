@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -13,9 +12,10 @@ from reactivex import Observable
 from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.lifting import Entry
+from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
-from rxtemporal.steps.step import Held
 
 __all__ = ["AnySource", "Node", "Wiring", "explained"]
 
@@ -59,26 +59,29 @@ class Wiring:
     A plan may have several outputs; what they have in common is computed once.
     """
 
-    def __init__(self, *outputs: Node, others: Sequence[Node] = ()) -> None:
+    def __init__(
+        self, *outputs: Node, others: Sequence[Node] = (), clock: Callable[[], float] = float
+    ) -> None:
         # others are sources that nothing is computed from: their time alone counts
         nodes = _every((*outputs, *others))
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
-        self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []
-        # the steps of this run, each made when its first batch comes
-        self.steps: list[tuple[Operator | TwoInputs, Held]] = []
+        self.entries: list[tuple[AnySource, Entry]] = []
+        # what passes by each operator, inputs first
+        self.gauges: dict[Node, Gauge] = {}
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
         streams: dict[int, Observable[EventBatch]] = {}
         for node in nodes:
             if node.source is not None:
-                entry: Subject[EventBatch] = Subject()
+                entry = Entry(Meter(clock))
                 self.entries.append((node.source, entry))
                 streams[id(node)] = entry
                 continue
             assert node.operator is not None
             operate: Any = node.operator  # of one input or of two
             inputs = (streams[id(each)] for each in node.inputs)
-            stream = operate(*inputs, made=partial(self._made, node.operator))
+            self.gauges[node] = Gauge(len(node.inputs), clock)
+            stream = operate(*inputs, self.gauges[node])
             if uses[id(node)] > 1:
                 twice: Subject[EventBatch] = Subject()
                 self._shared.append((stream, twice))
@@ -91,9 +94,6 @@ class Wiring:
         """The output of a plan that has one."""
         (output,) = self.outputs
         return output
-
-    def _made(self, operator: Operator | TwoInputs, step: Held) -> None:
-        self.steps.append((operator, step))
 
     def connect(self) -> list[object]:
         """Join the streams that are used twice to their inputs; return the subscriptions."""

@@ -2,96 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 
 import polars as pl
 
-from rxtemporal.admission import LateReason
-from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch
+from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
-from rxtemporal.handoff import HandOffDiagnostics
 from rxtemporal.log import get_logger
 from rxtemporal.sinks import Sink
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = [
-    "Diagnostics",
-    "OperatorDiagnostics",
-    "Outlet",
-    "Process",
-    "QueryDiagnostics",
-    "StreamDiagnostics",
-]
+__all__ = ["Outlet", "Process"]
 
 _log = get_logger(__name__)
 
 # seconds between two chances to be interrupted
 INTERRUPTIBLE = 0.2
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OperatorDiagnostics:
-    """One operator of a running query: where it was composed, and how many rows it holds."""
-
-    name: str
-    line: str
-    rows: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StreamDiagnostics:
-    """One input stream of a process: what came, what was late, and its CTI (ticks).
-
-    ``late_by_import`` is how many of the late events only an imported CTI has made late.
-    ``hand_off`` has what went through the stream's hand-off, if it was made with one.
-    """
-
-    name: str
-    events_in: int
-    late: dict[LateReason, int]
-    largest_lateness: int
-    cti: int
-    late_by_import: int = 0
-    hand_off: HandOffDiagnostics | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueryDiagnostics:
-    """One query of a process: what its sink has been given, and its CTI (ticks)."""
-
-    name: str
-    rows_out: int
-    batches_out: int
-    cti: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Diagnostics:
-    """What a process has done so far; times are ticks.
-
-    The figures of all its streams and queries together, the CTI being the lowest of its queries';
-    ``streams`` and ``queries`` have those of each.
-    """
-
-    name: str
-    running: bool
-    events_in: int
-    late: dict[LateReason, int]
-    largest_lateness: int
-    rows_out: int
-    batches_out: int
-    cti: int
-    operators: tuple[OperatorDiagnostics, ...] = ()
-    streams: tuple[StreamDiagnostics, ...] = ()
-    queries: tuple[QueryDiagnostics, ...] = ()
 
 
 class Outlet:
@@ -268,27 +200,25 @@ class Process:
         if isinstance(self._error, _StoppedError):
             self._error = None
 
+    def declare_idle(self, name: str) -> None:
+        """Let a stream whose source is silent, or has gone, hold the others back no longer.
+
+        Its CTI follows the lowest of the others', at once and from now on, until its source sends
+        something; that is judged by the CTI reached by then, so the stream needs a policy. The
+        streams are those of ``diagnostics().streams``. From inside a sink it may be called too.
+        """
+        # a batch that follows from inside a write would come before the rest of that one
+        inside = self._writer == threading.get_ident()
+        self._execution.declare_idle(name, at_once=not inside)
+
     def diagnostics(self) -> Diagnostics:
-        """Return what has been counted so far."""
-        doors, outlets = self._execution.doors, self._outlets
-        late: Counter[LateReason] = Counter()
-        for door in doors:
-            late.update(door.late)
-        return Diagnostics(
-            name=self.name,
-            running=not self._done.is_set(),
-            events_in=sum(door.events for door in doors),
-            late=_some(late),
-            largest_lateness=max(door.largest_lateness for door in doors),
-            rows_out=sum(outlet.rows for outlet in outlets),
-            batches_out=sum(outlet.batches for outlet in outlets),
-            cti=min(outlet.cti for outlet in outlets),
-            operators=tuple(OperatorDiagnostics(*each) for each in self._execution.held),
-            streams=tuple(map(_of_stream, doors, self._execution.hand_offs)),
-            queries=tuple(
-                QueryDiagnostics(each.name, each.rows, each.batches, each.cti) for each in outlets
-            ),
-        )
+        """Return what has been counted so far, and what the process waits for.
+
+        ``print`` it, or ask ``holding_back()`` for the sentences alone. Times are ticks; ages are
+        seconds of the wall clock, which no result hangs on. It waits for nobody.
+        """
+        running = not self._done.is_set()
+        return diagnosed(self.name, running, self._execution, self._outlets)
 
     def __enter__(self) -> Process:
         return self
@@ -308,18 +238,6 @@ class Process:
                 raise
         else:
             self.dispose(error)
-
-
-def _some(late: Counter[LateReason]) -> dict[LateReason, int]:
-    return {reason: n for reason, n in late.items() if n}
-
-
-def _of_stream(door: Door, hand_off: HandOffDiagnostics | None) -> StreamDiagnostics:
-    cti = max(door.cti, MIN_TIME)
-    late = _some(door.late)
-    return StreamDiagnostics(
-        door.source, door.events, late, door.largest_lateness, cti, door.late_by_import, hand_off
-    )
 
 
 class _StoppedError(BindingError):

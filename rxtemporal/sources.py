@@ -14,6 +14,7 @@ from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
 from rxtemporal.errors import SchemaError, SourceError, blame
 from rxtemporal.handoff import HandOff
+from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.runs import RUN_ROWS, taken
@@ -27,6 +28,9 @@ SIZED_ROWS = 1_024
 
 class FrameSource:
     """Frames of complete rows, in arrival order, read a batch at a time."""
+
+    # what can always be asked for more is never silent
+    lively: Liveliness | None = None
 
     def __init__(
         self,
@@ -127,11 +131,13 @@ class EventSource:
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
+        lively: Liveliness | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self._events = events
         self.settings = settings
+        self.lively = lively
         # what has a length is all there, so nobody waits for an answer to the next CTI
         self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
 
@@ -216,11 +222,13 @@ class ObservableSource:
         name: str,
         least_rows: int,
         hand_off: HandOff | None = None,
+        lively: Liveliness | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self.observable = observable
         self.settings = settings
+        self.lively = lively
         self._least = least_rows
         self.hand_off = hand_off
 

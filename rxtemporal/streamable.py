@@ -32,6 +32,7 @@ from rxtemporal.steps.shaping import shaping
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import MIN_TIME
 from rxtemporal.unpacking import unpacked
+from rxtemporal.wall import Wall
 
 __all__ = ["Streamable"]
 
@@ -189,20 +190,28 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             batches = [EventBatch.empty(self.schema or pl.Schema(), MIN_TIME)]
         return EventBatch.concat(batches).to_polars(time or run.time)
 
-    def run(self, sink: Sink, *, name: str | None = None) -> Process:
+    def run(
+        self,
+        sink: Sink,
+        *,
+        name: str | None = None,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
+        ``scheduler`` stands in for the clock on the wall, in tests.
         """
         if not isinstance(sink, Sink):
             raise ArgumentError(
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
-        return Process(name, self._execution(sink.shape), [Outlet(name, sink, self.schema)]).start()
+        execution = self._execution(sink.shape, Wall(scheduler))
+        return Process(name, execution, [Outlet(name, sink, self.schema)]).start()
 
-    def _execution(self, shape: EventShape) -> Execution:
-        return Execution(self._output(shape))
+    def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
+        return Execution(self._output(shape), wall=wall)
 
     def _output(self, shape: EventShape) -> Output:
         """Return what an execution takes: this stream, and how it leaves in a shape."""

@@ -52,6 +52,7 @@ PUBLIC = [
     "EventKind",
     "EventShape",
     "HandOff",
+    "Heartbeat",
     "IntervalEvent",
     "JavaError",
     "LateEvent",

@@ -8,12 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from reactivex import abc
-from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError, RxTemporalError
 from rxtemporal.handoff.backlog import Backlog, Taken
 from rxtemporal.handoff.settings import HandOff, HandOffDiagnostics, WhenFull
+from rxtemporal.lifting import Entry
+from rxtemporal.meters import Meter
 from rxtemporal.packing import MOST_ROWS, Packer
 from rxtemporal.ticks import MIN_TIME
 
@@ -34,9 +35,7 @@ class Line:
     ``deliver``.
     """
 
-    def __init__(
-        self, drain: Drain, turn: Turn, entry: Subject[EventBatch], settings: HandOff | None
-    ) -> None:
+    def __init__(self, drain: Drain, turn: Turn, entry: Entry, settings: HandOff | None) -> None:
         self.turn = turn
         self.settings = settings
         # when what waits here began to wait
@@ -69,6 +68,11 @@ class Line:
         return self.settings is not None and self.settings.when_full is WhenFull.SPILL
 
     @property
+    def meter(self) -> Meter:
+        """What has gone on from here into the query."""
+        return self._entry.meter
+
+    @property
     def waits(self) -> bool:
         """Whether there is something for the query."""
         return bool(self._backlog) or self._completed
@@ -76,7 +80,7 @@ class Line:
     @property
     def rows(self) -> int:
         """The rows in memory that have been accepted and not been given to the query."""
-        return self._backlog.rows + (0 if self._packer is None else len(self._packer))
+        return self._backlog.rows + (0 if self._packer is None else self._packer.rows)
 
     def room(self, rows: int) -> bool:
         """Whether so many more rows may come; always where nothing can be taken out."""

@@ -62,6 +62,7 @@ class Rows(Stateful):
     """
 
     held = ("content", "_frames", "_released")
+    next_due = None
 
     def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]

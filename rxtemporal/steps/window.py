@@ -19,6 +19,7 @@ from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.running import BITS, ENDS, LAST, ONCE, Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
+from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, TICK
 
 __all__ = ["WindowStep"]
@@ -71,6 +72,12 @@ class WindowStep(Stateful):
     def rows(self) -> int:
         """How many rows are held."""
         return len(self._rows)
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first window ends, or the first row begins, that the CTI has not passed."""
+        first = earliest_due([self._begins, self._ends])
+        return None if first is None else self._bounds.due(first)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the windows that are known."""
