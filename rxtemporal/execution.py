@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from reactivex import Observable
+from reactivex.subject import Subject
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.late import Entry, LateFeed, LateSource
 from rxtemporal.log import get_logger
 from rxtemporal.plan import Node, Wiring
-from rxtemporal.readings import Reading, accept_next
+from rxtemporal.readings import Reading, RealSource, accept_next
 from rxtemporal.sources import EventSource, OpenEvents
 
 __all__ = ["Execution", "Output"]
@@ -52,10 +54,11 @@ class Execution:
         self._subscriptions: list[Any] = []
         self._readings: list[Reading] = []
         self.ended = False
+        self.late = LateFeed()
         try:
-            for source, entry in self._wiring.entries:
+            for source, entry in _entries(self._wiring):
                 name = named.get(id(source), source.name)
-                self._readings.append(Reading(source, entry, lock, name))
+                self._readings.append(Reading(source, entry, lock, name, self.late))
             self._imports = _linked(self._readings)
         except BaseException:
             self.dispose()  # what has been opened before the one that could not be
@@ -165,6 +168,19 @@ class Execution:
                     reading.opened.close()
                 except Exception:
                     _log.exception("a source could not be closed", source=reading.name)
+
+
+def _entries(wiring: Wiring) -> list[tuple[RealSource, Entry]]:
+    """Return where each source enters; one of which only late events are asked is read for them."""
+    mains: dict[int, tuple[RealSource, Subject[EventBatch]]] = {}
+    lates: dict[int, list[tuple[LateSource, Subject[EventBatch]]]] = {}
+    for source, entry in wiring.entries:
+        if isinstance(source, LateSource):
+            mains.setdefault(id(source.of), (source.of, Subject()))
+            lates.setdefault(id(source.of), []).append((source, entry))
+        else:
+            mains[id(source)] = source, entry
+    return [(main, Entry(entry, lates.get(at, []))) for at, (main, entry) in mains.items()]
 
 
 def _linked(readings: Sequence[Reading]) -> bool:

@@ -13,13 +13,14 @@ from reactivex import Observable
 from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.late import LateSource
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.steps.step import Held
 
 __all__ = ["AnySource", "Node", "Wiring", "explained"]
 
-AnySource = FrameSource | EventSource | ObservableSource
+AnySource = FrameSource | EventSource | ObservableSource | LateSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

@@ -11,8 +11,9 @@ from functools import partial
 from types import TracebackType
 
 import polars as pl
+from reactivex import Observable
 
-from rxtemporal.admission import LateReason
+from rxtemporal.admission import LateEvent, LateReason
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError
@@ -219,6 +220,7 @@ class Process:
                         outlet.sink.close(error)
                 except BaseException as failed:
                     error = error or failed
+        self._execution.late.end()
         self._error = error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
@@ -259,6 +261,15 @@ class Process:
             self._thread.join()
         if isinstance(self._error, _StoppedError):
             self._error = None
+
+    @property
+    def late(self) -> Observable[LateEvent]:
+        """Every event that a stream has dropped or adjusted, as it happens, with the CTI it broke.
+
+        Those from before the subscription are counted only; ``Streamable.late_events`` misses none.
+        It completes when the process has ended. Delivered on the thread that reads the source.
+        """
+        return self._execution.late.observable
 
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far."""

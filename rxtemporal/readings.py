@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from reactivex import abc
-from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.late import Entry, Hearing, LateFeed
 from rxtemporal.packing import Packer
-from rxtemporal.plan import AnySource
-from rxtemporal.sources import ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.payloads import PayloadReader
+from rxtemporal.sources import (
+    EventSource,
+    FrameSource,
+    ObservableSource,
+    OpenEvents,
+    OpenFrames,
+)
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Reading", "accept_next"]
+__all__ = ["Reading", "RealSource", "accept_next"]
+
+# what is read; late events come with what they were late on
+RealSource: TypeAlias = FrameSource | EventSource | ObservableSource
 
 
 class Reading:
     """One source of a run, and how far it has come."""
 
     def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
+        self, source: RealSource, entry: Entry, lock: threading.RLock, name: str, feed: LateFeed
     ) -> None:
         self.source = source
         self.name = name
@@ -35,6 +44,12 @@ class Reading:
         self.unread = self.pulls
         self.place = MIN_TIME
         self._entry = entry
+        opened = self.opened
+        payloads = PayloadReader(source.schema)
+        if not isinstance(opened, OpenFrames):
+            payloads = (opened.packer if isinstance(opened, OpenEvents) else opened).payloads
+        entry.hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
+        opened.door.listener = entry.hearing
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
 
@@ -141,7 +156,7 @@ def accept_next(waiting: Sequence[Reading]) -> None:
 class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
-    def __init__(self, reading: Reading, entry: Subject[EventBatch], lock: threading.RLock) -> None:
+    def __init__(self, reading: Reading, entry: Entry, lock: threading.RLock) -> None:
         assert isinstance(reading.opened, Packer)
         self._reading = reading
         self._packer = reading.opened
