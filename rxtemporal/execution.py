@@ -12,11 +12,12 @@ from rxtemporal.batch import TimeForm
 from rxtemporal.errors import AdvanceTimeError
 from rxtemporal.handoff import Drain, HandOff
 from rxtemporal.idling import Idling
-from rxtemporal.lifting import Lifted
+from rxtemporal.late import LateFeed, LateSource, WithLate
+from rxtemporal.lifting import Entry, Lifted
 from rxtemporal.log import get_logger
-from rxtemporal.meters import Gauge
-from rxtemporal.plan import AnySource, Node, Wiring
-from rxtemporal.readings import Reading, accept_next
+from rxtemporal.meters import Gauge, Meter
+from rxtemporal.plan import Node, Wiring
+from rxtemporal.readings import Reading, RealSource, accept_next
 from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
 from rxtemporal.watching import watched
@@ -56,7 +57,8 @@ class Execution:
         shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
-        handed = any(_hand_off(source) for source, _ in self.wiring.entries)
+        entries = _entries(self.wiring, clock)
+        handed = any(_hand_off(source) for source, _ in entries)
         self._drain = Drain() if handed else None
         # held while a source is read; with hand-offs, while its door judges
         self._lock: AbstractContextManager[Any] = (
@@ -67,14 +69,15 @@ class Execution:
         self._subscriptions: list[Any] = []
         self.readings: list[Reading] = []
         self.ended = False
+        self.late = LateFeed()
         try:
-            for source, entry in self.wiring.entries:
+            for source, entry in entries:
                 name = named.get(id(source), source.name)
-                if self._drain is None:
-                    self.readings.append(Reading(source, entry, self._lock, name))
-                else:
+                line = None
+                if self._drain is not None:
                     line = self._drain.line(entry, _hand_off(source))
-                    self.readings.append(Reading(source, line, line.turn, name))
+                lock = line.turn if line else self._lock
+                self.readings.append(Reading(source, entry, lock, name, self.late, line))
             self._imports = _linked(self.readings)
             self._idling = Idling(self.readings)
         except BaseException:
@@ -208,8 +211,21 @@ class Execution:
                     _log.exception("a source could not be closed", source=reading.name)
 
 
-def _hand_off(source: AnySource) -> HandOff | None:
+def _hand_off(source: RealSource) -> HandOff | None:
     return source.hand_off if isinstance(source, ObservableSource) else None
+
+
+def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[tuple[RealSource, WithLate]]:
+    """Return where each source enters; one of which only late events are asked is read for them."""
+    mains: dict[int, tuple[RealSource, Entry]] = {}
+    lates: dict[int, list[tuple[LateSource, Entry]]] = {}
+    for source, entry in wiring.entries:
+        if isinstance(source, LateSource):
+            mains.setdefault(id(source.of), (source.of, Entry(Meter(clock))))
+            lates.setdefault(id(source.of), []).append((source, entry))
+        else:
+            mains[id(source)] = source, entry
+    return [(main, WithLate(entry, lates.get(at, []))) for at, (main, entry) in mains.items()]
 
 
 def _linked(readings: Sequence[Reading]) -> bool:

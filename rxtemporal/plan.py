@@ -12,6 +12,7 @@ from reactivex import Observable
 from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.late import LateSource
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
@@ -19,7 +20,7 @@ from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 
 __all__ = ["AnySource", "Node", "Wiring", "explained"]
 
-AnySource = FrameSource | EventSource | ObservableSource
+AnySource = FrameSource | EventSource | ObservableSource | LateSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

@@ -9,7 +9,9 @@ from functools import partial
 from types import TracebackType
 
 import polars as pl
+from reactivex import Observable
 
+from rxtemporal.admission import LateEvent
 from rxtemporal.batch import EventBatch
 from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
@@ -154,6 +156,7 @@ class Process:
                         outlet.sink.close(error)
                 except BaseException as failed:
                     error = error or failed
+        self._execution.late.end()
         self._error = error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
@@ -210,6 +213,15 @@ class Process:
         # a batch that follows from inside a write would come before the rest of that one
         inside = self._writer == threading.get_ident()
         self._execution.declare_idle(name, at_once=not inside)
+
+    @property
+    def late(self) -> Observable[LateEvent]:
+        """Every event that a stream has dropped or adjusted, as it happens, with the CTI it broke.
+
+        Those from before the subscription are counted only; ``Streamable.late_events`` misses none.
+        It completes when the process has ended. Delivered on the thread that reads the source.
+        """
+        return self._execution.late.observable
 
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far, and what the process waits for.

@@ -4,29 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 from reactivex import abc
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.following import follow
 from rxtemporal.handoff import HandOffDiagnostics, Line
-from rxtemporal.lifting import Entry
+from rxtemporal.late import Hearing, LateFeed, WithLate
 from rxtemporal.meters import Meter
 from rxtemporal.packing import Packer
-from rxtemporal.plan import AnySource
-from rxtemporal.sources import EventSource, ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.payloads import PayloadReader
+from rxtemporal.sources import (
+    EventSource,
+    FrameSource,
+    ObservableSource,
+    OpenEvents,
+    OpenFrames,
+)
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Reading", "accept_next"]
+__all__ = ["Reading", "RealSource", "accept_next"]
+
+# what is read; late events come with what they were late on
+RealSource: TypeAlias = FrameSource | EventSource | ObservableSource
 
 
 class Reading:
     """One source of a run, and how far it has come."""
 
     def __init__(
-        self, source: AnySource, entry: Entry | Line, lock: AbstractContextManager[Any], name: str
+        self,
+        source: RealSource,
+        entry: WithLate,
+        lock: AbstractContextManager[Any],
+        name: str,
+        feed: LateFeed,
+        line: Line | None = None,
     ) -> None:
         self.source = source
         self.name = name
@@ -44,19 +59,27 @@ class Reading:
         self.pulls = not (isinstance(source, ObservableSource) or self._follows)
         self.unread = self.pulls
         self.place = MIN_TIME
-        self._entry = entry
+        self._meter = entry.meter
+        self._line = line
+        self._entry: WithLate | Line = line or entry
+        opened = self.opened
+        payloads = PayloadReader(source.schema)
+        if not isinstance(opened, OpenFrames):
+            payloads = (opened.packer if isinstance(opened, OpenEvents) else opened).payloads
+        entry.hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
+        opened.door.listener = entry.hearing
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
 
     @property
     def hand_off(self) -> HandOffDiagnostics | None:
         """What has gone through the hand-off; None where there is none."""
-        return self._entry.diagnostics() if isinstance(self._entry, Line) else None
+        return None if self._line is None else self._line.diagnostics()
 
     @property
     def meter(self) -> Meter:
         """What has gone on from here into the query."""
-        return self._entry.meter
+        return self._meter
 
     @property
     def packer(self) -> Packer | None:
@@ -80,9 +103,9 @@ class Reading:
         """Make ready to read, or subscribe to what pushes."""
         if isinstance(self.source, ObservableSource):
             pusher: abc.ObserverBase[Any] = _Pusher(self, self._entry, self._lock)
-            if isinstance(self._entry, Line):
+            if self._line is not None:
                 assert isinstance(self.opened, Packer)
-                pusher = self._entry.admit(pusher, self.opened)
+                pusher = self._line.admit(pusher, self.opened)
             return self.source.observable.subscribe(pusher)
         if self._follows:
             assert isinstance(self.opened, OpenEvents)
@@ -206,7 +229,7 @@ class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
     def __init__(
-        self, reading: Reading, entry: Entry | Line, lock: AbstractContextManager[Any]
+        self, reading: Reading, entry: WithLate | Line, lock: AbstractContextManager[Any]
     ) -> None:
         assert reading.packer is not None
         self._reading = reading

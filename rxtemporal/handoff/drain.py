@@ -8,9 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from rxtemporal.handoff.line import Line
+from rxtemporal.handoff.line import Into, Line
 from rxtemporal.handoff.settings import HandOff
-from rxtemporal.lifting import Entry
 
 __all__ = ["Drain"]
 
@@ -39,7 +38,7 @@ class Drain:
         self._order = itertools.count(1)
         self._thread: threading.Thread | None = None
 
-    def line(self, entry: Entry, settings: HandOff | None) -> Line:
+    def line(self, entry: Into, settings: HandOff | None) -> Line:
         """Return a line for a source, to be used in place of its subject in the plan.
 
         Its turn is held while the source is read; without a hand-off the reader then serves.

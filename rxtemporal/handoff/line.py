@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reactivex import abc
 
@@ -13,18 +13,29 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError, RxTemporalError
 from rxtemporal.handoff.backlog import Backlog, Taken
 from rxtemporal.handoff.settings import HandOff, HandOffDiagnostics, WhenFull
-from rxtemporal.lifting import Entry
-from rxtemporal.meters import Meter
 from rxtemporal.packing import MOST_ROWS, Packer
 from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     from rxtemporal.handoff.drain import Drain, Turn
 
-__all__ = ["Entrance", "Line"]
+__all__ = ["Entrance", "Into", "Line"]
 
 # while the query is busy rows are made columns of so many at a time, CTIs or not
 BUSY_ROWS = 1_024
+
+
+class Into(Protocol):
+    """Where a source enters a run."""
+
+    def on_next(self, batch: EventBatch) -> None:
+        """Push a batch."""
+
+    def on_error(self, error: Exception) -> None:
+        """Fail the source."""
+
+    def on_completed(self) -> None:
+        """End the source."""
 
 
 class Line:
@@ -35,7 +46,7 @@ class Line:
     ``deliver``.
     """
 
-    def __init__(self, drain: Drain, turn: Turn, entry: Entry, settings: HandOff | None) -> None:
+    def __init__(self, drain: Drain, turn: Turn, entry: Into, settings: HandOff | None) -> None:
         self.turn = turn
         self.settings = settings
         # when what waits here began to wait
@@ -66,11 +77,6 @@ class Line:
     def spills(self) -> bool:
         """Whether there is always room."""
         return self.settings is not None and self.settings.when_full is WhenFull.SPILL
-
-    @property
-    def meter(self) -> Meter:
-        """What has gone on from here into the query."""
-        return self._entry.meter
 
     @property
     def waits(self) -> bool:
