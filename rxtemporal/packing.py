@@ -110,7 +110,8 @@ class Packer:
         return self.pack()
 
     def _pack_settled(self) -> EventBatch | None:
-        if not self._payloads.settled:
+        # time alone has no fields to wait for
+        if self._start and not self._payloads.settled:
             self._payloads.learn(self._payload)
             if not self._payloads.settled and len(self._start) < UNSETTLED_ROWS:
                 return None
