@@ -14,9 +14,10 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import EventShape
 from rxtemporal.execution import Execution
 from rxtemporal.plan import AnySource, Node
-from rxtemporal.process import Outlet, Process
+from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
+from rxtemporal.ticks import Span
 from rxtemporal.wall import Wall
 
 __all__ = ["Application", "QueryBinder"]
@@ -129,6 +130,7 @@ class Application:
         *queries: Any,
         sinks: Sinks = (),
         name: str | None = None,
+        warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
         """Run queries into sinks, together, and return the running process.
@@ -137,7 +139,7 @@ class Application:
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``. ``scheduler`` stands in for the clock on the wall, in tests.
+        application is, or ``name``. ``warn_after`` and ``scheduler`` are as in ``Streamable.run``.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
@@ -146,7 +148,7 @@ class Application:
         others = self._imported([node for node, _ in outputs])
         wall = Wall(scheduler)
         execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
-        return Process(name or self.name, execution, outlets).start()
+        return Process(name or self.name, execution, outlets, warn_after).start()
 
     def _imported(self, outputs: list[Node]) -> list[Node]:
         """Return the streams whose CTIs are imported, and theirs in turn, beside the queries'."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rxtemporal.batch import TimeForm
 from rxtemporal.execution import Execution
-from rxtemporal.meters import Gauge, Holder, Meter
+from rxtemporal.meters import Gauge, Meter, Waits
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
@@ -45,7 +45,8 @@ class Hold:
     is the one that stands still, and ``cti_age`` for how many seconds of the wall it has. ``rows``
     wait in the whole query; the CTI has to pass ``next_due`` before the first of them can leave.
     ``ended``: the stream has ended without the end of time, and will never advance. Without a
-    stream the way out waits for a row that is open: its start is ``next_due``.
+    stream the way out waits for a row that is open: its start is ``next_due``. ``fieldless``: it is
+    the stream's first event that is waited for, since its fields are not known before.
     """
 
     query: str
@@ -60,6 +61,7 @@ class Hold:
     ended: bool
     others: tuple[str, ...]
     time: TimeForm
+    fieldless: bool = False
 
     def __str__(self) -> str:
         """Return it as a sentence."""
@@ -70,6 +72,8 @@ class Hold:
                 f"{due}; {_rows(self.rows)} in interval shape, where rows leave complete and in "
                 "order of start"
             )
+        if self.fieldless:
+            return f"{self._who()}, to show its fields in a first event; {_rows(self.rows)}"
         first = f", the first for a CTI above {due}" if self.next_due is not None else ""
         return f"{self._who()}, {self._standing()}; {_rows(self.rows)}{first}"
 
@@ -92,6 +96,8 @@ class Hold:
         """What usually helps, in words."""
         if self.stream is None:
             return ("run with EventShape.EDGE, which shows starts at once", "send end edges")
+        if self.fieldless:
+            return (f"schema= where {self.stream!r} is made",)
         other = repr(self.others[0]) if self.others else "a faster stream"
         return (
             f"advance_time= settings with a delay on {self.stream!r}",
@@ -128,7 +134,7 @@ class _Search:
         holding = [self._gauges[each] for each in nodes if each.operator is not None]
         sources = [self._readings[id(each.source)] for each in nodes if each.source is not None]
         self._names = [each.name for each in sources]
-        holders: list[Holder] = [*holding, *sources, leaving]
+        holders: list[Waits] = [*holding, *sources, leaving]
         self._rows = sum(each.rows for each in holders)
         due = [each.next_due for each in holders]
         self._due = min((each for each in due if each is not None), default=None)
@@ -145,6 +151,10 @@ class _Search:
         """Return whose CTI a stream waits for; ``waiting`` is the last join of two that differ."""
         if node.source is not None:
             return self._at_source(self._readings[id(node.source)], waiting, side)
+        missing = self._gauges[node].missing
+        # where the plan knows the fields, a CTI alone will show them
+        if missing is not None and node.inputs[missing].schema is None:
+            return [self._unseen(node, missing)]
         meters = self._gauges[node].inputs
         lowest = min(meter.cti for meter in meters)
         behind = [i for i, meter in enumerate(meters) if meter.cti == lowest]
@@ -157,6 +167,16 @@ class _Search:
             for each in self._behind(node.inputs[i], waiting, side)
         }
         return list(found.values())
+
+    def _unseen(self, node: Node, side: int) -> Hold:
+        """Return that an operator waits for the fields of one of its inputs."""
+        sources = [each for each in node.inputs[side].every() if each.source is not None]
+        unknown = [each for each in sources if each.schema is None] or sources
+        reading, meter = self._readings[id(unknown[0].source)], self._gauges[node].inputs[side]
+        found = self._hold(
+            reading, meter.cti, self._now - meter.moved, due=None, waiting=node, side=side
+        )
+        return dataclasses.replace(found, fieldless=True)
 
     def _at_source(self, reading: Reading, waiting: Node | None, side: int) -> list[Hold]:
         meter: Meter = reading.meter

@@ -91,6 +91,10 @@ class _Lifted:
     def next_due(self) -> int | None:
         return None if self._step is None else earliest_due(self._step)
 
+    @property
+    def missing(self) -> int | None:
+        return None
+
     def on_next(self, batch: EventBatch) -> None:
         self._taken(batch)
         if self._step is None and not len(batch) and not batch.schema:
@@ -189,6 +193,13 @@ class _LiftedTwo:
     @property
     def next_due(self) -> int | None:
         return earliest_due([self._step, *(batch for _, batch in list(self._waiting))])
+
+    @property
+    def missing(self) -> int | None:
+        left, right = self._seen
+        if self._step is not None or (left is None) == (right is None):
+            return None
+        return 0 if left is None else 1
 
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:

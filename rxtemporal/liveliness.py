@@ -21,8 +21,9 @@ class Heartbeat:
     the wall: for recorded streams it means nothing. What comes later and starts before that CTI is
     late, and the stream's policy decides.
 
-    >>> Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2))
-    Heartbeat(every=datetime.timedelta(seconds=5), delay=datetime.timedelta(seconds=2))
+    >>> from datetime import timedelta
+    >>> print(Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2)))
+    the wall clock less 2 s, after 5 s of silence and each 5 s of it
     """
 
     every: Span

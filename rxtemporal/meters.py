@@ -8,13 +8,13 @@ from typing import Protocol
 from rxtemporal.batch import EventBatch
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Gauge", "Holder", "Meter"]
+__all__ = ["Gauge", "Holder", "Meter", "Waits"]
 
 Clock = Callable[[], float]
 
 
-class Holder(Protocol):
-    """Something that holds rows."""
+class Waits(Protocol):
+    """Something in which rows wait."""
 
     @property
     def rows(self) -> int:
@@ -23,6 +23,14 @@ class Holder(Protocol):
     @property
     def next_due(self) -> int | None:
         """The earliest time, in ticks, that waits for the CTI to pass it; None for nothing."""
+
+
+class Holder(Waits, Protocol):
+    """What holds the rows of an operator."""
+
+    @property
+    def missing(self) -> int | None:
+        """The input (0 or 1) without whose fields nothing can begin; None where none is."""
 
 
 class Meter:
@@ -67,3 +75,8 @@ class Gauge:
     def next_due(self) -> int | None:
         """The earliest time that waits for the CTI to pass it; None where nothing does."""
         return None if self.holder is None else self.holder.next_due
+
+    @property
+    def missing(self) -> int | None:
+        """The input (0 or 1) without whose fields the operator cannot begin; None for none."""
+        return None if self.holder is None else self.holder.missing

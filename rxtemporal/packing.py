@@ -116,7 +116,8 @@ class Packer:
         return self.pack()
 
     def _pack_settled(self) -> EventBatch | None:
-        if not self.payloads.settled:
+        # time alone has no fields to wait for
+        if self._start and not self.payloads.settled:
             self.payloads.learn(self._payload)
             if not self.payloads.settled and len(self._start) < UNSETTLED_ROWS:
                 return None

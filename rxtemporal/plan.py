@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,7 @@ from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 
-__all__ = ["AnySource", "Node", "Wiring", "explained"]
+__all__ = ["AnySource", "Node", "Wiring"]
 
 AnySource = FrameSource | EventSource | ObservableSource | LateSource
 
@@ -99,41 +99,3 @@ class Wiring:
     def connect(self) -> list[object]:
         """Join the streams that are used twice to their inputs; return the subscriptions."""
         return [stream.subscribe(twice) for stream, twice in reversed(self._shared)]
-
-
-def explained(output: Node) -> str:
-    """Return the plan as text: each operator under what it feeds, its CTI rule and its state."""
-    names: dict[int, str] = {}
-    shared = {each for each, n in _uses(output).items() if n > 1}
-    return "\n".join(_lines(output, 0, shared, names))
-
-
-def _uses(output: Node) -> Counter[int]:
-    return Counter(id(each) for node in output.every() for each in node.inputs)
-
-
-def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> Iterator[str]:
-    indent = "  " * depth
-    if id(node) in names:
-        yield f"{indent}{names[id(node)]}, as above"
-        return
-    label = ""
-    if id(node) in shared:
-        names[id(node)] = f"stream {len(names) + 1}"
-        label = f"{names[id(node)]}: "
-    if node.operator is None:
-        assert node.source is not None
-        yield f"{indent}{label}source {node.source.name!r}: {_fields(node)}"
-        return
-    operator = node.operator
-    grouped = f", by {', '.join(node.inputs[0].keys)}" if node.inputs[0].keys else ""
-    yield f"{indent}{label}{operator.name}{grouped}: {_fields(node)}"
-    yield f"{indent}  | CTI: {operator.cti_rule}; holds {operator.holds}"
-    for each in node.inputs:
-        yield from _lines(each, depth + 1, shared, names)
-
-
-def _fields(node: Node) -> str:
-    if node.schema is None:
-        return "fields known from its first event"
-    return ", ".join(f"{name} {dtype}" for name, dtype in node.schema.items()) or "no fields"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 
@@ -18,14 +19,17 @@ from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
 from rxtemporal.sinks import Sink
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.stalling import StallWatch
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span
 
-__all__ = ["Outlet", "Process"]
+__all__ = ["WARN_AFTER", "Outlet", "Process"]
 
 _log = get_logger(__name__)
 
 # seconds between two chances to be interrupted
 INTERRUPTIBLE = 0.2
+# how long nothing may come out before the log says why
+WARN_AFTER = timedelta(seconds=30)
 
 
 class Outlet:
@@ -38,6 +42,8 @@ class Outlet:
         self.opened = False
         self.rows = self.batches = 0
         self.cti = MIN_TIME
+        # by the clock on the wall, in seconds: when something last came out
+        self.wrote = 0.0
 
     def open(self, schema: pl.Schema) -> None:
         """Open the sink."""
@@ -45,8 +51,14 @@ class Outlet:
         self.opened = True
 
     def write(self, batch: EventBatch) -> None:
-        """Give the sink one batch; it is opened first where the fields were not known before."""
+        """Give the sink one batch; it is opened first where the fields were not known before.
+
+        Time that passes before then only counts: a sink is opened with the fields of its rows.
+        """
         if not self.opened:
+            if not len(batch) and not batch.schema and batch.cti < MAX_TIME:
+                self.cti = batch.cti
+                return
             self.open(batch.schema)
         self.sink.write(batch)
         self.rows += len(batch)
@@ -68,8 +80,15 @@ class Process:
     Threads: every method from any.
     """
 
-    def __init__(self, name: str, execution: Execution, outlets: Sequence[Outlet]) -> None:
+    def __init__(
+        self,
+        name: str,
+        execution: Execution,
+        outlets: Sequence[Outlet],
+        warn_after: Span | None = WARN_AFTER,
+    ) -> None:
         self.name = name
+        self._stalls = StallWatch(name, execution, outlets, warn_after)
         self._execution = execution
         self._outlets = outlets
         self._started = False
@@ -93,12 +112,15 @@ class Process:
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
+            for outlet in self._outlets:
+                outlet.wrote = self._execution.wall.elapsed()
             writes = [partial(self._write, outlet) for outlet in self._outlets]
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
             self._fail(error)
             self._ended_within(None)
             raise
+        self._stalls.begin()
         if self._execution.pulls:
             self._thread = threading.Thread(
                 target=self._pull, name=f"rxtemporal {self.name}", daemon=True
@@ -121,6 +143,7 @@ class Process:
                 self._writer = threading.get_ident()
                 try:
                     outlet.write(batch)
+                    outlet.wrote = self._execution.wall.elapsed()
                 finally:
                     self._writer = None
         except BaseException as error:
@@ -148,6 +171,7 @@ class Process:
         thread.start()
 
     def _finish(self, error: BaseException | None) -> None:
+        self._stalls.dispose()
         self._execution.dispose()
         with self._sinking:
             for outlet in self._outlets:

@@ -26,13 +26,13 @@ from rxtemporal.fluent.windows import Windows
 from rxtemporal.late import LateSource
 from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
-from rxtemporal.process import INTERRUPTIBLE, Outlet, Process
+from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.ticks import MIN_TIME, Span
 from rxtemporal.unpacking import unpacked
 from rxtemporal.wall import Wall
 
@@ -226,11 +226,14 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         sink: Sink,
         *,
         name: str | None = None,
+        warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
+        When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
+        wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
         """
         if not isinstance(sink, Sink):
@@ -239,7 +242,7 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             )
         name = name or "query"
         execution = self._execution(sink.shape, Wall(scheduler))
-        return Process(name, execution, [Outlet(name, sink, self.schema)]).start()
+        return Process(name, execution, [Outlet(name, sink, self.schema)], warn_after).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
         return Execution(self._output(shape), wall=wall)

@@ -10,12 +10,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from reactivex import abc
+from reactivex.disposable import SerialDisposable
 from reactivex.scheduler import TimeoutScheduler
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ticks import ticks
 
-__all__ = ["Wall"]
+__all__ = ["ALMOST", "Recurring", "Wall"]
+
+# seconds by which a clock may be off when it says that the time has come
+ALMOST = 1e-6
 
 
 class Wall:
@@ -56,3 +60,26 @@ class Wall:
 
 def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+class Recurring:
+    """Something done again and again, each time saying in how many seconds, or None for never."""
+
+    def __init__(self, wall: Wall, action: Callable[[], float | None]) -> None:
+        self._wall = wall
+        self._action = action
+        self._next = SerialDisposable()
+
+    def begin(self, seconds: float) -> None:
+        """Do it for the first time in so many seconds."""
+        if not self._next.is_disposed:
+            self._next.disposable = self._wall.after(seconds, self._act)
+
+    def dispose(self) -> None:
+        """Do it no more; one that is under way is not waited for."""
+        self._next.dispose()
+
+    def _act(self) -> None:
+        seconds = None if self._next.is_disposed else self._action()
+        if seconds is not None:
+            self.begin(seconds)

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from reactivex import abc
-from reactivex.disposable import SerialDisposable
-
 from rxtemporal.idling import Idling
 from rxtemporal.readings import Reading
 from rxtemporal.ticks import MIN_TIME, TICKS_PER_SECOND, span
-from rxtemporal.wall import Wall
+from rxtemporal.wall import ALMOST, Recurring, Wall
 
 __all__ = ["watched"]
-
-# what a clock may be off by when it says that the time has come
-ALMOST = 1e-6
 
 
 def watched(
     reading: Reading, idling: Idling, wall: Wall, lock: AbstractContextManager[object]
-) -> list[abc.DisposableBase]:
+) -> list[Recurring]:
     """Watch a source as it has asked for; return what ends that."""
     asked = reading.source.lively
     if asked is None:
@@ -74,27 +68,24 @@ class _Silence:
         self._wall = wall
         self._lock = lock
         self._since = wall.elapsed()
-        self._timer = SerialDisposable()
+        self._timer = Recurring(wall, self._look)
 
-    def begin(self) -> abc.DisposableBase:
+    def begin(self) -> Recurring:
         """Begin to wait; what is returned ends it."""
-        self._wait(self._seconds)
+        self._timer.begin(self._seconds)
         return self._timer
 
     def heard(self) -> None:
         """Note that the source has sent something."""
         self._since = self._wall.elapsed()
 
-    def _wait(self, seconds: float) -> None:
-        if not self._timer.is_disposed:
-            self._timer.disposable = self._wall.after(seconds, self._look)
-
-    def _look(self) -> None:
+    def _look(self) -> float | None:
         with self._lock:
-            if self._timer.is_disposed or self._reading.ended:
-                return
+            if self._reading.ended:
+                return None
             left = self._since + self._seconds - self._wall.elapsed()
-            if left <= ALMOST:
-                self._since = self._wall.elapsed()
-                self._act()
-        self._wait(self._seconds if left <= ALMOST else left)
+            if left > ALMOST:
+                return left
+            self._since = self._wall.elapsed()
+            self._act()
+            return self._seconds

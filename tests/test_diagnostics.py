@@ -116,6 +116,27 @@ def test_fields_that_are_not_known_make_a_join_wait() -> None:
     (union,) = process.diagnostics().operators
     assert (union.rows, union.next_due, union.inputs[0].rows_in) == (1, 3, 1)
     assert union.held_back_by is union.inputs[1]
+    right.on_next(Cti(99))
+    (hold,) = process.diagnostics().holding_back()
+    assert str(hold).startswith("union (test_diagnostics.py:")
+    assert str(hold).endswith(
+        "waits for its right input, stream 'observable', to show its fields in a first event; "
+        "1 row waits"
+    )
+    assert hold.remedies == ("schema= where 'observable' is made",)
+    process.dispose()
+
+
+def test_time_comes_through_before_the_first_event() -> None:
+    """A stream whose fields no event has told yet passes its CTIs on all the same."""
+    source = Subject[Any]()
+    sink = Log()
+    process = rxt.from_observable(source).run(sink)
+    source.on_next(Cti(4))
+    assert (process.diagnostics().cti, sink.calls) == (4, [])
+    source.on_next(PointEvent(5, 5))
+    source.on_next(Cti(6))
+    assert sink.rows == [5]
     process.dispose()
 
 
