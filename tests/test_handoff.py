@@ -304,6 +304,21 @@ def test_a_payload_that_does_not_fit_comes_after_what_does(when_full: WhenFull) 
     assert sink.rows == list(range(10))
 
 
+def test_what_comes_after_the_error_is_not_taken_and_not_answered() -> None:
+    """A source that pushes on into its full line, having failed, is not told, and loses nothing."""
+    sink = Steps()
+    subject, process = handed(sink, 2, WhenFull.BLOCK)
+    push(subject, [0])
+    sink.begun()
+    push(subject, [1, 2])
+    subject.on_next(Cti(1))  # goes back
+    push(subject, range(3, 10))
+    sink.go(10)
+    with pytest.raises(rxt.CtiViolationError, match="goes back"):
+        process.wait(SOON)
+    assert sink.rows == [0, 1, 2]
+
+
 class Broken(Steps):
     """A sink whose second write fails."""
 

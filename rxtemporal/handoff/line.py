@@ -195,9 +195,10 @@ class Entrance(abc.ObserverBase[Any]):
         for part in self._parts(item):
             rows = _rows(part)
             with drain.turn:
-                if not line.room(rows) and drain.may_wait:
+                # what comes when it is over is not waited with, and nobody is told: as in any run
+                if drain.open and not line.room(rows) and drain.may_wait:
                     self._wait(rows)
-                if drain.refuses or drain.settling:
+                if not drain.open:
                     return
                 self._pusher.on_next(part)
                 waiting = line.rows
