@@ -11,6 +11,7 @@ from reactivex import abc
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError, RxTemporalError
+from rxtemporal.events import Cti
 from rxtemporal.handoff.backlog import Backlog, Taken
 from rxtemporal.handoff.settings import HandOff, HandOffDiagnostics, WhenFull
 from rxtemporal.packing import MOST_ROWS, Packer
@@ -202,11 +203,12 @@ class Entrance(abc.ObserverBase[Any]):
         """Push an event or a batch, when there is room for it."""
         line, drain = self._line, self._drain
         for part in self._parts(item):
-            rows = len(part) if isinstance(part, EventBatch) else 1
+            rows = _rows(part)
             with drain.turn:
-                if not line.room(rows) and drain.may_wait:
+                # what comes when it is over is not waited with, and nobody is told: as in any run
+                if drain.open and not line.room(rows) and drain.may_wait:
                     self._wait(rows)
-                if drain.refuses or drain.settling:
+                if not drain.open:
                     return
                 self._pusher.on_next(part)
                 waiting = line.rows
@@ -257,3 +259,9 @@ class Entrance(abc.ObserverBase[Any]):
         """End the source."""
         with self._drain.turn:
             self._pusher.on_completed()
+
+
+def _rows(item: Any) -> int:
+    if isinstance(item, EventBatch):
+        return len(item)
+    return 0 if isinstance(item, Cti) else 1
