@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Origin", "ParquetTable", "Writer", "writer_for"]
 
+# no query's ledger has a name that begins like this
+LAYOUT = "_table.json"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
@@ -111,6 +114,7 @@ class _ParquetWriter:
         try:
             with reported(f"cannot open the table {table.path}"):
                 self._last = self._read_ledger()
+                self._keep_layout(aside / LAYOUT)
                 table.path.mkdir(parents=True, exist_ok=True)
                 self._undo()
         except BaseException:
@@ -207,6 +211,26 @@ class _ParquetWriter:
                 "the query again from its source."
             )
         return last
+
+    def _keep_layout(self, path: Path) -> None:
+        """Refuse folders of another kind than those that are there: readers could not tell."""
+        given = self._table.partition_by
+        if path.exists():
+            try:
+                found = json.loads(path.read_bytes())["partition_by"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise SpoolError(
+                    f"{path} is damaged. Hint: delete it if partition_by={given!r} is what the "
+                    "table has always had."
+                ) from error
+            if found != given:
+                raise ArgumentError(
+                    f"the table {self._table.path} was begun with partition_by={found!r}, got "
+                    f"{given!r}. Hint: leave it as it was, or give the table another path."
+                )
+            return
+        publish(path, json.dumps({"partition_by": given}).encode())
+        sync_folder(path.parent)
 
     def _undo(self) -> None:
         """Delete what this query moved in and never entered into its ledger."""
