@@ -18,7 +18,7 @@ from rxtemporal.errors import SchemaError, SpoolError
 from rxtemporal.segments.folder import SEGMENT, Segment, SegmentFolder
 from rxtemporal.ticks import describe
 
-__all__ = ["Spool"]
+__all__ = ["Spool", "rows_frame"]
 
 # the layout of the folder, as the package's page describes it
 FORMAT = 1
@@ -188,9 +188,9 @@ def _segment(data: bytes, sequence: int, batch: EventBatch) -> Segment:
     return Segment(sequence, len(batch), batch.cti, len(data), zlib.crc32(data))
 
 
-def _arrow(batch: EventBatch, sequence: int) -> bytes:
-    """Return the rows as an Arrow IPC file of the oldest layout, which every reader knows."""
-    frame = pl.DataFrame(
+def rows_frame(batch: EventBatch, sequence: int) -> pl.DataFrame:
+    """Return a batch's rows as a segment has them: times in ticks, the payload, ``_segment``."""
+    return pl.DataFrame(
         [
             pl.Series(START, batch.start, pl.Int64),
             pl.Series(END, batch.end, pl.Int64),
@@ -198,6 +198,11 @@ def _arrow(batch: EventBatch, sequence: int) -> bytes:
             pl.repeat(sequence, len(batch), dtype=pl.Int64, eager=True).alias(SEGMENT),
         ]
     )
+
+
+def _arrow(batch: EventBatch, sequence: int) -> bytes:
+    """Return the rows as an Arrow IPC file of the oldest layout, which every reader knows."""
     buffer = io.BytesIO()
-    frame.rechunk().write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
+    frame = rows_frame(batch, sequence).rechunk()
+    frame.write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
     return buffer.getvalue()

@@ -13,7 +13,7 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable
-from rxtemporal.spark.tables import Origin
+from rxtemporal.spark.targets import Origin
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, ticks
 
 if TYPE_CHECKING:
