@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -93,7 +94,8 @@ def unsynced() -> Iterator[None]:
 class WriterLock:
     """A file that one process at a time holds, and that says which.
 
-    The kernel lets go of it when its process ends, however it ends. ``SpoolError`` if it is held.
+    The kernel lets go of it when its process ends, however it ends. A process forked from it does
+    not hold it. ``SpoolError`` if it is held.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,9 +114,27 @@ class WriterLock:
             ) from error
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
+        _held.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process still holds it."""
+        return self._handle >= 0
 
     def release(self) -> None:
         """Let another writer in; doing it twice does no harm."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """Close the copies that a fork has made: they would hold the lock after its owner's end."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go)

@@ -65,6 +65,17 @@ class Outlet:
         self.batches += 1
         self.cti = batch.cti
 
+    def calls_here(self) -> bool:
+        """Whether the sink's own work, a user's function perhaps, is what runs in this thread."""
+        calls = getattr(self.sink, "calls_here", None)
+        return bool(calls is not None and calls())
+
+    def hurry(self, error: BaseException) -> None:
+        """Tell a sink not to wait any longer for what is slow."""
+        hurry = getattr(self.sink, "hurry", None)
+        if hurry is not None:
+            hurry(error)
+
 
 class Process:
     """One or several running queries: a context manager, and something to wait for.
@@ -161,10 +172,12 @@ class Process:
             if self._closed:
                 return
             self._closed = True
-        if self._execution.pulls or self._writer == threading.get_ident():
+        pulled = self._execution.pulls and not self._within_a_sink()
+        if pulled or self._writer == threading.get_ident():
             self._finish(error)
             return
-        # a producer that pushes does not wait until a sink has carried everything on
+        # a producer that pushes does not wait until a sink has carried everything on, and a sink's
+        # own function cannot
         thread = threading.Thread(
             target=self._finish, args=(error,), name=f"rxtemporal {self.name} closing", daemon=True
         )
@@ -217,8 +230,13 @@ class Process:
         """
         if error is None:
             self._execution.settle()
+        error = error or _StoppedError("the process was stopped")
         self._execution.dispose()
-        self._end(error or _StoppedError("the process was stopped"))
+        for outlet in self._outlets:
+            outlet.hurry(error)
+        self._end(error)
+        if self._within_a_sink():
+            return  # the sink waits for it, and not it for the sink
         self._ended_within(None)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
@@ -246,6 +264,9 @@ class Process:
         It completes when the process has ended. Delivered on the thread that reads the source.
         """
         return self._execution.late.observable
+
+    def _within_a_sink(self) -> bool:
+        return any(outlet.calls_here() for outlet in self._outlets)
 
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far, and what the process waits for.
