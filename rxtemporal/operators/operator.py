@@ -14,11 +14,12 @@ from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.keys import Groups, KeyCoder
 from rxtemporal.lifting import lift, lift_two
 from rxtemporal.meters import Gauge
+from rxtemporal.operators.apart import Apart, alone
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging, Step
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Beside", "Chain", "Keys", "Operator", "TwoInputs"]
+__all__ = ["Beside", "Chain", "Keys", "Operator", "RowByRow", "TwoInputs"]
 
 Keys = tuple[str, ...]
 
@@ -67,6 +68,13 @@ class _Description:
     def keys_after(self, keys: Keys) -> Keys:
         """Return what the stream is grouped by afterwards."""
         return keys
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Return which rows of inputs of these schemas have to be in one place.
+
+        Every operator says so itself: a plan that is split where it must not be is wrong silently.
+        """
+        raise NotImplementedError
 
 
 def _told(value: Any) -> str:
@@ -122,6 +130,15 @@ class Operator(_Description):
     def _make_checked(self, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
         return self.step(batch.schema, batch.keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class RowByRow(Operator):
+    """An operator that looks at each row by itself, and keeps its payload."""
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Any row may be anywhere."""
+        return alone(schemas[0])
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
