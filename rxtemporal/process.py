@@ -232,7 +232,7 @@ class Process:
                         outlet.sink.close(error)
                 except BaseException as failed:
                     error = error or failed
-        self._error = error
+        self._error = None if isinstance(error, _StoppedError) else error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
         self._done.set()
@@ -275,8 +275,6 @@ class Process:
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
-        if isinstance(self._error, _StoppedError):
-            self._error = None
 
     def _within_a_sink(self) -> bool:
         return any(outlet.calls_here() for outlet in self._outlets)
