@@ -13,7 +13,7 @@ from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import EventError
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.verdicts import DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
+from rxtemporal.verdicts import CTI, DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
 
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
@@ -41,25 +41,26 @@ class LateRows:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """What became of a run of n items: times that go on, reasons, the CTI before each, the state.
+    """What became of a run of n items: the times that go on, and the door's state after them.
 
-    ``late`` are the numbers of those that were not in time, ``by`` how late each of these was.
+    ``late`` are the numbers of those that were not in time; for each of these the ``reason``, the
+    CTI before it and ``by`` how late it was. ``backwards``: whether a CTI among them goes back.
     """
 
     start: Int64s
     end: Int64s
-    reason: Bytes
-    before: Int64s
     state: Int64s
     late: Int64s
+    reason: Bytes
+    before: Int64s
     by: Int64s
+    backwards: bool
 
     @property
     def kept(self) -> Bools:
         """Which items go on, CTIs among them."""
-        kept: Bools = np.ones(len(self.reason), np.bool_)
-        reasons = self.reason[self.late]
-        kept[self.late[(reasons == DROPPED) | (reasons == NO_OPEN_ROW)]] = False
+        kept: Bools = np.ones(len(self.start), np.bool_)
+        kept[self.late[(self.reason == DROPPED) | (self.reason == NO_OPEN_ROW)]] = False
         return kept
 
 
@@ -102,8 +103,8 @@ class ColumnDoor:
             edges.keep()
         if len(judged.late) and door.listener is not None:
             which = judged.late
-            broken = np.maximum(judged.before[which], MIN_TIME)
-            late = LateRows(batch.take(which), judged.reason[which], broken, judged.by)
+            broken = np.maximum(judged.before, MIN_TIME)
+            late = LateRows(batch.take(which), judged.reason, broken, judged.by)
             door.listener.rows(late)
         door.enqueue(batch.cti)
         return _going_on(batch, kind, judged).replace(cti=max(door.cti, MIN_TIME))
@@ -118,20 +119,23 @@ class ColumnDoor:
     ) -> Judged:
         """Return what becomes of items; the door stays as it is. For the columns see the kernel."""
         # compiled code is loaded by the first query that needs it
-        from rxtemporal.kernels.door import admit
+        from rxtemporal.kernels.door import admit, advance
 
         door, due = self.door, self.door.due
         adjust = door.settings is not None and door.settings.policy is AdvanceTimePolicy.ADJUST
         state = np.array([door.cti, door.own, due.count, due.last, 0], np.int64)
+        if not len(kind) and advance(start, due.every, due.span, due.delay, state):
+            return Judged(start, end, state, _NO_ROWS, _NO_BYTES, _NO_ROWS, _NO_ROWS, False)
         starts, ends, reason, before = admit(
             start, end, kind, row, moved, due.every, due.span, due.delay, adjust, state
         )
         late = np.flatnonzero(reason)
-        times = start[late]
-        if len(kind) and len(late):
+        times, broken, backwards = start[late], before[late], False
+        if len(kind):
             times = np.where(kind[late] == END_EDGE, end[late], times)
-        by = np.maximum(before[late] - times, 0)
-        return Judged(starts, ends, reason, before, state, late, by)
+            backwards = bool(((kind == CTI) & (start < before)).any())
+        by = np.maximum(broken - times, 0)
+        return Judged(starts, ends, state, late, reason[late], broken, by, backwards)
 
     def take(self, judged: Judged, rows: int) -> None:
         """Let the door go on from what was judged, of so many rows."""
@@ -141,9 +145,9 @@ class ColumnDoor:
         if not len(judged.late):
             return
         door.late_by_import += by_import
-        counts = np.bincount(judged.reason[judged.late], minlength=len(REASONS)).tolist()
+        counts = np.bincount(judged.reason, minlength=len(REASONS)).tolist()
         door.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
-        matched = judged.by[judged.reason[judged.late] != NO_OPEN_ROW]
+        matched = judged.by[judged.reason != NO_OPEN_ROW]
         if len(matched):
             door.largest_lateness = max(door.largest_lateness, int(matched.max()))
 
@@ -155,7 +159,7 @@ class ColumnDoor:
         return self._open
 
     def _refuse_strays(self, batch: EventBatch, judged: Judged) -> None:
-        strays = np.flatnonzero(judged.reason == NO_OPEN_ROW)
+        strays = judged.late[judged.reason == NO_OPEN_ROW]
         if len(strays):
             stray = batch.take(strays[:1])
             raise EventError(

@@ -70,7 +70,7 @@ class Bounds(Protocol):
     def begins(self, batch: EventBatch) -> Int64s:
         """Return where on the axis each row is first held."""
 
-    def ends(self, batch: EventBatch) -> Int64s:
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """Return where on the axis each row is no longer held; of endless ones anything."""
 
     def limits(self, cti: int) -> tuple[int, int]:
@@ -109,7 +109,7 @@ class SnapshotBounds(Stateful):
         """A row is held from its start."""
         return batch.start
 
-    def ends(self, batch: EventBatch) -> Int64s:
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """A row is held up to its end."""
         return batch.end
 
@@ -170,11 +170,11 @@ class HoppingBounds(Stateful):
         """A row is held from the earliest window that ends after its start."""
         return first_window(batch.start, self._duration, self._period, self._alignment)
 
-    def ends(self, batch: EventBatch) -> Int64s:
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """A row is held up to the latest window that begins before its end."""
         # a row in a gap touches no window, and leaves where it enters
         last = last_window(batch.end, self._period, self._alignment)
-        return np.asarray(np.maximum(last + 1, self.begins(batch)))
+        return np.asarray(np.maximum(last + 1, begins))
 
     def limits(self, cti: int) -> tuple[int, int]:
         """The windows that end by the CTI are known; at the end of time all there will ever be."""

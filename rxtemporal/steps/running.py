@@ -18,10 +18,6 @@ from rxtemporal.steps.rows import Column, grown, taller
 from rxtemporal.steps.state import Stateful
 
 __all__ = [
-    "BITS",
-    "ENDS",
-    "LAST",
-    "ONCE",
     "Average",
     "Changes",
     "Count",
@@ -34,9 +30,6 @@ __all__ = [
 ]
 
 Own = Sequence[Column]
-
-# what a change is, beside its row's number
-ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
