@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import UnboundedWindowError
-from rxtemporal.kernels.hopping import first_window, hops, last_window
+from rxtemporal.kernels.hopping import first_window, hops, last_window, lifetimes
 from rxtemporal.kernels.snapshot import snapshots
 from rxtemporal.steps.rows import grown, taller
 from rxtemporal.steps.running import Changes
@@ -210,13 +210,9 @@ class HoppingBounds(Stateful):
                 "for very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        start = number * self._period
-        start += self._alignment
-        edge = np.zeros(len(start), np.int64)
-        windows = Windows(start, start + self._duration, edge, key, sample, alive)
-        if len(start) and (start.min() < MIN_TIME or windows.end.max() >= MAX_TIME):
-            windows = self._within_time(windows)
-        return windows
+        start, end, within = lifetimes(number, self._duration, self._period, self._alignment)
+        windows = Windows(start, end, np.zeros(len(start), np.int64), key, sample, alive)
+        return windows if within else self._within_time(windows)
 
     def _within_time(self, windows: Windows) -> Windows:
         """Cut windows at the ends of time; one that reaches the last tick has no point after it."""

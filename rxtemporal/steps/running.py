@@ -183,9 +183,8 @@ class Average(FloatSum):
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
         means, counts = self._sums(changes, own, samples, mean=True)
-        nothing = counts == 0
         result = pl.Series(means)
-        return result.set(pl.Series(nothing), None) if nothing.any() else result
+        return result if counts.all() else result.set(pl.Series(counts == 0), None)
 
 
 class Variance(Stateful):
