@@ -52,6 +52,7 @@ from rxtemporal.events import (
     WindowOutput,
 )
 from rxtemporal.process import Process
+from rxtemporal.replay import replay
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
     CtiSynchronizingSubject,
@@ -113,6 +114,7 @@ __all__ = [
     "read_csv",
     "read_json",
     "read_parquet",
+    "replay",
     "ticks",
     "to_datetime",
 ]

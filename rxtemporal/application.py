@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import EventShape
-from rxtemporal.execution import Execution
-from rxtemporal.plan import AnySource, Node
+from rxtemporal.execution import Execution, imported
+from rxtemporal.plan import AnySource
 from rxtemporal.process import Outlet, Process
+from rxtemporal.recording import Recorder
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
 
@@ -121,36 +123,32 @@ class Application:
             raise BindingError(f"there is no stream {name!r} in {self.name!r}; {_known(named)}")
         return named[name]
 
-    def run(self, *queries: Any, sinks: Sinks = (), name: str | None = None) -> Process:
+    def run(
+        self,
+        *queries: Any,
+        sinks: Sinks = (),
+        name: str | None = None,
+        record: str | os.PathLike[str] | None = None,
+    ) -> Process:
         """Run queries into sinks, together, and return the running process.
 
         ``queries`` are names, or queries as ``query`` returned them. ``sinks`` are a mapping from
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``.
+        application is, or ``name``. ``record`` is a folder for what its streams bring, to be
+        replayed.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
         outlets = self._outlets(asked, following or sinks)
         outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
-        others = self._imported([node for node, _ in outputs])
+        streams = {each: stream._node for each, stream in self._streams.items()}
+        others = imported([node for node, _ in outputs], streams)
+        name = name or self.name
+        recorder = None if record is None else Recorder(record, name)
         execution = Execution(*outputs, names=self._names(), others=others)
-        return Process(name or self.name, execution, outlets).start()
-
-    def _imported(self, outputs: list[Node]) -> list[Node]:
-        """Return the streams whose CTIs are imported, and theirs in turn, beside the queries'."""
-        sources = [each for node in outputs for each in node.every() if each.source is not None]
-        there, others = {id(each.source) for each in sources}, []
-        for node in sources:  # grows while it is gone through
-            settings = node.source.settings if node.source is not None else None
-            imports = settings.imports if settings is not None else None
-            stream = self._streams.get(imports.stream_name) if imports is not None else None
-            if stream is not None and id(stream._node.source) not in there:
-                there.add(id(stream._node.source))
-                others.append(stream._node)
-                sources.append(stream._node)
-        return others
+        return Process(name, execution, outlets, recorder).start()
 
     def _names(self) -> dict[int, str]:
         sources: dict[int, str] = {}

@@ -13,10 +13,12 @@ from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError
 from rxtemporal.log import get_logger
 from rxtemporal.plan import Node, Wiring
+from rxtemporal.playback import played_back
 from rxtemporal.readings import Reading, accept_next
+from rxtemporal.recording import Recorder
 from rxtemporal.sources import EventSource, OpenEvents
 
-__all__ = ["Execution", "Output"]
+__all__ = ["Execution", "Output", "imported"]
 
 _log = get_logger(__name__)
 
@@ -64,6 +66,8 @@ class Execution:
         ranks = {source: rank for rank, source in enumerate(named)}
         self._readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self._others = {id(node.source) for node in others}
+        pulled = [reading for reading in self._readings if reading.pulls]
+        self._asked = played_back(pulled, exact=self._imports)
 
     @property
     def doors(self) -> list[Door]:
@@ -91,6 +95,11 @@ class Execution:
     def may_block(self) -> bool:
         """Whether asking a source for more may take for ever."""
         return any(isinstance(reading.source, EventSource) for reading in self._readings)
+
+    def record(self, recorder: Recorder) -> None:
+        """Have what the doors are brought recorded; before ``start``."""
+        for reading in self._readings:
+            reading.record(recorder)
 
     def start(
         self,
@@ -140,13 +149,13 @@ class Execution:
         Of several the one that has come least far in time, in the plan's order where they are even:
         so all of them advance together, and nothing waits longer than it must.
         """
-        waiting = [reading for reading in self._readings if reading.unread]
+        waiting = [each for each in self._asked if each.unread]
         if not waiting or self.ended:
             return False
         if self._imports:
             accept_next(waiting)
             return not self.ended
-        min(waiting, key=lambda reading: reading.place).advance()
+        min(waiting, key=lambda each: each.place).advance()
         return not self.ended
 
     def drain(self) -> None:
@@ -165,6 +174,27 @@ class Execution:
                     reading.opened.close()
                 except Exception:
                     _log.exception("a source could not be closed", source=reading.name)
+
+
+def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
+    """Return the streams whose CTIs are imported, and theirs in turn, beside the outputs' own.
+
+    They are found among those named here, and beside a recorded one in its recording.
+    """
+    sources = [each for node in outputs for each in node.every() if each.source is not None]
+    there, others = {id(each.source) for each in sources}, []
+    for node in sources:  # grows while it is gone through
+        settings = node.source.settings if node.source is not None else None
+        if settings is None or settings.imports is None:
+            continue
+        beside = getattr(node.source, "beside", {})
+        wanted = settings.imports.stream_name
+        stream = named.get(wanted) or beside.get(wanted)
+        if stream is not None and id(stream.source) not in there:
+            there.add(id(stream.source))
+            others.append(stream)
+            sources.append(stream)
+    return others
 
 
 def _linked(readings: Sequence[Reading]) -> bool:

@@ -12,6 +12,7 @@ from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError, EventError
 from rxtemporal.events import EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
+from rxtemporal.recording import Tape
 from rxtemporal.schema import refuse_lists
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
@@ -33,6 +34,8 @@ class Packer:
     def __init__(self, door: Door, payloads: PayloadReader, least_rows: int = 1) -> None:
         self.door = door
         self.time: TimeForm | None = None
+        # where what comes is noted, in a run that is recorded
+        self.tape: Tape | None = None
         self._payloads = payloads
         self._least = least_rows
         self._sent = MIN_TIME
@@ -48,6 +51,8 @@ class Packer:
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
+        if self.tape is not None:
+            self.tape.event(event)
         before = self.door.cti
         kept, row = self.door.accept(event)
         if self.time is None:
@@ -90,11 +95,15 @@ class Packer:
         batch.check(self._sent)
         refuse_lists(batch.schema)
         batch = self._payloads.conformed(batch)
+        if self.tape is not None:
+            self.tape.batch(batch)
         self._sent = self.door.cti = batch.cti
         return batch
 
     def finish(self) -> EventBatch | None:
         """The source has completed; return what waits."""
+        if self.tape is not None:
+            self.tape.completed()
         self.door.finish()
         return self.pack()
 

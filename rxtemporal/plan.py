@@ -14,12 +14,13 @@ from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
+from rxtemporal.recorded import RecordedSource
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.steps.step import Held
 
 __all__ = ["AnySource", "Node", "Wiring", "explained"]
 
-AnySource = FrameSource | EventSource | ObservableSource
+AnySource = FrameSource | EventSource | ObservableSource | RecordedSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

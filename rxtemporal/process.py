@@ -18,6 +18,7 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
+from rxtemporal.recording import Recorder
 from rxtemporal.sinks import Sink
 from rxtemporal.ticks import MIN_TIME
 
@@ -131,9 +132,16 @@ class Process:
     Threads: every method from any.
     """
 
-    def __init__(self, name: str, execution: Execution, outlets: Sequence[Outlet]) -> None:
+    def __init__(
+        self,
+        name: str,
+        execution: Execution,
+        outlets: Sequence[Outlet],
+        recorder: Recorder | None = None,
+    ) -> None:
         self.name = name
         self._execution = execution
+        self._recorder = recorder
         self._outlets = outlets
         self._started = False
         self._done = threading.Event()
@@ -156,6 +164,9 @@ class Process:
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
+            if self._recorder is not None:
+                self._execution.record(self._recorder)
+                self._recorder.begin()
             writes = [partial(self._write, outlet) for outlet in self._outlets]
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
@@ -212,6 +223,11 @@ class Process:
 
     def _finish(self, error: BaseException | None) -> None:
         self._execution.dispose()
+        if self._recorder is not None:
+            try:
+                self._recorder.close()
+            except BaseException as failed:
+                error = error or failed
         with self._sinking:
             for outlet in self._outlets:
                 try:

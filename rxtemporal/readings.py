@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from reactivex import abc
 from reactivex.subject import Subject
@@ -12,11 +12,29 @@ from reactivex.subject import Subject
 from rxtemporal.batch import EventBatch
 from rxtemporal.packing import Packer
 from rxtemporal.plan import AnySource
+from rxtemporal.recorded import OpenRecorded
+from rxtemporal.recording import Recorder, Tape
 from rxtemporal.sources import ObservableSource, OpenEvents, OpenFrames
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Reading", "accept_next"]
+__all__ = ["Asked", "Reading", "accept_next"]
+
+
+class Asked(Protocol):
+    """What has to be asked for what comes next: one source, or several that stand together."""
+
+    unread: bool
+    place: int
+
+    def next_place(self) -> int:
+        """Return the place of the next event."""
+
+    def step(self, until: int, inclusive: bool) -> None:
+        """Accept what comes next, up to a place."""
+
+    def advance(self) -> None:
+        """Accept what comes next, as much as is at hand."""
 
 
 class Reading:
@@ -30,7 +48,9 @@ class Reading:
         self.ended = False
         self.importers: list[Reading] = []
         self._steps: Steps | None = None
-        self.opened: OpenFrames | OpenEvents | Packer = source.open(name)
+        self.opened: OpenFrames | OpenEvents | OpenRecorded | Packer = source.open(name)
+        # where what comes is noted, in a run that is recorded
+        self.tape: Tape | None = None
         self.pulls = not isinstance(source, ObservableSource)
         self.unread = self.pulls
         self.place = MIN_TIME
@@ -43,8 +63,33 @@ class Reading:
         if isinstance(self.source, ObservableSource):
             pusher = _Pusher(self, self._entry, self._lock)
             return self.source.observable.subscribe(pusher)
-        self._batches = iter(self.opened)  # type: ignore[arg-type]
+        if isinstance(self.opened, OpenFrames | OpenEvents):
+            self._batches = iter(self.opened)
         return None
+
+    def record(self, recorder: Recorder) -> None:
+        """Have what is brought to the door noted before the door judges it."""
+        opened = self.opened
+        self.tape = recorder.tape(
+            self.name,
+            columns=isinstance(opened, OpenFrames)
+            or (isinstance(opened, OpenRecorded) and opened.in_columns),
+            settings=self.source.settings,
+            schema=self.source.schema,
+            time=opened.time,
+        )
+        if isinstance(opened, OpenFrames):
+            opened.columns.tape = self.tape
+        elif isinstance(opened, OpenRecorded):
+            opened.steps.entrance.tape = self.tape
+        else:
+            packer = opened.packer if isinstance(opened, OpenEvents) else opened
+            packer.tape = self.tape
+
+    def _failed(self, error: Exception) -> None:
+        self.unread, self.ended = False, True
+        if self.tape is not None:
+            self.tape.failed(error)
 
     def next_place(self) -> int:
         """Return the place of the next event: the highest start shown, its own included.
@@ -54,7 +99,9 @@ class Reading:
         if self._steps is None:
             opened = self.opened
             assert not isinstance(opened, Packer)
-            if isinstance(opened, OpenEvents):
+            if isinstance(opened, OpenRecorded):
+                self._steps = opened.steps
+            elif isinstance(opened, OpenEvents):
                 self._steps = EventSteps(opened)
             else:
                 self._steps = FrameSteps(opened)
@@ -77,9 +124,9 @@ class Reading:
                 self._entry.on_completed()
 
     def _fail(self, error: Exception) -> None:
-        self.unread, self.ended = False, True
-        if isinstance(self.opened, OpenEvents):
-            accepted, error = self.opened.packer.rescue(error)
+        self._failed(error)
+        if isinstance(self.opened, OpenEvents | OpenRecorded):
+            accepted, error = self.opened.rescue(error)
             if accepted is not None:
                 self._entry.on_next(accepted)
         self._entry.on_error(error)
@@ -111,8 +158,8 @@ class Reading:
         try:
             batch = next(self._batches, None)
         except Exception as error:
-            self.unread = False
             with self._lock:
+                self._failed(error)
                 self._entry.on_error(error)
             return
         with self._lock:
@@ -125,7 +172,7 @@ class Reading:
             self._entry.on_next(batch)
 
 
-def accept_next(waiting: Sequence[Reading]) -> None:
+def accept_next(waiting: Sequence[Asked]) -> None:
     """Accept the event with the lowest place of all streams next; ties go by order of the streams.
 
     What follows it on its own stream before any other stream's next event is accepted with it: no
@@ -170,7 +217,8 @@ class _Pusher(abc.ObserverBase[Any]):
             self._reading.spread()
 
     def _fail(self, error: Exception) -> None:
-        self._ended = self._reading.ended = True
+        self._ended = True
+        self._reading._failed(error)
         accepted, first = self._packer.rescue(error)
         if accepted is not None:
             self._entry.on_next(accepted)

@@ -15,6 +15,7 @@ from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import SchemaError, SourceError, blame
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
+from rxtemporal.recording import Tape
 from rxtemporal.ticks import MIN_TIME, ticks
 
 __all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "scanned"]
@@ -29,12 +30,16 @@ class ColumnDoor:
     def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
         self.door = Door(settings, source)
         self.settings = settings
+        # where what comes is noted, in a run that is recorded
+        self.tape: Tape | None = None
         self._state = np.array([MIN_TIME, 0, 0, 0], np.int64)
         # the same without imports, to tell what they cost
         self._own = self._state.copy()
 
     def admit(self, batch: EventBatch) -> EventBatch:
         """Return the rows that go on, and the CTI after them."""
+        if self.tape is not None:
+            self.tape.rows(batch)
         self.door.events += len(batch)
         if self.settings is None:
             return batch
@@ -70,6 +75,8 @@ class ColumnDoor:
 
     def finish(self) -> int:
         """The source has completed; return the CTI."""
+        if self.tape is not None:
+            self.tape.completed()
         self.door.finish()
         return max(self.door.cti, MIN_TIME)
 
@@ -118,8 +125,9 @@ class FrameSource:
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
-        if door.finish() > cti:
-            yield EventBatch.empty(schema, door.finish())
+        last = door.finish()
+        if last > cti:
+            yield EventBatch.empty(schema, last)
 
     def read(self) -> Iterator[EventBatch]:
         """Yield the rows as they are, before the door."""
@@ -211,6 +219,10 @@ class OpenEvents:
     def due(self) -> EventBatch | None:
         """Return a batch if it is time for one."""
         return self.packer.due()
+
+    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
+        """Return what was accepted before the stream failed, and the first thing wrong."""
+        return self.packer.rescue(error)
 
     def close(self) -> None:
         """Let go of what events are read from, if it can be told; a generator ends by itself."""

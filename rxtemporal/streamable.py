@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -17,7 +18,7 @@ from rxtemporal.asynchronous import results
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event, EventShape
-from rxtemporal.execution import Execution, Output
+from rxtemporal.execution import Execution, Output, imported
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
@@ -25,6 +26,7 @@ from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
 from rxtemporal.lifting import lift
 from rxtemporal.process import INTERRUPTIBLE, Outlet, Process
+from rxtemporal.recording import Recorder
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -189,20 +191,30 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             batches = [EventBatch.empty(self.schema or pl.Schema(), MIN_TIME)]
         return EventBatch.concat(batches).to_polars(time or run.time)
 
-    def run(self, sink: Sink, *, name: str | None = None) -> Process:
+    def run(
+        self,
+        sink: Sink,
+        *,
+        name: str | None = None,
+        record: str | os.PathLike[str] | None = None,
+    ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
+        ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
+        the same results from it, late events included.
         """
         if not isinstance(sink, Sink):
             raise ArgumentError(
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
-        return Process(name, self._execution(sink.shape), [Outlet(name, sink, self.schema)]).start()
+        recorder = None if record is None else Recorder(record, name)
+        outlets = [Outlet(name, sink, self.schema)]
+        return Process(name, self._execution(sink.shape), outlets, recorder).start()
 
     def _execution(self, shape: EventShape) -> Execution:
-        return Execution(self._output(shape))
+        return Execution(self._output(shape), others=imported([self._node], {}))
 
     def _output(self, shape: EventShape) -> Output:
         """Return what an execution takes: this stream, and how it leaves in a shape."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
+
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.events import Cti, EdgeEvent, Event, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.schema import SCALAR_FIELD
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 
-__all__ = ["unpacked"]
+__all__ = ["payloads_of", "unpacked"]
 
 
 def unpacked(
@@ -47,7 +49,7 @@ class _Unpacker:
     def events(self, batch: EventBatch) -> list[Event]:
         form: Callable[[int], Time] = to_datetime if self._time() == "datetime" else int
         events: list[Event] = []
-        payloads = _payloads(batch)
+        payloads = payloads_of(batch.payload)
         for start, end, edge, payload in zip(
             batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), payloads, strict=True
         ):
@@ -66,10 +68,11 @@ class _Unpacker:
         return events
 
 
-def _payloads(batch: EventBatch) -> list[Any]:
-    if batch.payload.columns == [SCALAR_FIELD]:
-        return batch.payload[SCALAR_FIELD].to_list()
-    return batch.payload.to_dicts() if batch.payload.width else [{}] * len(batch)
+def payloads_of(frame: pl.DataFrame) -> list[Any]:
+    """Return each row of a frame as a payload: a dict, or the bare value where it is a scalar."""
+    if frame.columns == [SCALAR_FIELD]:
+        return frame[SCALAR_FIELD].to_list()
+    return frame.to_dicts() if frame.width else [{}] * frame.height
 
 
 def _point(start: Time, end: Time, payload: Any) -> RowEvent:

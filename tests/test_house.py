@@ -76,6 +76,7 @@ PUBLIC = [
     "read_csv",
     "read_json",
     "read_parquet",
+    "replay",
     "ticks",
     "to_datetime",
 ]
