@@ -52,7 +52,7 @@ from rxtemporal.events import (
     WindowOutput,
 )
 from rxtemporal.process import Process
-from rxtemporal.replay import replay
+from rxtemporal.replay import at_speed, replay
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
     CtiSynchronizingSubject,
@@ -105,6 +105,7 @@ __all__ = [
     "UnboundedWindowError",
     "WindowOutput",
     "agg",
+    "at_speed",
     "from_arrow",
     "from_async",
     "from_events",

@@ -10,8 +10,9 @@ from reactivex import Observable
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.log import get_logger
+from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
 from rxtemporal.readings import Reading, accept_next
@@ -67,7 +68,8 @@ class Execution:
         self._readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self._others = {id(node.source) for node in others}
         pulled = [reading for reading in self._readings if reading.pulls]
-        self._asked = played_back(pulled, exact=self._imports)
+        self._pacing = self._paced()
+        self._asked = played_back(pulled, exact=self._imports or self._pacing is not None)
 
     @property
     def doors(self) -> list[Door]:
@@ -95,6 +97,21 @@ class Execution:
     def may_block(self) -> bool:
         """Whether asking a source for more may take for ever."""
         return any(isinstance(reading.source, EventSource) for reading in self._readings)
+
+    def _paced(self) -> Pacing | None:
+        paces = set(self._wiring.paces)
+        if not paces:
+            return None
+        if len(paces) > 1:
+            speeds = ", ".join(sorted(f"{pace.speed:g}" for pace in paces))
+            self.dispose()
+            raise BindingError(
+                f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
+                "Hint: at_speed() of the whole query."
+            )
+        for reading in self._readings:
+            reading.answer_promptly()
+        return Pacing(paces.pop(), lambda: self.ended)
 
     def record(self, recorder: Recorder) -> None:
         """Have what the doors are brought recorded; before ``start``."""
@@ -147,13 +164,14 @@ class Execution:
         """Push one batch of a source that has to be asked; False when there are no more.
 
         Of several the one that has come least far in time, in the plan's order where they are even:
-        so all of them advance together, and nothing waits longer than it must.
+        so all of them advance together, and nothing waits longer than it must. At a pace it waits
+        until it is time for what comes next.
         """
         waiting = [each for each in self._asked if each.unread]
         if not waiting or self.ended:
             return False
-        if self._imports:
-            accept_next(waiting)
+        if self._imports or self._pacing is not None:
+            accept_next(waiting, self._pacing)
             return not self.ended
         min(waiting, key=lambda each: each.place).advance()
         return not self.ended

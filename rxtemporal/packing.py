@@ -37,7 +37,7 @@ class Packer:
         # where what comes is noted, in a run that is recorded
         self.tape: Tape | None = None
         self._payloads = payloads
-        self._least = least_rows
+        self.least_rows = least_rows
         self._sent = MIN_TIME
         self._clear()
 
@@ -75,7 +75,7 @@ class Packer:
         waiting = len(self._start)
         if self.door.cti > self._sent:
             # without rows there is nothing to merge, and somebody may wait for the time
-            return self._pack_settled() if waiting >= self._least or not waiting else None
+            return self._pack_settled() if waiting >= self.least_rows or not waiting else None
         return self._pack_settled() if waiting >= MOST_ROWS else None
 
     def take_batch(self, batch: EventBatch) -> EventBatch:

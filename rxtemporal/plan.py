@@ -14,11 +14,12 @@ from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
+from rxtemporal.pacing import Pace
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.steps.step import Held
 
-__all__ = ["AnySource", "Node", "Wiring", "explained"]
+__all__ = ["AnySource", "Node", "Wiring", "explained", "paced"]
 
 AnySource = FrameSource | EventSource | ObservableSource | RecordedSource
 
@@ -35,6 +36,8 @@ class Node:
     source: AnySource | None = None
     operator: Operator | TwoInputs | None = None
     inputs: tuple[Node, ...] = ()
+    # of a source that is replayed at a speed
+    pace: Pace | None = None
 
     def every(self) -> list[Node]:
         """Return the nodes that this one stands on and itself, each once, inputs first."""
@@ -54,6 +57,16 @@ def _every(outputs: Sequence[Node]) -> list[Node]:
     return list(found.values())
 
 
+def paced(output: Node, pace: Pace) -> Node:
+    """Return the same plan over sources that are replayed at a pace."""
+    made: dict[int, Node] = {}
+    for node in output.every():
+        inputs = tuple(made[id(each)] for each in node.inputs)
+        changes = {"pace": pace} if node.source is not None else {"inputs": inputs}
+        made[id(node)] = dataclasses.replace(node, **changes)
+    return made[id(output)]
+
+
 class Wiring:
     """A plan as observables: a subject for each source, and one for each stream used twice.
 
@@ -66,6 +79,7 @@ class Wiring:
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
         self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []
+        self.paces = {node.pace for node in nodes if node.pace is not None}
         # the steps of this run, each made when its first batch comes
         self.steps: list[tuple[Operator | TwoInputs, Held]] = []
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []

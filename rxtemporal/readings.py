@@ -10,6 +10,7 @@ from reactivex import abc
 from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
 from rxtemporal.plan import AnySource
 from rxtemporal.recorded import OpenRecorded
@@ -85,6 +86,13 @@ class Reading:
         else:
             packer = opened.packer if isinstance(opened, OpenEvents) else opened
             packer.tape = self.tape
+
+    def answer_promptly(self) -> None:
+        """Have every CTI answered at once, however many events are there already."""
+        if isinstance(self.opened, OpenEvents):
+            self.opened.packer.least_rows = 1
+        elif isinstance(self.opened, OpenRecorded):
+            self.opened.answer_promptly()
 
     def _failed(self, error: Exception) -> None:
         self.unread, self.ended = False, True
@@ -172,17 +180,21 @@ class Reading:
             self._entry.on_next(batch)
 
 
-def accept_next(waiting: Sequence[Asked]) -> None:
+def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
     """Accept the event with the lowest place of all streams next; ties go by order of the streams.
 
     What follows it on its own stream before any other stream's next event is accepted with it: no
     CTI comes to it from outside in between, so the verdicts are those of one event at a time.
+    With a pace it is waited for, and no more is accepted than it is time for.
     """
     places = [reading.next_place() for reading in waiting]
     first = min(range(len(places)), key=lambda i: (places[i], i))
     others = [(place, i) for i, place in enumerate(places) if i != first]
     until, other = min(others, default=(MAX_TIME, len(places)))
-    waiting[first].step(until, first < other)
+    inclusive = first < other
+    if pacing is not None and (due := pacing.wait_for(places[first])) < until:
+        until, inclusive = due, True
+    waiting[first].step(until, inclusive)
 
 
 class _Pusher(abc.ObserverBase[Any]):

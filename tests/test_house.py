@@ -67,6 +67,7 @@ PUBLIC = [
     "UnboundedWindowError",
     "WindowOutput",
     "agg",
+    "at_speed",
     "from_arrow",
     "from_async",
     "from_events",
