@@ -17,7 +17,7 @@ from test_process import SOON, Log
 from test_recording import settings
 
 import rxtemporal as rxt
-from rxtemporal import Cti, IntervalEvent, PointEvent
+from rxtemporal import IntervalEvent, PointEvent
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.testing import Recorder, assert_same_history, hot
 
