@@ -52,7 +52,8 @@ from rxtemporal.events import (
     WindowOutput,
 )
 from rxtemporal.process import Process
-from rxtemporal.replay import at_speed, replay
+from rxtemporal.replay import replay
+from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
     CtiSynchronizingSubject,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rxtemporal.adapters import Adapted, checked_factory, declared
+from rxtemporal.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
@@ -98,10 +98,18 @@ class Application:
         ``adapter_factory`` has ``create(config, shape)``, which is called once for each run and
         returns an iterable or async iterable of events or batches; if that has a ``close()``, it is
         called when the run ends. ``declare_advance_time_properties(config, shape)`` may give an
-        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it.
+        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it. A factory may also have
+        ``stream(config, shape, advance_time)``, which returns a stream and is called instead of
+        ``create``: those of ``rxtemporal.adapters`` do. ``schema`` is as ``from_events`` takes it.
         """
         factory = checked_factory(adapter_factory, config, shape)
         settings = advance_time or declared(factory, config, shape)
+        if hasattr(factory, "stream"):
+            if schema is not None:
+                raise ArgumentError(
+                    f"{type(factory).__name__} knows its fields itself. Hint: leave schema= out."
+                )
+            return self.define_stream(name, factory.stream(config, shape, settings))
         events = Adapted(factory, config, shape)
         return self.define_stream(name, events, schema=schema, advance_time=settings)
 
