@@ -51,6 +51,8 @@ from rxtemporal.events import (
     PointEvent,
     WindowOutput,
 )
+from rxtemporal.handoff import HandOff, WhenFull
+from rxtemporal.liveliness import Heartbeat
 from rxtemporal.process import Process
 from rxtemporal.replay import replay
 from rxtemporal.speed import at_speed
@@ -90,6 +92,8 @@ __all__ = [
     "EventError",
     "EventKind",
     "EventShape",
+    "HandOff",
+    "Heartbeat",
     "IntervalEvent",
     "JavaError",
     "LateEvent",
@@ -104,6 +108,7 @@ __all__ = [
     "Streamable",
     "TransformSubject",
     "UnboundedWindowError",
+    "WhenFull",
     "WindowOutput",
     "agg",
     "at_speed",

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from reactivex import abc
+
 from rxtemporal.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
@@ -13,10 +15,12 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import EventShape
 from rxtemporal.execution import Execution, imported
 from rxtemporal.plan import AnySource
-from rxtemporal.process import Outlet, Process
+from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.recording import Recorder
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
+from rxtemporal.ticks import Span
+from rxtemporal.wall import Wall
 
 __all__ = ["Application", "QueryBinder"]
 
@@ -137,6 +141,8 @@ class Application:
         sinks: Sinks = (),
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        warn_after: Span | None = WARN_AFTER,
+        scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
         """Run queries into sinks, together, and return the running process.
 
@@ -144,8 +150,8 @@ class Application:
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``. ``record`` is a folder for what its streams bring, to be
-        replayed.
+        application is, or ``name``. ``record``, ``warn_after`` and ``scheduler`` are as in
+        ``Streamable.run``.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
@@ -155,8 +161,9 @@ class Application:
         others = imported([node for node, _ in outputs], streams)
         name = name or self.name
         recorder = None if record is None else Recorder(record, name)
-        execution = Execution(*outputs, names=self._names(), others=others)
-        return Process(name, execution, outlets, recorder).start()
+        wall = Wall(scheduler)
+        execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
+        return Process(name, execution, outlets, warn_after, recorder).start()
 
     def _names(self) -> dict[int, str]:
         sources: dict[int, str] = {}

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
 
 from reactivex import abc
-from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.following import follow
+from rxtemporal.handoff import HandOffDiagnostics, Line
+from rxtemporal.late import Hearing, LateFeed, WithLate
+from rxtemporal.meters import Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
-from rxtemporal.plan import AnySource
-from rxtemporal.recorded import OpenRecorded
+from rxtemporal.payloads import PayloadReader
+from rxtemporal.recorded import OpenRecorded, RecordedSource
 from rxtemporal.recording import Recorder, Tape
-from rxtemporal.sources import ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.sources import (
+    EventSource,
+    FrameSource,
+    ObservableSource,
+    OpenEvents,
+    OpenFrames,
+)
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Asked", "Reading", "accept_next"]
+__all__ = ["Asked", "Reading", "RealSource", "accept_next"]
+
+# what is read; late events come with what they were late on
+RealSource: TypeAlias = FrameSource | EventSource | ObservableSource | RecordedSource
 
 
 class Asked(Protocol):
@@ -42,62 +54,113 @@ class Reading:
     """One source of a run, and how far it has come."""
 
     def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
+        self,
+        source: RealSource,
+        entry: WithLate,
+        lock: AbstractContextManager[Any],
+        name: str,
+        feed: LateFeed,
+        line: Line | None = None,
     ) -> None:
         self.source = source
         self.name = name
         self.ended = False
+        # follows the others; what the source sends next ends it
+        self.idle = False
+        # who is told that something came, and what makes idle streams follow
+        self.hear: Callable[[], object] | None = None
+        self.settle: Callable[[], object] = lambda: None
         self.importers: list[Reading] = []
         self._steps: Steps | None = None
         self.opened: OpenFrames | OpenEvents | OpenRecorded | Packer = source.open(name)
-        # where what comes is noted, in a run that is recorded
-        self.tape: Tape | None = None
-        self.pulls = not isinstance(source, ObservableSource)
+        # where what comes from elsewhere is noted, in a run that is recorded
+        self._tape: Tape | None = None
+        # a source that may be silent is followed on a thread of its own, not asked in turn
+        self._follows = isinstance(source, EventSource) and source.lively is not None
+        self.pulls = not (isinstance(source, ObservableSource) or self._follows)
         self.unread = self.pulls
         self.place = MIN_TIME
-        self._entry = entry
+        self._meter = entry.meter
+        self._line = line
+        self._entry: WithLate | Line = line or entry
+        opened, packer = self.opened, self.packer
+        payloads = PayloadReader(source.schema) if packer is None else packer.payloads
+        entry.hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
+        opened.door.listener = entry.hearing
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
+
+    @property
+    def hand_off(self) -> HandOffDiagnostics | None:
+        """What has gone through the hand-off; None where there is none."""
+        return None if self._line is None else self._line.diagnostics()
+
+    @property
+    def meter(self) -> Meter:
+        """What has gone on from here into the query."""
+        return self._meter
+
+    @property
+    def packer(self) -> Packer | None:
+        """What collects the source's events until a CTI; what comes as columns needs none."""
+        opened = self.opened
+        if isinstance(opened, OpenFrames):
+            return None
+        return opened if isinstance(opened, Packer) else opened.packer
+
+    @property
+    def rows(self) -> int:
+        """How many rows have come in and wait for a CTI to go on with."""
+        return 0 if self.packer is None else self.packer.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them."""
+        return None if self.packer is None else self.packer.next_due
 
     def connect(self) -> abc.DisposableBase | None:
         """Make ready to read, or subscribe to what pushes."""
         if isinstance(self.source, ObservableSource):
-            pusher = _Pusher(self, self._entry, self._lock)
+            pusher: abc.ObserverBase[Any] = _Pusher(self, self._entry, self._lock)
+            if self._line is not None:
+                assert isinstance(self.opened, Packer)
+                pusher = self._line.admit(pusher, self.opened)
             return self.source.observable.subscribe(pusher)
+        if self._follows:
+            assert isinstance(self.opened, OpenEvents)
+            pusher = _Pusher(self, self._entry, self._lock)
+            return follow(self.opened.events, pusher, f"rxtemporal source {self.name}")
         if isinstance(self.opened, OpenFrames | OpenEvents):
             self._batches = iter(self.opened)
         return None
 
     def record(self, recorder: Recorder) -> None:
-        """Have what is brought to the door noted before the door judges it."""
+        """Have what comes noted, in the order in which it is accepted; before ``connect``.
+
+        The door notes what it is brought, before its verdict: the one place that all events pass,
+        whether one by one or in columns, pushed, asked for, or behind a hand-off. What the source
+        does not bring, an error and time from outside, is noted here.
+        """
         opened = self.opened
-        self.tape = recorder.tape(
+        in_columns = isinstance(opened, OpenFrames) or (
+            isinstance(opened, OpenRecorded) and opened.in_columns
+        )
+        self._tape = opened.door.tape = recorder.tape(
             self.name,
-            columns=isinstance(opened, OpenFrames)
-            or (isinstance(opened, OpenRecorded) and opened.in_columns),
+            columns=in_columns,
             settings=self.source.settings,
             schema=self.source.schema,
             time=opened.time,
         )
-        if isinstance(opened, OpenFrames):
-            opened.columns.tape = self.tape
-        elif isinstance(opened, OpenRecorded):
-            opened.steps.entrance.tape = self.tape
-        else:
-            packer = opened.packer if isinstance(opened, OpenEvents) else opened
-            packer.tape = self.tape
 
     def answer_promptly(self) -> None:
         """Have every CTI answered at once, however many events are there already."""
-        if isinstance(self.opened, OpenEvents):
-            self.opened.packer.least_rows = 1
-        elif isinstance(self.opened, OpenRecorded):
-            self.opened.answer_promptly()
+        if self.packer is not None:
+            self.packer.least = 1
 
-    def _failed(self, error: Exception) -> None:
-        self.unread, self.ended = False, True
-        if self.tape is not None:
-            self.tape.failed(error)
+    def _note_failure(self, error: Exception) -> None:
+        if self._tape is not None:
+            self._tape.failed(error)
 
     def next_place(self) -> int:
         """Return the place of the next event: the highest start shown, its own included.
@@ -122,22 +185,32 @@ class Reading:
             try:
                 batch = self._steps.take(until, inclusive)
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 return
             if batch is not None:
                 self._entry.on_next(batch)
-            self.spread()
             if self._steps.ended:
                 self.unread, self.ended = False, True
+            self.followed_up()
+            if self._steps.ended:
                 self._entry.on_completed()
 
-    def _fail(self, error: Exception) -> None:
-        self._failed(error)
-        if isinstance(self.opened, OpenEvents | OpenRecorded):
+    def fail(self, error: Exception) -> None:
+        """End the stream by an error, after what was accepted before it."""
+        self.unread, self.ended, self.idle = False, True, False
+        accepted = None
+        if not isinstance(self.opened, OpenFrames):
             accepted, error = self.opened.rescue(error)
-            if accepted is not None:
-                self._entry.on_next(accepted)
+        self._note_failure(error)
+        if accepted is not None:
+            self._entry.on_next(accepted)
         self._entry.on_error(error)
+
+    def followed_up(self) -> None:
+        """Let the streams follow that take their time from this one: importers, and idle ones."""
+        if self.importers:
+            self.spread()
+        self.settle()
 
     def spread(self) -> None:
         """Pass the CTI on to the streams that import it, and from them to theirs.
@@ -149,13 +222,28 @@ class Reading:
         while waiting:
             reading = waiting.pop()
             cti = reading.opened.door.cti
-            waiting += [each for each in reading.importers if each.imported(cti)]
+            waiting += [each for each in reading.importers if each._follow_to(cti)]
 
-    def imported(self, cti: int) -> bool:
-        """Take another stream's CTI; return whether it advances this one."""
+    def advanced_to(self, cti: int) -> bool:
+        """Advance this stream from outside; return whether it moves.
+
+        What neither the source nor the settings say comes through here: the CTI that an idle stream
+        follows to, and a heartbeat's. Those that follow in turn are the caller's business.
+        """
+        return self._follow_to(cti, outside=True)
+
+    def _follow_to(self, cti: int, *, outside: bool = False) -> bool:
+        """Advance to a CTI that the source has not made; return whether the stream moves."""
         if self.ended or not self.opened.import_cti(cti):
             return False
-        batch = self.opened.due()
+        # an imported one follows from what the other stream brought, when it is brought again
+        if outside and self._tape is not None:
+            self._tape.advanced(cti)
+        try:
+            batch = self.opened.due()
+        except Exception as error:  # a payload that waited for the CTI does not fit
+            self.fail(error)
+            return False
         if batch is not None:
             self._entry.on_next(batch)
         return True
@@ -166,18 +254,21 @@ class Reading:
         try:
             batch = next(self._batches, None)
         except Exception as error:
+            self.unread, self.ended = False, True
             with self._lock:
-                self._failed(error)
+                self._note_failure(error)
                 self._entry.on_error(error)
             return
         with self._lock:
             if batch is None:
                 self.unread, self.ended = False, True
+                self.settle()
                 self._entry.on_completed()
                 return
             if len(batch):
                 self.place = max(self.place, int(batch.start.max()))
             self._entry.on_next(batch)
+            self.settle()
 
 
 def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
@@ -200,59 +291,53 @@ def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
 class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
-    def __init__(self, reading: Reading, entry: Subject[EventBatch], lock: threading.RLock) -> None:
-        assert isinstance(reading.opened, Packer)
+    def __init__(
+        self, reading: Reading, entry: WithLate | Line, lock: AbstractContextManager[Any]
+    ) -> None:
+        assert reading.packer is not None
         self._reading = reading
-        self._packer = reading.opened
+        self._packer = reading.packer
         self._entry = entry
         self._lock = lock
-        self._ended = False
 
     def on_next(self, item: Any) -> None:
         with self._lock:
-            if not self._ended:
+            if not self._reading.ended:
                 self._take(item)
 
     def _take(self, item: Any) -> None:
+        reading = self._reading
+        reading.idle = False
+        if reading.hear is not None:
+            reading.hear()
         try:
-            batch = (
-                self._packer.take_batch(item)
-                if isinstance(item, EventBatch)
-                else self._packer.take(item)
-            )
+            batch = self._packer.take_any(item)
         except Exception as error:
-            self._fail(error)
+            reading.fail(error)
             return
         if batch is not None:
             self._entry.on_next(batch)
-        if self._reading.importers:
-            self._reading.spread()
-
-    def _fail(self, error: Exception) -> None:
-        self._ended = True
-        self._reading._failed(error)
-        accepted, first = self._packer.rescue(error)
-        if accepted is not None:
-            self._entry.on_next(accepted)
-        self._entry.on_error(first)
+        reading.followed_up()
 
     def on_error(self, error: Exception) -> None:
         with self._lock:
-            if not self._ended:
-                self._fail(error)
+            if not self._reading.ended:
+                self._reading.fail(error)
 
     def on_completed(self) -> None:
         with self._lock:
-            if not self._ended:
+            if not self._reading.ended:
                 self._complete()
 
     def _complete(self) -> None:
-        self._ended = self._reading.ended = True
+        reading = self._reading
         try:
             last = self._packer.finish()
         except Exception as error:
-            self._fail(error)
+            reading.fail(error)
             return
+        reading.ended, reading.idle = True, False
         if last is not None:
             self._entry.on_next(last)
+        reading.settle()
         self._entry.on_completed()

@@ -9,6 +9,7 @@ import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.recording import Recording
@@ -30,6 +31,8 @@ class RecordedSource:
         self.number = number
         self.records = recording.streams[number]
         self.name = self.records.facts.name
+        # what was silent has been recorded with the time that passed meanwhile
+        self.lively: Liveliness | None = None
         self.settings: AdvanceTimeSettings | None = self.records.facts.settings
         self.schema: pl.Schema | None = self.records.schema
         # the other streams of the recording by name: one whose CTIs are imported is read, too
@@ -50,7 +53,7 @@ class OpenRecorded:
         kinds = records.kinds()
         # verdicts are the same for columns, and sooner reached
         if records.facts.columns or kinds <= _COMPLETE:
-            self.steps = RowSteps(records, source.schema, ColumnDoor(source.settings, name))
+            self.steps = RowSteps(records, source.schema, ColumnDoor(Door(source.settings, name)))
             return
         packer = Packer(Door(source.settings, name), PayloadReader(source.schema), SIZED_ROWS)
         steps = BatchSteps if "row" in kinds else EventSteps
@@ -70,6 +73,11 @@ class OpenRecorded:
         return isinstance(self.steps, RowSteps)
 
     @property
+    def packer(self) -> Packer | None:
+        """What collects events until a CTI; columns need none."""
+        return None if isinstance(self.steps, RowSteps) else self.steps.entrance
+
+    @property
     def door(self) -> Door:
         """The stream's door, with what it has counted."""
         return self.steps.door
@@ -77,11 +85,6 @@ class OpenRecorded:
     def import_cti(self, cti: int) -> bool:
         """Take a CTI of another stream; return whether it advances this one."""
         return self.steps.entrance.import_cti(cti)
-
-    def answer_promptly(self) -> None:
-        """Have every CTI answered at once."""
-        if isinstance(self.steps, EventSteps):
-            self.steps.entrance.least_rows = 1
 
     def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
         """Return what was accepted before the stream failed, and the first thing wrong."""

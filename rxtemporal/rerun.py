@@ -16,6 +16,7 @@ from rxtemporal.errors import SourceError
 from rxtemporal.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.packing import Packer
 from rxtemporal.recording import KINDS, StreamRecords
+from rxtemporal.runs import taken
 from rxtemporal.schema import conform
 from rxtemporal.sources import ColumnDoor
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
@@ -227,7 +228,7 @@ class EventSteps(_Steps):
         given = self._given
         for kind, first, last in chunk.stretches(begin, end, _AS_EVENTS):
             if kind == "point":
-                given += map(self.entrance.take, chunk.events(first, last, self._form))
+                given += taken(self.entrance, list(chunk.events(first, last, self._form)))
             else:
                 given.append(self._mark(kind, chunk.latest(first, last)))
         return self._gathered()
@@ -267,7 +268,8 @@ class BatchSteps(EventSteps):
         given = self._given
         for kind, first, last in chunk.stretches(begin, end, _AS_THEY_ARE):
             if kind in ("row", "cti"):
-                reached = max(self.door.cti, MIN_TIME)
+                # rows alone promise nothing; without settings no batch may seem to go back
+                reached = MIN_TIME if self.door.settings else max(self.door.cti, MIN_TIME)
                 cti = chunk.latest(first, last) if kind == "cti" else reached
                 rows = chunk.rows(first, first if kind == "cti" else last, cti)
                 given.append(self.entrance.take_batch(rows))

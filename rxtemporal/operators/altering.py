@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.events import IntervalEvent
 from rxtemporal.expressions import output_schema, row_by_row
-from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.altering import AlterStep, FixedLength, KeptLength, Length, Times
 from rxtemporal.steps.functions import (
@@ -44,7 +44,7 @@ _FORMS: tuple[pl.DataType, ...] = (pl.Datetime("us", "UTC"), pl.Int64())
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class AlterEventLifetime(Operator):
+class AlterEventLifetime(RowByRow):
     """Starts altered by a function of time, and durations by one of the row; None keeps them."""
 
     name: str = "alter_event_lifetime"

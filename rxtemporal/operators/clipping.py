@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.joins import Matching, On, pairs_of
+from rxtemporal.operators.apart import Apart, each_by
+from rxtemporal.operators.joins import Handed, Matching, On, pairs_of
 from rxtemporal.operators.lifetimes import clip_to_limit
 from rxtemporal.operators.operator import Beside, Keys, Operator
 from rxtemporal.seam import composed_at
@@ -34,6 +35,10 @@ class Clip(Matching):
         """Return the left's fields."""
         self.key_types(left, right, keys)
         return left
+
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """The left's fields."""
+        return [(name, (name, None)) for name in left]
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
@@ -67,6 +72,10 @@ class ToSignal(Operator):
                     f"to_signal: there is no field {name!r}; there are {list(schema)}"
                 )
         return _Same(on=self.on).key_types(schema, schema, keys)
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """A row lasts until the next one of its key."""
+        return each_by((*keys, *(name for name, _ in self.on)), schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -7,6 +7,7 @@ import dataclasses
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
@@ -36,6 +37,11 @@ class Distinct(Operator):
             if isinstance(schema[name], pl.List):
                 raise SchemaError(f"distinct: {name!r} is a list, which is no value to compare")
         return pl.Schema({name: schema[name] for name in names})
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """A value is alive or not."""
+        fields = self.output(schemas[0], keys)
+        return each_by(fields, fields)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

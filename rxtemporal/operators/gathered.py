@@ -10,6 +10,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import WindowOutput
+from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.results import ResultSpec
 from rxtemporal.operators.windowing import Window
@@ -51,6 +52,10 @@ class _GatheredWindows(Operator):
     def bounds(self, schema: pl.Schema) -> Gathering:
         """Return new bounds of this kind of windows."""
         raise NotImplementedError
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """A window holds rows of one key."""
+        return each_by(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

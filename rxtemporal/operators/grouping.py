@@ -7,7 +7,7 @@ import dataclasses
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.grouping import GroupStep, UngroupStep
 from rxtemporal.steps.step import Step
@@ -16,7 +16,7 @@ __all__ = ["GroupBy", "Ungroup", "group_by", "ungroup"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class GroupBy(Operator):
+class GroupBy(RowByRow):
     """A grouped stream: everything after it is per key."""
 
     name = "group_by"
@@ -65,7 +65,7 @@ def group_by(*keys: str) -> GroupBy:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Ungroup(Operator):
+class Ungroup(RowByRow):
     """The end of a grouping; ``keys_first`` puts the keys first in the payload."""
 
     name = "ungroup"

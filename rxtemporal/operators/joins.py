@@ -10,6 +10,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
+from rxtemporal.operators.apart import Apart, Fields
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 On = str | Sequence[str] | Mapping[str, str] | None
+Handed = tuple[str, Fields]
 
 
 def pairs_of(on: On, operator: str) -> tuple[tuple[str, str], ...]:
@@ -128,6 +130,16 @@ class Matching(TwoInputs):
             taken[new], fields[new] = name, dtype
         return taken, pl.Schema(fields)
 
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Rows that match agree in the group's keys and in ``on``."""
+        left, right = schemas
+        pairs = (*((key, key) for key in keys), *self.on)
+        return Apart(pairs, tuple(self.handed_on(left, right, keys)))
+
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """Return which output fields have which input fields' values."""
+        raise NotImplementedError
+
     def check_where(self, joined: pl.Schema) -> None:
         """Refuse a predicate that is no bool over the joined fields."""
         if self.where is None:
@@ -152,6 +164,16 @@ class Join(Matching):
         self.check_where(schema)
         return schema
 
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """Both sides' fields: a pair stands where both of its rows do."""
+        taken, _ = self.merged(left, right, keys)
+        once = [*keys, *(mine for mine, other in self.on if mine == other)]
+        rights = {**taken, **{name: name for name in once}}
+        return [
+            *((name, (name, None)) for name in left),
+            *((new, (None, name)) for new, name in rights.items()),
+        ]
+
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
         from rxtemporal.steps.joining import JoinStep, Merged
@@ -174,6 +196,10 @@ class LeftAntiJoin(Matching):
         if self.where is not None:
             self.check_where(self._joined(left, right, keys)[1])
         return left
+
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """The left's fields."""
+        return [(name, (name, None)) for name in left]
 
     def _joined(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
@@ -214,6 +240,13 @@ class OuterJoin(Matching):
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the joined fields."""
         return self._join().output(left, right, keys)
+
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """The left's fields; where the right's come alone, those that stand for both."""
+        if not self.full:
+            return [(name, (name, None)) for name in left]
+        once = [*keys, *(mine for mine, other in self.on if mine == other)]
+        return [(name, (name, name)) for name in once]
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import polars as pl
 
-from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
 from rxtemporal.steps.step import Step
@@ -30,7 +30,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ShiftEventTime(Operator):
+class ShiftEventTime(RowByRow):
     """Both ends of each lifetime, and the CTI, moved by a fixed span."""
 
     name = "shift_event_time"
@@ -44,7 +44,7 @@ class ShiftEventTime(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ToPointEvents(Operator):
+class ToPointEvents(RowByRow):
     """Each row as a point at its start."""
 
     name = "to_point_events"
@@ -55,7 +55,7 @@ class ToPointEvents(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class PointAtEnd(Operator):
+class PointAtEnd(RowByRow):
     """Each row that ends as a point at its end."""
 
     name = "point_at_end"
@@ -66,7 +66,7 @@ class PointAtEnd(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ExtendLifetime(Operator):
+class ExtendLifetime(RowByRow):
     """Each end moved by a fixed span, of either sign."""
 
     name = "extend_lifetime"
@@ -93,7 +93,7 @@ class ExtendLifetime(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ClipToLimit(Operator):
+class ClipToLimit(RowByRow):
     """Each row ended at the latest a fixed span after its start."""
 
     name = "clip_event_duration"
@@ -108,7 +108,7 @@ class ClipToLimit(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Chop(Operator):
+class Chop(RowByRow):
     """Lifetimes cut at every boundary ``offset + n * period`` strictly inside."""
 
     name = "chop"

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.schema import payload_schema
 from rxtemporal.seam import composed_at
@@ -38,6 +39,10 @@ class Scan(Operator):
                     "results. Hint: leave it out of schema= and of what the function returns."
                 )
         return pl.Schema({**{key: schema[key] for key in keys}, **self.fields})
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Each key has a state of its own; what the function returns is anything."""
+        return each_by(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

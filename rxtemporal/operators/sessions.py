@@ -6,6 +6,7 @@ import dataclasses
 
 import polars as pl
 
+from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
@@ -22,6 +23,10 @@ class SessionLifetimes(Operator):
     timeout: int
     max_duration: int | None = None
     holds = "rows of sessions that have not ended, and some numbers for each key seen"
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """A session is that of one key."""
+        return each_by(keys, schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -11,7 +11,8 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
-from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.apart import Apart, Fields, alone
+from rxtemporal.operators.operator import Keys, Operator, RowByRow
 from rxtemporal.schema import payload_schema
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.stateless import SelectRowStep, SelectStep, WhereRowStep, WhereStep
@@ -21,7 +22,7 @@ __all__ = ["Explode", "Select", "SelectRow", "Where", "WhereRow", "by_function",
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Where(Operator):
+class Where(RowByRow):
     """Rows whose payload satisfies a polars predicate."""
 
     name = "where"
@@ -49,7 +50,7 @@ class Where(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class WhereRow(Operator):
+class WhereRow(RowByRow):
     """Rows for which a Python function of the payload is true."""
 
     name = "where"
@@ -102,6 +103,23 @@ class Select(Operator):
         fields = {name: dtype for name, dtype in kept.items() if name not in self.drops}
         return pl.Schema({**fields, **new})
 
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Any row may be anywhere; what is only chosen or renamed keeps its value."""
+        (schema,) = schemas
+        made: dict[str, Fields | None] = {}
+        for expression in self.expressions:
+            names = list(output_schema(schema, [expression], self.name))
+            roots = expression.meta.root_names()
+            if expression.meta.is_column_selection():
+                made |= {name: (name,) for name in names}
+            elif expression.meta.is_column_selection(allow_aliasing=True) and len(roots) == 1:
+                made |= dict.fromkeys(names, (roots[0],))
+            else:
+                made |= dict.fromkeys(names)
+        stays = {name: (name,) for name in self.output(schema, keys) if name not in made}
+        known = {name: fields for name, fields in made.items() if fields is not None}
+        return Apart(None, tuple({**stays, **known}.items()))
+
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         return SelectStep(self.expressions, self.output(schema, keys))
@@ -127,6 +145,10 @@ class SelectRow(Operator):
                 "Hint: leave it out of schema= and of what the function returns."
             )
         return pl.Schema({**{key: schema[key] for key in keys}, **fields})
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Any row may be anywhere; keys alone are known to stay."""
+        return alone(keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -174,6 +196,10 @@ class Explode(Operator):
                 "with select, for example pl.col('words').str.split(' ')."
             )
         return pl.Schema({**schema, self.field: dtype.inner})
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Any row may be anywhere; the other fields stay."""
+        return alone(name for name in schemas[0] if name != self.field)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

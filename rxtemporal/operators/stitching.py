@@ -7,6 +7,7 @@ import dataclasses
 import polars as pl
 
 from rxtemporal.errors import SchemaError
+from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
@@ -30,6 +31,10 @@ class Stitch(Operator):
                     "Hint: explode() it, or select() the other fields, first."
                 )
         return schema
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Rows of equal payload continue each other."""
+        return each_by(schemas[0], schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import SchemaError
+from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging
@@ -34,6 +35,10 @@ class Union(TwoInputs):
                 "Hint: select() the same fields in the same types before."
             )
         return left
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """Any row may be anywhere; a field keeps its value if it does in both."""
+        return Apart(None, tuple((name, (name, name)) for name in schemas[0]))
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""

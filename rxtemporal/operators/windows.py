@@ -13,7 +13,8 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import WindowOutput
-from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.apart import Apart, each_by
+from rxtemporal.operators.operator import Keys, Operator, RowByRow
 from rxtemporal.operators.results import ResultSpec
 from rxtemporal.operators.windowing import Window
 from rxtemporal.seam import composed_at
@@ -37,7 +38,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class SnapToWindowIntervals(Operator):
+class SnapToWindowIntervals(RowByRow):
     """Lifetimes altered to cover the assigned interval of every hopping window they touch."""
 
     name = "snap_to_window_intervals"
@@ -114,6 +115,10 @@ class _Windows(Operator):
     def points(self) -> bool:
         """Whether results are points at the windows' ends."""
         return False
+
+    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+        """A window holds rows of one key."""
+        return each_by(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

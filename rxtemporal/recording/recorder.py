@@ -22,6 +22,7 @@ from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.columns import Item, Mark, Rows, empty, framed
 from rxtemporal.recording.layout import FORMAT, HEADER, NO_FIELDS, ORDER, ORDER_FIELDS, StreamFacts
 from rxtemporal.segments import SegmentWriter
+from rxtemporal.ticks import MIN_TIME
 
 __all__ = ["Recorder", "Tape"]
 
@@ -200,23 +201,20 @@ class Tape:
         self._writer: SegmentWriter | None = None
 
     def event(self, event: Event) -> None:
-        """Note an event; what is none is left to the door."""
+        """Note an event; what is none the door refuses."""
         if isinstance(event, (RowEvent, Cti)):
             if self.facts.time is None:
                 ticks = isinstance(event.start_time, int)
                 self.facts.time = "ticks" if ticks else "datetime"
             self._recorder.note(self, event, 1)
 
-    def rows(self, batch: EventBatch) -> None:
-        """Note rows as they came in a frame."""
-        if len(batch):
-            self._recorder.note(self, Rows(batch, own=False), len(batch))
-
     def batch(self, batch: EventBatch) -> None:
-        """Note a batch that brings a CTI of its own."""
+        """Note rows, and the CTI after them if they bring one of their own."""
+        own = batch.cti > MIN_TIME
         if len(batch) and self.facts.time is None:
             self.facts.time = "ticks"
-        self._recorder.note(self, Rows(batch, own=True), len(batch) + 1)
+        if len(batch) or own:
+            self._recorder.note(self, Rows(batch, own), len(batch) + own)
 
     def advanced(self, cti: int) -> None:
         """Note that the stream's time was advanced from outside (ticks): not by what it brought.

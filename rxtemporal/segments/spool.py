@@ -13,7 +13,7 @@ from rxtemporal.segments.folder import SEGMENT
 from rxtemporal.segments.writer import SegmentWriter
 from rxtemporal.ticks import describe
 
-__all__ = ["Spool"]
+__all__ = ["Spool", "rows_frame"]
 
 
 class Spool(SegmentWriter):
@@ -57,17 +57,24 @@ class Spool(SegmentWriter):
         return list(range(mark + 1, last + 1))
 
     def append(self, batch: EventBatch) -> int:
-        """Publish a batch as the next segment and return its number, as ``append_frame``."""
+        """Publish a batch as the next segment and return its number, as ``append_frame``.
+
+        Repeated after only the last sync had failed, it completes the segment that is there.
+        """
+        self._check_open()
         if batch.schema != self.schema:
             raise SchemaError(f"a batch with {batch.schema} is not for a spool of {self.schema}")
         if self.cti is not None and batch.cti < self.cti:
             raise SpoolError(
                 f"CTI {describe(batch.cti)} goes back from the spool's {describe(self.cti)}"
             )
-        return self.append_frame(_frame(batch, self.last + 1), batch.cti)
+        if self._unsynced and self._completed(rows_frame(batch, self.last), batch.cti):
+            return self.last
+        return self.append_frame(rows_frame(batch, self.last + 1), batch.cti)
 
 
-def _frame(batch: EventBatch, sequence: int) -> pl.DataFrame:
+def rows_frame(batch: EventBatch, sequence: int) -> pl.DataFrame:
+    """Return a batch's rows as a segment has them: times in ticks, the payload, ``_segment``."""
     return pl.DataFrame(
         [
             pl.Series(START, batch.start, pl.Int64),

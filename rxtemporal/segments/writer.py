@@ -42,6 +42,8 @@ class SegmentWriter(SegmentFolder):
         self.schema = schema
         self._lock = lock
         self._last: Segment | None = None
+        # the last segment, while its name may not be on disk
+        self._unsynced: Segment | None = None
 
     @classmethod
     def open(
@@ -73,15 +75,33 @@ class SegmentWriter(SegmentFolder):
         """Publish a frame as the next segment and return its number; it is on disk afterwards.
 
         ``cti`` is the CTI after it, where that means something. Costs two small syncs and one of
-        the rows. ``SpoolError`` if it cannot be written: then the folder is as before and the call
-        can be repeated.
+        the rows. ``SpoolError`` if it cannot be written: then the call can be repeated. The folder
+        is as before, unless only the last sync has failed: then readers may have seen the segment
+        and it stays, and the next call completes it.
         """
+        self._check_open()
         data = _arrow(frame)
-        segment = Segment(self.last + 1, frame.height, cti, len(data), zlib.crc32(data))
+        segment = _segment(data, self.last + 1, frame.height, cti)
         with reported(f"cannot write segment {segment.sequence} of {self.path}"):
+            if self._unsynced is not None:
+                self._sync()
             self._publish(segment, data)
-        self._last = segment
         return segment.sequence
+
+    def _completed(self, frame: pl.DataFrame, cti: int) -> bool:
+        """Sync a segment of which only that was missing; return whether it is this frame."""
+        given = _segment(_arrow(frame), self.last, frame.height, cti)
+        repeated = given == self._unsynced
+        with reported(f"cannot write segment {self.last} of {self.path}"):
+            self._sync()
+        return repeated
+
+    def _check_open(self) -> None:
+        if self._lock is not None and not self._lock.held:
+            raise SpoolError(
+                f"the spool {self.path} is not open for writing here: it was closed, or its writer "
+                "is the process that this one was forked from. Hint: open it in this process."
+            )
 
     def close(self) -> None:
         """Let another writer in; what was appended stays. Doing it twice does no harm."""
@@ -99,11 +119,17 @@ class SegmentWriter(SegmentFolder):
         try:
             publish(facts, segment.to_json())
             publish(rows, data)
-            sync_folder(self.path)
-        except BaseException:
-            remove(rows)
-            remove(facts)
-            raise
+        finally:
+            if rows.exists():
+                # readers see it from here on, and what they have seen must not vanish
+                self._last = self._unsynced = segment
+            else:
+                remove(facts)
+        self._sync()
+
+    def _sync(self) -> None:
+        sync_folder(self.path)
+        self._unsynced = None
 
     def _settle(self, name: str) -> None:
         """Check or write the header, tidy up, verify, and find where the folder stands."""
@@ -146,6 +172,10 @@ class SegmentWriter(SegmentFolder):
                     "Hint: give a changed query a path of its own, or delete that folder and what "
                     "was made from it."
                 )
+
+
+def _segment(data: bytes, sequence: int, rows: int, cti: int) -> Segment:
+    return Segment(sequence, rows, cti, len(data), zlib.crc32(data))
 
 
 def _arrow(frame: pl.DataFrame) -> bytes:

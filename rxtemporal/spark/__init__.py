@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.spark.session import session
 
 if TYPE_CHECKING:
+    from rxtemporal.spark.console import Console
+    from rxtemporal.spark.database import DatabaseTable
     from rxtemporal.spark.sink import SparkSink
     from rxtemporal.spark.tables import ParquetTable
 
-__all__ = ["ParquetTable", "SparkSink", "session"]
+__all__ = ["Console", "DatabaseTable", "ParquetTable", "SparkSink", "session"]
 
-_HOMES = {"ParquetTable": "tables", "SparkSink": "sink"}
+_HOMES = {
+    "Console": "console",
+    "DatabaseTable": "database",
+    "ParquetTable": "tables",
+    "SparkSink": "sink",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.late import LateSource
 from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.plan import Node
 from rxtemporal.sources import ObservableSource
@@ -72,6 +73,11 @@ class Stepper:
         """Read the sources that have to be asked to their ends; return what comes out."""
         out = []
         for node in self._nodes:
+            if isinstance(node.source, LateSource):
+                raise ArgumentError(
+                    f"nothing is late in a stepper, which has no doors: {node.source.name!r}. "
+                    "Hint: run the query, or push batches of this source."
+                )
             if node.source is not None and not isinstance(node.source, ObservableSource):
                 for batch in node.source.open():
                     out += self._through(node, batch)

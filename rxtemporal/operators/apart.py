@@ -1,0 +1,45 @@
+"""Which rows an operator has to see together, and which fields it hands on unchanged.
+
+That is all that splitting a plan into buckets asks of an operator: rows that it does not see
+together may be computed in different places, and the results united.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+__all__ = ["Apart", "Fields", "alone", "each_by"]
+
+Fields = tuple[str | None, ...]
+"""A field of each input; None where any will do."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Apart:
+    """How far the rows of an operator's inputs may be kept apart.
+
+    ``together``: the operator sees rows together only if they agree in all of these fields (of two
+    inputs: pairs, the left's and the right's). None: it looks at each row by itself. Empty: it sees
+    all rows together.
+
+    ``hands_on``: an output field, and the input fields whose value it has. Of two inputs, where one
+    is None, the other's value is that of every row that comes out.
+    """
+
+    together: tuple[Fields, ...] | None
+    hands_on: tuple[tuple[str, Fields], ...]
+
+
+def alone(fields: Iterable[str]) -> Apart:
+    """Each row is looked at by itself, and these of its fields stay as they are."""
+    return Apart(None, _same(fields))
+
+
+def each_by(keys: Iterable[str], fields: Iterable[str]) -> Apart:
+    """Rows of equal keys are seen together, and these fields of theirs stay as they are."""
+    return Apart(tuple((key,) for key in keys), _same(fields))
+
+
+def _same(fields: Iterable[str]) -> tuple[tuple[str, Fields], ...]:
+    return tuple((field, (field,)) for field in fields)

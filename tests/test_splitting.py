@@ -1,0 +1,198 @@
+"""What a plan can be split by: the buckets' results, united, are those of the whole."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+from typing import Any
+
+import arranging
+import oracle
+import physical
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from law_cases import Case
+from oracle import Event
+from test_compositions import COMPOSITIONS, STREAM, expected
+from test_compositions import plan as composed
+from test_laws import CASES, Sides, drawn, final_cti, plan
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.operators.operator import Operator, TwoInputs
+from rxtemporal.plan import Node
+from rxtemporal.splitting import Splitting, splitting
+
+BUCKETS = 3
+# each example is several runs, and there are many cases
+examples = settings(max_examples=max(10, settings().max_examples // 6))
+
+
+@cache
+def split(query: rxt.Streamable) -> tuple[Splitting, dict[str, Node]]:
+    """What a query can be split by, and its sources by name."""
+    nodes = query._node.every()
+    return splitting(query._node), {n.source.name: n for n in nodes if n.source is not None}
+
+
+def bucket(event: Event, fields: tuple[str, ...]) -> int:
+    """A row's bucket: by its fields as keys are compared, or where it may be anywhere by start."""
+    values = [event[-1][field] for field in fields] if fields else [event[1]]
+    return zlib.crc32(repr([_key(value) for value in values]).encode()) % BUCKETS
+
+
+def _key(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return value + 0.0 if value == value else "NaN"
+
+
+def in_buckets(query: rxt.Streamable, sides: Sides) -> Iterator[list[list[Event]]]:
+    """Yield each bucket's part of the streams, with every CTI in it."""
+    split_by, sources = split(query)
+    by = [split_by.of(sources[name]) if name in sources else () for name in physical.SIDES]
+    for number in range(BUCKETS):
+        yield [
+            [event for event in items if event[0] == "cti" or bucket(event, fields) == number]
+            for items, fields in zip(sides, by, strict=False)
+        ]
+
+
+def in_parts(query: rxt.Streamable, sides: Sides, random: Random) -> tuple[list[Any], int]:
+    """Return the united history of what the buckets give, and the least of their CTIs."""
+    rows, ctis = [], []
+    for part in in_buckets(query, sides):
+        made = [physical.batches(items, arranging.cut(items, random)) for items in part]
+        out = physical.pushed(query, arranging.interleaved(made, random))
+        rows += physical.rows(out)
+        ctis.append(out[-1].cti if out else oracle.MIN_TIME)
+    return rows, min(ctis)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if split(plan(name))[0].reason is None])
+@examples
+@given(data=st.data())
+def test_buckets_give_the_whole(name: str, data: st.DataObject) -> None:
+    """What each bucket computes alone is together what the model says of all rows, and the CTI.
+
+    Every bucket has all CTIs; the output CTI is the least of theirs.
+    """
+    sides, random = drawn(name, data)
+    case, cti = CASES[name], final_cti(CASES[name], sides)
+    rows, reached = in_parts(plan(name), sides, random)
+    assert reached == cti
+    assert_model(case, sides, rows, cti)
+
+
+def assert_model(case: Case, sides: Sides, rows: list[Any], cti: int) -> None:
+    """Say that the rows are the model's up to a CTI."""
+    canonical = [oracle.canonical(items) for items in sides]
+    expected = case.model(*canonical)
+    if not oracle.equal_up_to(expected, rows, cti, tolerance=case.tolerance(canonical[0])):
+        assert oracle.history(oracle.clip(rows, cti)) == oracle.history(oracle.clip(expected, cti))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMPOSITIONS if split(composed(name))[0].reason is None]
+)
+@examples
+@given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
+def test_buckets_of_compositions(name: str, sides: Sides, number: int) -> None:
+    """The same of queries of several operators."""
+    rows, cti = in_parts(composed(name), sides, Random(number))
+    assert cti == oracle.MAX_TIME
+    assert oracle.history(rows) == oracle.history(expected(name, sides))
+
+
+def test_every_operator_says_how_it_splits() -> None:
+    """No operator of the table inherits what none has said: a new one is wrong loudly."""
+    unsaid = {Operator, TwoInputs}
+    found = {type(n.operator) for name in CASES for n in plan(name)._node.every() if n.operator}
+    assert found
+    for kind in found:
+        says = next(each for each in kind.__mro__ if "apart" in vars(each))
+        assert says.__module__ != Operator.__module__ or says.__name__ == "RowByRow", kind
+    for kind in unsaid:
+        with pytest.raises(NotImplementedError):
+            kind.apart(None, (), ())  # type: ignore[arg-type]
+
+
+def streams() -> tuple[rxt.Streamable, rxt.Streamable]:
+    """Two streams to compose with."""
+    flights = rxt.from_events([], schema={"origin": str, "dest": str, "n": int}, name="flights")
+    weather = rxt.from_events([], schema={"station": str, "temp": float}, name="weather")
+    return flights, weather
+
+
+FOUND: dict[str, tuple[Any, dict[str, tuple[str, ...]] | str]] = {
+    "two levels of groups": (
+        lambda f, w: (
+            f.group_by("origin", "dest").snapshot_window().aggregate(n=agg.count())
+            .group_by("dest").snapshot_window().aggregate(most=agg.max("n"))
+        ),
+        {"flights": ("dest",)},
+    ),
+    "a renamed key": (
+        lambda f, w: f.select("n", airport="origin").join(w, on={"airport": "station"}),
+        {"flights": ("origin",), "weather": ("station",)},
+    ),
+    "a key under two names": (
+        lambda f, w: f.with_columns(place="origin").group_by("place").stitch().distinct("n"),
+        {"flights": ("origin", "n")},
+    ),
+    "the right's key afterwards": (
+        lambda f, w: (
+            f.join(w, on={"origin": "station"}).group_by("station").snapshot_window()
+            .aggregate(n=agg.count())
+        ),
+        {"flights": ("origin",), "weather": ("station",)},
+    ),
+    "rows looked at one by one": (
+        lambda f, w: f.where(pl.col("n") > 1).chop(5).select(n=pl.col("n") + 1),
+        {"flights": ()},
+    ),
+    "one stream by two keys, each by itself": (
+        lambda f, w: (
+            f.distinct("origin").union(f.distinct("dest").select(origin="dest")).distinct()
+        ),
+        "the inputs of union share a source, which each would have split by another field",
+    ),
+    "joined with itself by another field": (
+        lambda f, w: f.join(f, on={"origin": "dest"}, suffix="_then"),
+        "join sees the rows together that agree in origin = dest",
+    ),
+    "a computed key": (
+        lambda f, w: (
+            f.with_columns(origin=pl.col("origin").str.to_lowercase()).group_by("origin")
+            .stitch().select("n").snapshot_window().aggregate(n=agg.count())
+        ),
+        "snapshot_window().aggregate sees the rows together that agree in origin, and no field",
+    ),
+    "the right's key where the right comes alone": (
+        lambda f, w: (
+            f.select("origin").full_outer_join(w, on={"origin": "station"}).group_by("origin")
+            .snapshot_window().aggregate(n=agg.count())
+        ),
+        "no field goes through full_outer_join unchanged",
+    ),
+    "nothing to split by": (
+        lambda f, w: f.snapshot_window().aggregate(n=agg.count()),
+        "snapshot_window().aggregate of an ungrouped stream sees all rows",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_queries_are_split_by(name: str) -> None:
+    """Fields are followed through the plan, through renaming and joins; else there is a reason."""
+    query, expected = FOUND[name]
+    found, sources = split(query(*streams()))
+    if isinstance(expected, str):
+        assert found.reason is not None
+        assert found.reason.startswith(expected)
+    else:
+        assert (found.reason, {n: found.of(s) for n, s in sources.items()}) == (None, expected)
