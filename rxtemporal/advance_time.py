@@ -161,6 +161,9 @@ class Tape(Protocol):
     def batch(self, batch: Any) -> None:
         """Note a batch before it is judged; a CTI above MIN_TIME is its own."""
 
+    def advanced(self, cti: int) -> None:
+        """Note that time was advanced from outside, by neither the source nor an import."""
+
     def completed(self) -> None:
         """Note that the source has ended."""
 

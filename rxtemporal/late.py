@@ -216,7 +216,10 @@ class WithLate:
     def on_next(self, batch: EventBatch) -> None:
         """Push a batch, and then what was late."""
         self._main.on_next(batch)
-        self._tell_late(batch.cti, batch.schema)
+        try:
+            self._tell_late(batch.cti, batch.schema)
+        except Exception as error:  # a late payload does not fit, and the producer cannot help it
+            self.on_error(error)
 
     def _tell_late(self, cti: int, payload: pl.Schema | None = None) -> None:
         if not self._lates or self.hearing is None:

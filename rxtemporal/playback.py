@@ -84,7 +84,11 @@ def played_back(readings: Sequence[Reading], exact: bool) -> list[Asked]:
         if not isinstance(reading.source, RecordedSource):
             asked.append(reading)
         elif (group := recorded.pop(id(reading.source.recording), None)) is not None:
-            asked.append(Playback(group, exact))
+            # the error of one ends all: what they had given until then they give again
+            fails = any(_source(each).records.facts.failed for each in group)
+            for each in group if fails else ():
+                each.answer_promptly()
+            asked.append(Playback(group, exact or fails))
     return asked
 
 

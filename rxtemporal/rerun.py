@@ -162,6 +162,11 @@ class _Steps:
         self.ended = True
         return self._waiting()
 
+    def _advance(self, cti: int) -> None:
+        """Time had advanced from outside."""
+        if self.door.import_cti(cti) and self.door.tape is not None:
+            self.door.tape.advanced(cti)
+
     def _fail(self) -> NoReturn:
         facts = self._records.facts
         raise SourceError(
@@ -196,7 +201,7 @@ class RowSteps(_Steps):
                 self.entrance.finish()
                 self.ended = True
             else:
-                self.entrance.import_cti(chunk.latest(first, last))
+                self._advance(chunk.latest(first, last))
             batches.append(self.due())
         return EventBatch.concat(batches)
 
@@ -250,7 +255,7 @@ class EventSteps(_Steps):
         if kind == "completed":
             self.ended = True
             return self.entrance.finish()
-        self.entrance.import_cti(time)
+        self._advance(time)
         return self.entrance.due()
 
     def due(self) -> EventBatch | None:
