@@ -88,6 +88,8 @@ class ColumnDoor:
         open row is an error then, and promises are checked by the caller.
         """
         door = self.door
+        if door.tape is not None:
+            door.tape.batch(batch)
         kind = _kinds(batch)
         if door.settings is None and not len(kind):
             door.events += len(batch)
