@@ -103,13 +103,40 @@ class ColumnDoor:
         self.take(judged, len(batch))
         if edges is not None:
             edges.keep()
-        if len(judged.late) and door.listener is not None:
-            which = judged.late
+        return self._going_on(batch, kind, judged)
+
+    def let_in(
+        self, batch: EventBatch, starts: Int64s, reason: Bytes, before: Int64s, state: Int64s
+    ) -> EventBatch:
+        """Return what goes on of complete rows that were judged elsewhere, among other streams'.
+
+        For the columns see the kernel; ``state`` is what the door goes on from.
+        """
+        judged = _judged(batch.start, starts, batch.end, reason, before, state)
+        self.take(judged, len(batch))
+        return self._going_on(batch, _NO_BYTES, judged)
+
+    def _going_on(self, batch: EventBatch, kind: Bytes, judged: Judged) -> EventBatch:
+        door, which = self.door, judged.late
+        if len(which) and door.listener is not None:
             broken = np.maximum(judged.before, MIN_TIME)
             late = LateRows(batch.take(which), judged.reason, broken, judged.by)
             door.listener.rows(late)
         door.enqueue(batch.cti)
         return _going_on(batch, kind, judged).replace(cti=max(door.cti, MIN_TIME))
+
+    @property
+    def rules(self) -> tuple[int, int, int, bool]:
+        """How CTIs are made, N or 0, T and the delay, and whether late rows are adjusted."""
+        due, settings = self.door.due, self.door.settings
+        adjust = settings is not None and settings.policy is AdvanceTimePolicy.ADJUST
+        return due.every, due.span, due.delay, adjust
+
+    @property
+    def state(self) -> tuple[int, int, int, int, int]:
+        """What the kernels go on from."""
+        door, due = self.door, self.door.due
+        return door.cti, door.own, due.count, due.last, 0
 
     def judge(
         self,
@@ -123,21 +150,16 @@ class ColumnDoor:
         # compiled code is loaded by the first query that needs it
         from rxtemporal.kernels.door import admit, advance
 
-        door, due = self.door, self.door.due
-        adjust = door.settings is not None and door.settings.policy is AdvanceTimePolicy.ADJUST
-        state = np.array([door.cti, door.own, due.count, due.last, 0], np.int64)
-        if not len(kind) and advance(start, due.every, due.span, due.delay, state):
+        state = np.array(self.state, np.int64)
+        every, span, delay, _ = self.rules
+        if not len(kind) and advance(start, every, span, delay, state):
             return Judged(start, end, state, _NO_ROWS, _NO_BYTES, _NO_ROWS, _NO_ROWS, False)
-        starts, ends, reason, before = admit(
-            start, end, kind, row, moved, due.every, due.span, due.delay, adjust, state
-        )
-        late = np.flatnonzero(reason)
-        times, broken, backwards = start[late], before[late], False
+        starts, ends, reason, before = admit(start, end, kind, row, moved, *self.rules, state)
+        times, backwards = start, False
         if len(kind):
-            times = np.where(kind[late] == END_EDGE, end[late], times)
+            times = np.where(kind == END_EDGE, end, start)
             backwards = bool(((kind == CTI) & (start < before)).any())
-        by = np.maximum(broken - times, 0)
-        return Judged(starts, ends, state, late, reason[late], broken, by, backwards)
+        return _judged(times, starts, ends, reason, before, state, backwards=backwards)
 
     def take(self, judged: Judged, rows: int) -> None:
         """Let the door go on from what was judged, of so many rows."""
@@ -178,6 +200,23 @@ class ColumnDoor:
         """The source has completed; return the CTI."""
         self.door.finish()
         return max(self.door.cti, MIN_TIME)
+
+
+def _judged(
+    times: Int64s,
+    starts: Int64s,
+    ends: Int64s,
+    reason: Bytes,
+    before: Int64s,
+    state: Int64s,
+    *,
+    backwards: bool = False,
+) -> Judged:
+    """Return the verdicts, with which were late and by how much of their ``times``."""
+    late = np.flatnonzero(reason)
+    broken = before[late]
+    by = np.maximum(broken - times[late], 0)
+    return Judged(starts, ends, state, late, reason[late], broken, by, backwards)
 
 
 def _kinds(batch: EventBatch) -> Bytes:
