@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.spark.session import session
 
 if TYPE_CHECKING:
+    from rxtemporal.spark.inputs import stream
+    from rxtemporal.spark.running import explain, run
     from rxtemporal.spark.sink import SparkSink
     from rxtemporal.spark.tables import ParquetTable
 
-__all__ = ["ParquetTable", "SparkSink", "session"]
+__all__ = ["ParquetTable", "SparkSink", "explain", "run", "session", "stream"]
 
-_HOMES = {"ParquetTable": "tables", "SparkSink": "sink"}
+_HOMES = {
+    "ParquetTable": "tables",
+    "SparkSink": "sink",
+    "explain": "running",
+    "run": "running",
+    "stream": "inputs",
+}
 
 
 def __getattr__(name: str) -> Any:
