@@ -51,6 +51,8 @@ from rxtemporal.events import (
     PointEvent,
     WindowOutput,
 )
+from rxtemporal.handoff import HandOff, WhenFull
+from rxtemporal.liveliness import Heartbeat
 from rxtemporal.process import Process
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
@@ -88,6 +90,8 @@ __all__ = [
     "EventError",
     "EventKind",
     "EventShape",
+    "HandOff",
+    "Heartbeat",
     "IntervalEvent",
     "JavaError",
     "LateEvent",
@@ -102,6 +106,7 @@ __all__ = [
     "Streamable",
     "TransformSubject",
     "UnboundedWindowError",
+    "WhenFull",
     "WindowOutput",
     "agg",
     "from_arrow",

@@ -21,7 +21,8 @@ from typing import TypeAlias
 
 from rxtemporal.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.matching import OpenRows
-from rxtemporal.ticks import MIN_TIME, TICK, describe
+from rxtemporal.ticks import MIN_TIME, describe
+from rxtemporal.verdicts import NOWHERE, closing, landing
 
 __all__ = [
     "NO_CTI",
@@ -109,16 +110,17 @@ def _judge_late_start(
     event: RowEvent, cti: int, policy: AdvanceTimePolicy | None
 ) -> tuple[RowEvent | None, LateReason]:
     # a point lies wholly before: it ends a tick after its start
-    if policy is AdvanceTimePolicy.ADJUST and event.end > cti:
-        return event.moved(cti, event.end), LateReason.ADJUSTED
-    return None, LateReason.DROPPED
+    start = landing(event.start, event.end, cti, policy is AdvanceTimePolicy.ADJUST)
+    if start == NOWHERE:
+        return None, LateReason.DROPPED
+    return event.moved(start, event.end), LateReason.ADJUSTED
 
 
 def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
     row = rows.close(event.start, event.payload)
     if row is None:
         return None, LateReason.NO_OPEN_ROW, None
-    end = max(event.end, cti, row.start + TICK)
+    end = closing(event.end, cti, row.start)
     reason = None if end == event.end else LateReason.END_MOVED
     if reason is None and row.start == event.start:
         return event, None, row

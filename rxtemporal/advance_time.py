@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from datetime import timedelta
+from typing import Any, Protocol
 
 from rxtemporal.admission import NO_CTI, AdvanceTimePolicy, LateReason, Opened, judge, lateness
 from rxtemporal.errors import AdvanceTimeError, CtiViolationError, EventError
 from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.matching import OpenRows
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Span, add, describe, span
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Span, describe, span
+from rxtemporal.verdicts import NEVER, is_due, made
 
 __all__ = [
     "INCREASING_START_TIME",
@@ -24,7 +26,11 @@ __all__ = [
     "AdvanceTimeImportSettings",
     "AdvanceTimeSettings",
     "Door",
+    "LateListener",
 ]
+
+
+_REACH = MAX_TIME - MIN_TIME
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,6 +142,16 @@ INCREASING_START_TIME = _each_event(0)
 STRICTLY_INCREASING_START_TIME = _each_event(-TICK)
 
 
+class LateListener(Protocol):
+    """Is told what a door drops or changes, on the thread that feeds the door."""
+
+    def event(self, event: RowEvent, reason: LateReason, cti: int, by: int) -> None:
+        """Take one event as it came, the CTI that it broke, and by how many ticks."""
+
+    def rows(self, late: Any) -> None:
+        """Take the late rows of a batch, a ``LateRows``."""
+
+
 class Door:
     """Where one source's events enter a stream: judges each, and makes CTIs as the settings say.
 
@@ -160,9 +176,11 @@ class Door:
         self.late: Counter[LateReason] = Counter()
         self.largest_lateness = 0
         self.rows: OpenRows[Opened] = OpenRows()
+        # who is told of each late event
+        self.listener: LateListener | None = None
         self._policy = None if settings is None else settings.policy
         self._generation = None if settings is None else settings.generation
-        self._due = _Due(self._generation) if self._generation is not None else None
+        self.due = _Due(self._generation)
 
     def accept(self, event: Event) -> tuple[RowEvent | None, int]:
         """Take one event; return what goes on of it, and the id of its row if it is an edge.
@@ -181,8 +199,8 @@ class Door:
         if reason is not None:
             self._note(event, reason)
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-        if self._due is not None and not ends and self._due.after(event.start):
-            self._reach(add(event.start, -self._due.delay))
+        if self._generation is not None and not ends and self.due.after(event.start):
+            self._reach(made(event.start, self.due.delay))
         if row is None:
             return kept, 0
         if ends and kept is not None and kept.payload is not row.edge.payload:
@@ -202,6 +220,11 @@ class Door:
         self.cti = cti
         return True
 
+    def enqueue(self, cti: int) -> None:
+        """Take the CTI after a batch, if it advances; MIN_TIME is none."""
+        if cti > MIN_TIME:
+            self._reach(cti)
+
     def _reach(self, cti: int) -> None:
         self.own = max(self.own, cti)
         self.cti = max(self.cti, cti)
@@ -219,6 +242,9 @@ class Door:
         if self.settings is None:
             raise self._violation(event, reason)
         self.late[reason] += 1
+        if self.listener is not None:
+            broken = max(self.cti, MIN_TIME)
+            self.listener.event(event, reason, broken, lateness(event, broken))
         if reason is not LateReason.NO_OPEN_ROW:
             late = lateness(event, self.cti)
             self.largest_lateness = max(self.largest_lateness, late)
@@ -243,23 +269,23 @@ class Door:
 class _Due:
     """When a CTI is due: every N-th event, or each start at least T after the last that was."""
 
-    __slots__ = ("_count", "_every", "_last", "_span", "delay")
+    __slots__ = ("count", "delay", "every", "last", "span")
 
-    def __init__(self, generation: AdvanceTimeGenerationSettings) -> None:
-        frequency = generation.frequency
+    def __init__(self, generation: AdvanceTimeGenerationSettings | None) -> None:
+        frequency = 0 if generation is None else generation.frequency
         by_span = isinstance(frequency, timedelta)
-        self.delay = generation.delay_ticks
-        self._every = 0 if isinstance(frequency, timedelta) else frequency
-        self._span = span(frequency, "frequency") if by_span else 0
-        self._count = 0
-        self._last: int | None = None
+        # beyond these every sum of times has met an end of time: they fit 64 bits
+        self.every = 0 if isinstance(frequency, timedelta) else min(frequency, _REACH)
+        self.span = min(span(frequency, "frequency"), _REACH) if by_span else 0
+        delay = 0 if generation is None else generation.delay_ticks
+        self.delay = min(max(delay, -_REACH), _REACH)
+        self.count = 0
+        self.last = NEVER
 
     def after(self, start: int) -> bool:
         """Whether the event with this start makes a CTI due."""
-        if self._every:
-            self._count += 1
-            return self._count % self._every == 0
-        if self._last is not None and start < add(self._last, self._span):
-            return False
-        self._last = start
-        return True
+        self.count += 1
+        due = is_due(start, self.count, self.every, self.span, self.last)
+        if due:
+            self.last = start
+        return due

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from reactivex import abc
+
 from rxtemporal.adapters import Adapted, checked_factory, declared
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
@@ -12,9 +14,11 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import EventShape
 from rxtemporal.execution import Execution
 from rxtemporal.plan import AnySource, Node
-from rxtemporal.process import Outlet, Process
+from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
+from rxtemporal.ticks import Span
+from rxtemporal.wall import Wall
 
 __all__ = ["Application", "QueryBinder"]
 
@@ -121,22 +125,30 @@ class Application:
             raise BindingError(f"there is no stream {name!r} in {self.name!r}; {_known(named)}")
         return named[name]
 
-    def run(self, *queries: Any, sinks: Sinks = (), name: str | None = None) -> Process:
+    def run(
+        self,
+        *queries: Any,
+        sinks: Sinks = (),
+        name: str | None = None,
+        warn_after: Span | None = WARN_AFTER,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> Process:
         """Run queries into sinks, together, and return the running process.
 
         ``queries`` are names, or queries as ``query`` returned them. ``sinks`` are a mapping from
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``.
+        application is, or ``name``. ``warn_after`` and ``scheduler`` are as in ``Streamable.run``.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
         outlets = self._outlets(asked, following or sinks)
         outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
         others = self._imported([node for node, _ in outputs])
-        execution = Execution(*outputs, names=self._names(), others=others)
-        return Process(name or self.name, execution, outlets).start()
+        wall = Wall(scheduler)
+        execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
+        return Process(name or self.name, execution, outlets, warn_after).start()
 
     def _imported(self, outputs: list[Node]) -> list[Node]:
         """Return the streams whose CTIs are imported, and theirs in turn, beside the queries'."""

@@ -6,13 +6,17 @@ import contextlib
 import errno
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from rxtemporal.errors import SpoolError
 
-__all__ = ["WriterLock", "publish", "remove", "reported", "sync_folder"]
+__all__ = ["WriterLock", "publish", "remove", "reported", "sync_folder", "unsynced"]
+
+_syncs = ContextVar("whether what is written has to outlive the machine", default=True)
 
 _FULL = "free some space there; what was written before is intact, and the same run can be repeated"
 _DENIED = "give this user the right to write there, or choose another path"
@@ -52,7 +56,8 @@ def publish(path: Path, data: bytes) -> None:
         with open(aside, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if _syncs.get():
+                os.fsync(file.fileno())
         os.replace(aside, path)
     except BaseException:
         remove(aside)
@@ -67,6 +72,8 @@ def remove(path: Path) -> None:
 
 def sync_folder(path: Path) -> None:
     """Have the names in a folder on disk before anything else happens."""
+    if not _syncs.get():
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -74,10 +81,21 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Wait for no disk inside: for files that are of no use once this process has ended."""
+    before = _syncs.set(False)
+    try:
+        yield
+    finally:
+        _syncs.reset(before)
+
+
 class WriterLock:
     """A file that one process at a time holds, and that says which.
 
-    The kernel lets go of it when its process ends, however it ends. ``SpoolError`` if it is held.
+    The kernel lets go of it when its process ends, however it ends. A process forked from it does
+    not hold it. ``SpoolError`` if it is held.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,9 +114,27 @@ class WriterLock:
             ) from error
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
+        _held.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process still holds it."""
+        return self._handle >= 0
 
     def release(self) -> None:
         """Let another writer in; doing it twice does no harm."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """Close the copies that a fork has made: they would hold the lock after its owner's end."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go)

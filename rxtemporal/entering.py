@@ -13,10 +13,13 @@ from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.errors import ArgumentError
 from rxtemporal.events import Event
+from rxtemporal.handoff import HandOff
+from rxtemporal.liveliness import Heartbeat, Liveliness
 from rxtemporal.plan import Node
 from rxtemporal.schema import payload_schema
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.streamable import Streamable
+from rxtemporal.ticks import Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,14 +77,18 @@ def from_async(
     schema: Any = None,
     advance_time: AdvanceTimeSettings | None = None,
     name: str = "async events",
+    heartbeat: Heartbeat | None = None,
+    idle_after: Span | None = None,
 ) -> Streamable:
     """Make a stream of what an async iterable gives: row events and CTIs, or event batches.
 
     As ``from_events``. It is iterated on the event loop that runs where the query is started, or on
     one of its own where none does, and not faster than the query reads: some 1,000 items may wait.
+    ``heartbeat`` and ``idle_after`` are those of ``from_observable``.
 
     Threads: the query reads in a thread of its own, so from inside a loop take its results with
-    ``to_async`` or ``run``.
+    ``to_async`` or ``run``. With a heartbeat or a time-out this source is followed on one more, and
+    results are delivered there: it is not held back by who takes them with ``to_async``.
     """
     if not isinstance(events, AsyncIterable):
         raise ArgumentError(
@@ -89,7 +96,9 @@ def from_async(
             "Hint: an async generator function has to be called."
         )
     given = None if schema is None else payload_schema(schema)
-    return _stream(EventSource(AsyncEvents(events), given, _settings(advance_time), name))
+    settings = _settings(advance_time)
+    lively = Liveliness.checked(heartbeat, idle_after, settings)
+    return _stream(EventSource(AsyncEvents(events), given, settings, name, lively))
 
 
 def from_observable(
@@ -99,21 +108,40 @@ def from_observable(
     advance_time: AdvanceTimeSettings | None = None,
     name: str = "observable",
     batch_rows: int = 1,
+    hand_off: HandOff | None = None,
+    heartbeat: Heartbeat | None = None,
+    idle_after: Span | None = None,
 ) -> Streamable:
     """Make a stream of what an observable (a subject, say) pushes: row events, or event batches.
 
     As ``from_events``. ``batch_rows`` is how many rows have to wait before a CTI sends them on: 1
     answers every CTI at once, more makes a busy stream faster and its answers later.
 
-    Threads: results are delivered on the thread that pushes, which has to be one at a time.
+    While the source is silent a ``heartbeat`` advances its CTI by the clock on the wall. After
+    ``idle_after`` of silence (a timedelta or ticks of the wall) the stream is idle: it follows the
+    other streams of the process instead of holding them back, until something comes. Both need a
+    policy, for what comes then may be late.
+
+    Threads: results are delivered on the thread that pushes, which has to be one at a time; those
+    that a heartbeat or idleness lets out, on a timer's. With ``hand_off``, a ``HandOff``, these
+    threads only pass the door: the query runs on a thread of the run, in larger batches when it is
+    behind, and the hand-off says how many rows may wait, and whether the producer is blocked or
+    rows go to disk when there are more. A producer that is blocked when the query fails gets a
+    ``BindingError``.
     """
     if not hasattr(observable, "subscribe"):
         raise ArgumentError(f"from_observable takes an observable, got {observable!r}")
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    if not isinstance(hand_off, HandOff | None):
+        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
     given = None if schema is None else payload_schema(schema)
     settings = _settings(advance_time)
-    return _stream(ObservableSource(observable, given, settings, name, batch_rows))
+    lively = Liveliness.checked(heartbeat, idle_after, settings)
+    source = ObservableSource(
+        observable, given, settings, name, batch_rows, hand_off=hand_off, lively=lively
+    )
+    return _stream(source)
 
 
 def from_polars(

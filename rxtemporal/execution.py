@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-from reactivex import Observable
-
 from rxtemporal.advance_time import Door
-from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.batch import TimeForm
 from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.handoff import Drain, HandOff
+from rxtemporal.idling import Idling
+from rxtemporal.late import LateFeed, LateSource, WithLate
+from rxtemporal.lifting import Entry, Lifted
 from rxtemporal.log import get_logger
+from rxtemporal.meters import Gauge, Meter
 from rxtemporal.plan import Node, Wiring
-from rxtemporal.readings import Reading, accept_next
-from rxtemporal.sources import EventSource, OpenEvents
+from rxtemporal.readings import Reading, RealSource, accept_next
+from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
+from rxtemporal.wall import Wall
+from rxtemporal.watching import watched
 
 __all__ = ["Execution", "Output"]
 
 _log = get_logger(__name__)
 
 # a stream of a plan, and how it is shaped on its way out
-Output: TypeAlias = tuple[Node, Callable[[Observable[EventBatch]], Observable[Any]]]
+Output: TypeAlias = tuple[Node, Lifted]
 
 
 class Execution:
@@ -41,56 +47,67 @@ class Execution:
         *outputs: Output,
         names: Mapping[int, str] | None = None,
         others: Sequence[Node] = (),
+        wall: Wall | None = None,
     ) -> None:
-        self._wiring = Wiring(*(node for node, _ in outputs), others=others)
-        shaped = zip(outputs, self._wiring.outputs, strict=True)
-        self._outputs = [shape(stream) for (_, shape), stream in shaped]
+        self.wall = wall or Wall()
+        clock = self.wall.elapsed
+        self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=clock)
+        # each stream that leaves, and what passes by on its way out
+        self.leaving = [(node, Gauge(1, clock)) for node, _ in outputs]
+        shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
+        self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
-        lock = threading.RLock()
+        entries = _entries(self.wiring, clock)
+        handed = any(_hand_off(source) for source, _ in entries)
+        self._drain = Drain() if handed else None
+        # held while a source is read; with hand-offs, while its door judges
+        self._lock: AbstractContextManager[Any] = (
+            threading.RLock() if self._drain is None else self._drain.turn
+        )
         # the names of the sources here, by identity; others have the one they were made with
         named = names or {}
         self._subscriptions: list[Any] = []
-        self._readings: list[Reading] = []
+        self.readings: list[Reading] = []
         self.ended = False
+        self.late = LateFeed()
         try:
-            for source, entry in self._wiring.entries:
+            for source, entry in entries:
                 name = named.get(id(source), source.name)
-                self._readings.append(Reading(source, entry, lock, name))
-            self._imports = _linked(self._readings)
+                line = None
+                if self._drain is not None:
+                    line = self._drain.line(entry, _hand_off(source))
+                lock = line.turn if line else self._lock
+                self.readings.append(Reading(source, entry, lock, name, self.late, line))
+            self._imports = _linked(self.readings)
+            self._idling = Idling(self.readings)
         except BaseException:
             self.dispose()  # what has been opened before the one that could not be
             raise
         # of events at the same time those of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
-        self._readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
+        self.readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self._others = {id(node.source) for node in others}
 
     @property
     def doors(self) -> list[Door]:
         """The sources' doors, with what they have counted."""
-        return [reading.opened.door for reading in self._readings]
-
-    @property
-    def held(self) -> list[tuple[str, str, int]]:
-        """The operators that have begun: their names, where they were composed, rows held."""
-        steps = list(self._wiring.steps)
-        return [(operator.name, operator.line, step.rows) for operator, step in steps]
+        return [reading.opened.door for reading in self.readings]
 
     @property
     def time(self) -> TimeForm:
         """The form in which the first source gives times; datetimes until one has given one."""
-        forms = (reading.opened.time for reading in self._readings)
+        forms = (reading.opened.time for reading in self.readings)
         return next((form for form in forms if form), "datetime")
 
     @property
     def pulls(self) -> bool:
         """Whether a source has to be asked for its batches."""
-        return any(reading.pulls for reading in self._readings)
+        return any(reading.pulls for reading in self.readings)
 
     @property
     def may_block(self) -> bool:
         """Whether asking a source for more may take for ever."""
-        return any(isinstance(reading.source, EventSource) for reading in self._readings)
+        return any(isinstance(reading.source, EventSource) for reading in self.readings)
 
     def start(
         self,
@@ -114,25 +131,28 @@ class Execution:
 
         def fail(error: Exception) -> None:
             if not self.ended:
-                self.ended = True
+                self._end(error)
                 on_error(error)
 
         def complete() -> None:
             self._unfinished -= 1
             if not self._unfinished and not self.ended:
-                self.ended = True
+                self._end()
                 on_completed()
 
         for output, observer in zip(self._outputs, on_next, strict=True):
             self._subscriptions.append(output.subscribe(observer, fail, complete))
-        self._subscriptions += self._wiring.connect()
-        for source, entry in self._wiring.entries:
+        self._subscriptions += self.wiring.connect()
+        for source, entry in self.wiring.entries:
             if id(source) in self._others:
                 self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
-        for reading in self._readings:
+        if self._drain is not None:
+            self._drain.start(fail)
+        for reading in self.readings:
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
+            self._subscriptions += watched(reading, self._idling, self.wall, self._lock)
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.
@@ -140,7 +160,7 @@ class Execution:
         Of several the one that has come least far in time, in the plan's order where they are even:
         so all of them advance together, and nothing waits longer than it must.
         """
-        waiting = [reading for reading in self._readings if reading.unread]
+        waiting = [reading for reading in self.readings if reading.unread]
         if not waiting or self.ended:
             return False
         if self._imports:
@@ -154,17 +174,58 @@ class Execution:
         while self.advance():
             pass
 
-    def dispose(self) -> None:
-        """Let go of sources and observer."""
+    def declare_idle(self, name: str, *, at_once: bool = True) -> None:
+        """Let the stream of this name follow the others until its source sends something.
+
+        ``at_once`` is false where an output is just being told of a batch.
+        """
+        with self._lock:
+            self._idling.declare(name, at_once=at_once)
+
+    def _end(self, error: BaseException | None = None) -> None:
         self.ended = True
+        if self._drain is not None:
+            self._drain.close(error)
+
+    def settle(self) -> None:
+        """Accept nothing more, and give the query what waits in hand-offs."""
+        if self._drain is not None:
+            self._drain.settle()
+
+    def join(self) -> None:
+        """Wait until the thread of the hand-offs has ended, after ``dispose``."""
+        if self._drain is not None:
+            self._drain.join()
+
+    def dispose(self, error: BaseException | None = None) -> None:
+        """Let go of sources and observer, and of producers that wait: these are told the error."""
+        # first, for a source may not be let go of while it waits
+        self._end(error)
         for subscription in self._subscriptions:
             subscription.dispose()
-        for reading in self._readings:
+        for reading in self.readings:
             if isinstance(reading.opened, OpenEvents):
                 try:
                     reading.opened.close()
                 except Exception:
                     _log.exception("a source could not be closed", source=reading.name)
+
+
+def _hand_off(source: RealSource) -> HandOff | None:
+    return source.hand_off if isinstance(source, ObservableSource) else None
+
+
+def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[tuple[RealSource, WithLate]]:
+    """Return where each source enters; one of which only late events are asked is read for them."""
+    mains: dict[int, tuple[RealSource, Entry]] = {}
+    lates: dict[int, list[tuple[LateSource, Entry]]] = {}
+    for source, entry in wiring.entries:
+        if isinstance(source, LateSource):
+            mains.setdefault(id(source.of), (source.of, Entry(Meter(clock))))
+            lates.setdefault(id(source.of), []).append((source, entry))
+        else:
+            mains[id(source)] = source, entry
+    return [(main, WithLate(entry, lates.get(at, []))) for at, (main, entry) in mains.items()]
 
 
 def _linked(readings: Sequence[Reading]) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.errors import CheckpointError
-from rxtemporal.frames import rows_of
+from rxtemporal.frames import rows_of, stacked
 
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
@@ -234,7 +234,7 @@ class _Grown:
             self._gathered += JOINING_GAINS * len(rows)
             if self._gathered >= self._rows:
                 self._join_from(0)
-        return rows_of(pl.concat(self._parts, rechunk=False), rows)
+        return rows_of(stacked(self._parts), rows)
 
     def whole(self) -> pl.DataFrame:
         """Return all rows."""

@@ -4,35 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from reactivex import Observable, abc
 from reactivex.disposable import CompositeDisposable
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import blame
+from rxtemporal.meters import Gauge, Meter
+from rxtemporal.seam import DirectSubject
 from rxtemporal.steps.step import Merging, Step
+from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["lift", "lift_two"]
+__all__ = ["Entry", "Lifted", "lift", "lift_two"]
+
+Lifted = Callable[..., Observable[EventBatch]]
 
 
-def lift(
-    make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = True
-) -> Callable[[Observable[EventBatch]], Observable[EventBatch]]:
+class Entry(DirectSubject[EventBatch]):
+    """Where one source's batches enter a run, and are counted."""
+
+    def __init__(self, meter: Meter) -> None:
+        super().__init__()
+        self.meter = meter
+
+    def on_next(self, value: EventBatch) -> None:
+        """Count a batch and deliver it."""
+        self.meter.passed(value)
+        super().on_next(value)
+
+
+def lift(make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = True) -> Lifted:
     """Return the Rx operator that runs a step: one for each subscription, made at its first batch.
 
     ``make`` gets the first batch, for its schema. What it or the step raises goes to
     ``on_error`` with ``place``, where the operator was composed. A batch that brings neither rows
     nor time is not passed on. ``passes_time``: whether the output CTI is the input's while nothing
-    but time has come, and no schema is known.
+    but time has come, and no schema is known. A ``gauge`` given with the source counts what passes.
     """
 
-    def operator(source: Observable[EventBatch]) -> Observable[EventBatch]:
+    def operator(
+        source: Observable[EventBatch], gauge: Gauge | None = None
+    ) -> Observable[EventBatch]:
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _Lifted(make, place, observer, passes_time)
+            lifted = _Lifted(make, place, observer, passes_time, gauge or Gauge(1))
             return source.subscribe(
                 lifted.on_next, observer.on_error, observer.on_completed, scheduler=scheduler
             )
@@ -45,7 +62,9 @@ def lift(
 class _Lifted:
     """A step in one subscription."""
 
-    __slots__ = ("_cti", "_make", "_observer", "_passes_time", "_place", "_step")
+    __slots__ = (
+        "_cti", "_given", "_make", "_observer", "_passes_time", "_place", "_step", "_taken",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,7 +72,10 @@ class _Lifted:
         place: str,
         observer: abc.ObserverBase[EventBatch],
         passes_time: bool,
+        gauge: Gauge,
     ) -> None:
+        self._taken, self._given = gauge.inputs[0].passed, gauge.output.passed
+        gauge.holder = self
         self._passes_time = passes_time
         self._make = make
         self._place = place
@@ -61,7 +83,20 @@ class _Lifted:
         self._step: Step | None = None
         self._cti = MIN_TIME
 
+    @property
+    def rows(self) -> int:
+        return 0 if self._step is None else self._step.rows
+
+    @property
+    def next_due(self) -> int | None:
+        return None if self._step is None else earliest_due(self._step)
+
+    @property
+    def missing(self) -> int | None:
+        return None
+
     def on_next(self, batch: EventBatch) -> None:
+        self._taken(batch)
         if self._step is None and not len(batch) and not batch.schema:
             # no event has told the fields yet: only the time comes through, and not where the
             # operator would alter it; the end of time is the same everywhere
@@ -80,6 +115,7 @@ class _Lifted:
     def _pass_on(self, result: EventBatch) -> None:
         if len(result) or result.cti > self._cti:
             self._cti = result.cti
+            self._given(result)
             self._observer.on_next(result)
 
 
@@ -87,7 +123,7 @@ def lift_two(
     make: Callable[[EventBatch, EventBatch], Merging],
     place: str,
     absent: Callable[[int, EventBatch], EventBatch],
-) -> Callable[[Observable[EventBatch], Observable[EventBatch]], Observable[EventBatch]]:
+) -> Lifted:
     """Return the Rx operator that runs a step of two inputs: as ``lift``, for both of them.
 
     ``make`` gets a batch of each input, for their schemas; until both have shown theirs, what comes
@@ -95,11 +131,13 @@ def lift_two(
     It completes when both have, and fails when one does.
     """
 
-    def operator(left: Observable[EventBatch], right: Observable[EventBatch]) -> Observable[Any]:
+    def operator(
+        left: Observable[EventBatch], right: Observable[EventBatch], gauge: Gauge | None = None
+    ) -> Observable[EventBatch]:
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _LiftedTwo(make, place, absent, observer)
+            lifted = _LiftedTwo(make, place, absent, observer, gauge or Gauge(2))
             inputs = [
                 source.subscribe(
                     partial(lifted.on_next, side),
@@ -120,8 +158,8 @@ class _LiftedTwo:
     """A step of two inputs in one subscription."""
 
     __slots__ = (
-        "_absent", "_completed", "_cti", "_ended", "_make", "_observer", "_place", "_seen",
-        "_step", "_waiting",
+        "_absent", "_completed", "_cti", "_ended", "_given", "_make", "_observer", "_place",
+        "_seen", "_step", "_taken", "_waiting",
     )  # fmt: skip
 
     def __init__(
@@ -130,7 +168,11 @@ class _LiftedTwo:
         place: str,
         absent: Callable[[int, EventBatch], EventBatch],
         observer: abc.ObserverBase[EventBatch],
+        gauge: Gauge,
     ) -> None:
+        self._taken = tuple(meter.passed for meter in gauge.inputs)
+        self._given = gauge.output.passed
+        gauge.holder = self
         self._make = make
         self._place = place
         self._absent = absent
@@ -143,9 +185,26 @@ class _LiftedTwo:
         self._completed = [False, False]
         self._ended = False
 
+    @property
+    def rows(self) -> int:
+        waiting = sum(len(batch) for _, batch in list(self._waiting))
+        return waiting + (0 if self._step is None else self._step.rows)
+
+    @property
+    def next_due(self) -> int | None:
+        return earliest_due([self._step, *(batch for _, batch in list(self._waiting))])
+
+    @property
+    def missing(self) -> int | None:
+        left, right = self._seen
+        if self._step is not None or (left is None) == (right is None):
+            return None
+        return 0 if left is None else 1
+
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:
             return
+        self._taken[side](batch)
         if self._step is None:
             self._waiting.append((side, batch))
             if batch.schema or len(batch):
@@ -191,6 +250,7 @@ class _LiftedTwo:
             return
         if len(result) or result.cti > self._cti:
             self._cti = result.cti
+            self._given(result)
             self._observer.on_next(result)
 
     def on_error(self, error: Exception) -> None:

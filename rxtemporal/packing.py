@@ -9,7 +9,8 @@ import numpy as np
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import AdvanceTimeError, EventError
+from rxtemporal.column_door import ColumnDoor
+from rxtemporal.errors import EventError
 from rxtemporal.events import EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.schema import refuse_lists
@@ -19,6 +20,7 @@ __all__ = ["Packer"]
 
 # rows that wait for a CTI leave anyway when there are so many
 MOST_ROWS = 65_536
+BOTH = "a stream is either of events or of batches, got both"
 # so many events may pass before a field that has always been null is taken to be of type null
 UNSETTLED_ROWS = 1_024
 
@@ -33,9 +35,12 @@ class Packer:
     def __init__(self, door: Door, payloads: PayloadReader, least_rows: int = 1) -> None:
         self.door = door
         self.time: TimeForm | None = None
-        self._payloads = payloads
-        self._least = least_rows
-        self._sent = MIN_TIME
+        self.columns = ColumnDoor(door)
+        self.payloads = payloads
+        # the owner may change them: more while the query is busy, less where few rows may wait
+        self.least, self.most = least_rows, MOST_ROWS
+        # the CTI that has been given out
+        self.sent = MIN_TIME
         self._clear()
 
     def _clear(self) -> None:
@@ -46,10 +51,22 @@ class Packer:
         self._cti: list[int] = []
         self._payload: list[Any] = []
 
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
+        return len(self._start)
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them; None where none waits."""
+        return min(self._start, default=None)
+
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
         before = self.door.cti
         kept, row = self.door.accept(event)
+        if row and self.columns.edges:
+            raise EventError(BOTH)
         if self.time is None:
             self.time = "datetime" if isinstance(event.start_time, datetime) else "ticks"
         # an end edge at the end of time leaves its row as it is: one that never ends
@@ -68,29 +85,29 @@ class Packer:
     def due(self) -> EventBatch | None:
         """Return a batch if it is time for one."""
         waiting = len(self._start)
-        if self.door.cti > self._sent:
+        if self.door.cti > self.sent:
             # without rows there is nothing to merge, and somebody may wait for the time
-            return self._pack_settled() if waiting >= self._least or not waiting else None
-        return self._pack_settled() if waiting >= MOST_ROWS else None
+            return self._pack_settled() if waiting >= self.least or not waiting else None
+        return self._pack_settled() if waiting >= self.most else None
+
+    def take_any(self, item: Any) -> EventBatch | None:
+        """Take an event or a whole batch; return a batch if it is time for one."""
+        return self.take_batch(item) if isinstance(item, EventBatch) else self.take(item)
 
     def take_batch(self, batch: EventBatch) -> EventBatch:
-        """Take a whole batch as it is, if it keeps the promises made so far.
+        """Take a whole batch, whose CTI comes after its rows; return what goes on of it.
 
-        A stream is either of events or of batches, whose CTIs are the stream's own.
+        A stream is either of events or of batches: both have ids of their own for edges.
         """
-        if self.door.settings is not None:
-            raise AdvanceTimeError(
-                "a stream of batches brings its own CTIs. Hint: leave advance_time= out, or make "
-                "the stream with from_polars."
-            )
         if len(batch) and self.time is None:
             self.time = "ticks"
-        if self._start:
-            raise EventError("a stream is either of events or of batches, got both")
-        batch.check(self._sent)
+        if self._start or self.door.rows.opened:
+            raise EventError(BOTH)
+        # with settings it is the door that judges, and lets through no CTI that goes back
+        batch.check(self.sent if self.door.settings is None else MIN_TIME)
         refuse_lists(batch.schema)
-        batch = self._payloads.conformed(batch)
-        self._sent = self.door.cti = batch.cti
+        batch = self.columns.admit(self.payloads.conformed(batch))
+        self.sent = batch.cti
         return batch
 
     def finish(self) -> EventBatch | None:
@@ -99,18 +116,19 @@ class Packer:
         return self.pack()
 
     def _pack_settled(self) -> EventBatch | None:
-        if not self._payloads.settled:
-            self._payloads.learn(self._payload)
-            if not self._payloads.settled and len(self._start) < UNSETTLED_ROWS:
+        # time alone has no fields to wait for
+        if self._start and not self.payloads.settled:
+            self.payloads.learn(self._payload)
+            if not self.payloads.settled and len(self._start) < UNSETTLED_ROWS:
                 return None
         return self.pack()
 
     def pack(self) -> EventBatch | None:
         """Return what waits as a batch; None where neither rows nor time have come."""
-        cti = max(self.door.cti, self._sent)
-        if not self._start and cti == self._sent:
+        cti = max(self.door.cti, self.sent)
+        if not self._start and cti == self.sent:
             return None
-        payload = self._payloads.frame(self._payload)
+        payload = self.payloads.frame(self._payload)
         batch = EventBatch(
             np.array(self._start, np.int64),
             np.array(self._end, np.int64),
@@ -118,7 +136,7 @@ class Packer:
             payload,
             cti,
         )
-        self._sent = cti
+        self.sent = cti
         self._clear()
         return batch
 

@@ -67,7 +67,7 @@ class PayloadReader:
         self.learn(payloads)
         self._given = self.schema is not None
         schema = self.schema or pl.Schema()
-        plain = all(type(payload) is dict for payload in payloads)
+        plain = set(map(type, payloads)) <= {dict}
         rows = payloads if plain else [fields_of(payload) for payload in payloads]
         try:
             if rows and max(map(len, rows)) > len(schema):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -13,13 +12,15 @@ from reactivex import Observable
 from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.late import LateSource
+from rxtemporal.lifting import Entry
+from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
-from rxtemporal.steps.step import Held
 
-__all__ = ["AnySource", "Node", "Wiring", "explained"]
+__all__ = ["AnySource", "Node", "Wiring"]
 
-AnySource = FrameSource | EventSource | ObservableSource
+AnySource = FrameSource | EventSource | ObservableSource | LateSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -59,26 +60,29 @@ class Wiring:
     A plan may have several outputs; what they have in common is computed once.
     """
 
-    def __init__(self, *outputs: Node, others: Sequence[Node] = ()) -> None:
+    def __init__(
+        self, *outputs: Node, others: Sequence[Node] = (), clock: Callable[[], float] = float
+    ) -> None:
         # others are sources that nothing is computed from: their time alone counts
         nodes = _every((*outputs, *others))
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
-        self.entries: list[tuple[AnySource, Subject[EventBatch]]] = []
-        # the steps of this run, each made when its first batch comes
-        self.steps: list[tuple[Operator | TwoInputs, Held]] = []
+        self.entries: list[tuple[AnySource, Entry]] = []
+        # what passes by each operator, inputs first
+        self.gauges: dict[Node, Gauge] = {}
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
         streams: dict[int, Observable[EventBatch]] = {}
         for node in nodes:
             if node.source is not None:
-                entry: Subject[EventBatch] = Subject()
+                entry = Entry(Meter(clock))
                 self.entries.append((node.source, entry))
                 streams[id(node)] = entry
                 continue
             assert node.operator is not None
             operate: Any = node.operator  # of one input or of two
             inputs = (streams[id(each)] for each in node.inputs)
-            stream = operate(*inputs, made=partial(self._made, node.operator))
+            self.gauges[node] = Gauge(len(node.inputs), clock)
+            stream = operate(*inputs, self.gauges[node])
             if uses[id(node)] > 1:
                 twice: Subject[EventBatch] = Subject()
                 self._shared.append((stream, twice))
@@ -92,47 +96,6 @@ class Wiring:
         (output,) = self.outputs
         return output
 
-    def _made(self, operator: Operator | TwoInputs, step: Held) -> None:
-        self.steps.append((operator, step))
-
     def connect(self) -> list[object]:
         """Join the streams that are used twice to their inputs; return the subscriptions."""
         return [stream.subscribe(twice) for stream, twice in reversed(self._shared)]
-
-
-def explained(output: Node) -> str:
-    """Return the plan as text: each operator under what it feeds, its CTI rule and its state."""
-    names: dict[int, str] = {}
-    shared = {each for each, n in _uses(output).items() if n > 1}
-    return "\n".join(_lines(output, 0, shared, names))
-
-
-def _uses(output: Node) -> Counter[int]:
-    return Counter(id(each) for node in output.every() for each in node.inputs)
-
-
-def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> Iterator[str]:
-    indent = "  " * depth
-    if id(node) in names:
-        yield f"{indent}{names[id(node)]}, as above"
-        return
-    label = ""
-    if id(node) in shared:
-        names[id(node)] = f"stream {len(names) + 1}"
-        label = f"{names[id(node)]}: "
-    if node.operator is None:
-        assert node.source is not None
-        yield f"{indent}{label}source {node.source.name!r}: {_fields(node)}"
-        return
-    operator = node.operator
-    grouped = f", by {', '.join(node.inputs[0].keys)}" if node.inputs[0].keys else ""
-    yield f"{indent}{label}{operator.name}{grouped}: {_fields(node)}"
-    yield f"{indent}  | CTI: {operator.cti_rule}; holds {operator.holds}"
-    for each in node.inputs:
-        yield from _lines(each, depth + 1, shared, names)
-
-
-def _fields(node: Node) -> str:
-    if node.schema is None:
-        return "fields known from its first event"
-    return ", ".join(f"{name} {dtype}" for name, dtype in node.schema.items()) or "no fields"

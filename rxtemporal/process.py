@@ -2,93 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 
 import polars as pl
+from reactivex import Observable
 
-from rxtemporal.admission import LateReason
-from rxtemporal.advance_time import Door
+from rxtemporal.admission import LateEvent
 from rxtemporal.batch import EventBatch
+from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
 from rxtemporal.sinks import Sink
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.stalling import StallWatch
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span
 
-__all__ = [
-    "Diagnostics",
-    "OperatorDiagnostics",
-    "Outlet",
-    "Process",
-    "QueryDiagnostics",
-    "StreamDiagnostics",
-]
+__all__ = ["WARN_AFTER", "Outlet", "Process"]
 
 _log = get_logger(__name__)
 
 # seconds between two chances to be interrupted
 INTERRUPTIBLE = 0.2
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OperatorDiagnostics:
-    """One operator of a running query: where it was composed, and how many rows it holds."""
-
-    name: str
-    line: str
-    rows: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StreamDiagnostics:
-    """One input stream of a process: what came, what was late, and its CTI (ticks).
-
-    ``late_by_import`` is how many of the late events only an imported CTI has made late.
-    """
-
-    name: str
-    events_in: int
-    late: dict[LateReason, int]
-    largest_lateness: int
-    cti: int
-    late_by_import: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueryDiagnostics:
-    """One query of a process: what its sink has been given, and its CTI (ticks)."""
-
-    name: str
-    rows_out: int
-    batches_out: int
-    cti: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Diagnostics:
-    """What a process has done so far; times are ticks.
-
-    The figures of all its streams and queries together, the CTI being the lowest of its queries';
-    ``streams`` and ``queries`` have those of each.
-    """
-
-    name: str
-    running: bool
-    events_in: int
-    late: dict[LateReason, int]
-    largest_lateness: int
-    rows_out: int
-    batches_out: int
-    cti: int
-    operators: tuple[OperatorDiagnostics, ...] = ()
-    streams: tuple[StreamDiagnostics, ...] = ()
-    queries: tuple[QueryDiagnostics, ...] = ()
+# how long nothing may come out before the log says why
+WARN_AFTER = timedelta(seconds=30)
 
 
 class Outlet:
@@ -101,6 +42,8 @@ class Outlet:
         self.opened = False
         self.rows = self.batches = 0
         self.cti = MIN_TIME
+        # by the clock on the wall, in seconds: when something last came out
+        self.wrote = 0.0
 
     def open(self, schema: pl.Schema) -> None:
         """Open the sink."""
@@ -108,13 +51,30 @@ class Outlet:
         self.opened = True
 
     def write(self, batch: EventBatch) -> None:
-        """Give the sink one batch; it is opened first where the fields were not known before."""
+        """Give the sink one batch; it is opened first where the fields were not known before.
+
+        Time that passes before then only counts: a sink is opened with the fields of its rows.
+        """
         if not self.opened:
+            if not len(batch) and not batch.schema and batch.cti < MAX_TIME:
+                self.cti = batch.cti
+                return
             self.open(batch.schema)
         self.sink.write(batch)
         self.rows += len(batch)
         self.batches += 1
         self.cti = batch.cti
+
+    def calls_here(self) -> bool:
+        """Whether the sink's own work, a user's function perhaps, is what runs in this thread."""
+        calls = getattr(self.sink, "calls_here", None)
+        return bool(calls is not None and calls())
+
+    def hurry(self, error: BaseException) -> None:
+        """Tell a sink not to wait any longer for what is slow."""
+        hurry = getattr(self.sink, "hurry", None)
+        if hurry is not None:
+            hurry(error)
 
 
 class Process:
@@ -131,8 +91,15 @@ class Process:
     Threads: every method from any.
     """
 
-    def __init__(self, name: str, execution: Execution, outlets: Sequence[Outlet]) -> None:
+    def __init__(
+        self,
+        name: str,
+        execution: Execution,
+        outlets: Sequence[Outlet],
+        warn_after: Span | None = WARN_AFTER,
+    ) -> None:
         self.name = name
+        self._stalls = StallWatch(name, execution, outlets, warn_after)
         self._execution = execution
         self._outlets = outlets
         self._started = False
@@ -156,12 +123,15 @@ class Process:
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
+            for outlet in self._outlets:
+                outlet.wrote = self._execution.wall.elapsed()
             writes = [partial(self._write, outlet) for outlet in self._outlets]
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
             self._fail(error)
             self._ended_within(None)
             raise
+        self._stalls.begin()
         if self._execution.pulls:
             self._thread = threading.Thread(
                 target=self._pull, name=f"rxtemporal {self.name}", daemon=True
@@ -184,6 +154,7 @@ class Process:
                 self._writer = threading.get_ident()
                 try:
                     outlet.write(batch)
+                    outlet.wrote = self._execution.wall.elapsed()
                 finally:
                     self._writer = None
         except BaseException as error:
@@ -193,7 +164,7 @@ class Process:
 
     def _fail(self, error: BaseException) -> None:
         # of several queries the others have to be stopped, too
-        self._execution.dispose()
+        self._execution.dispose(error)
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
@@ -201,16 +172,19 @@ class Process:
             if self._closed:
                 return
             self._closed = True
-        if self._execution.pulls or self._writer == threading.get_ident():
+        pulled = self._execution.pulls and not self._within_a_sink()
+        if pulled or self._writer == threading.get_ident():
             self._finish(error)
             return
-        # a producer that pushes does not wait until a sink has carried everything on
+        # a producer that pushes does not wait until a sink has carried everything on, and a sink's
+        # own function cannot
         thread = threading.Thread(
             target=self._finish, args=(error,), name=f"rxtemporal {self.name} closing", daemon=True
         )
         thread.start()
 
     def _finish(self, error: BaseException | None) -> None:
+        self._stalls.dispose()
         self._execution.dispose()
         with self._sinking:
             for outlet in self._outlets:
@@ -219,6 +193,7 @@ class Process:
                         outlet.sink.close(error)
                 except BaseException as failed:
                     error = error or failed
+        self._execution.late.end()
         self._error = error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
@@ -247,40 +222,60 @@ class Process:
         return True
 
     def dispose(self, error: BaseException | None = None) -> None:
-        """Stop: nothing more is written, and the sink is closed.
+        """Stop: nothing more is accepted or written, and the sink is closed.
 
-        An iterable that is just being asked for its next event is left alone: it may never answer.
+        What waits in a hand-off was accepted: it still goes through the query, unless an error is
+        why the process stops, or who stops it is in the midst of the query. An iterable that is
+        just being asked for its next event is left alone: it may never answer.
         """
+        if error is None:
+            self._execution.settle()
+        error = error or _StoppedError("the process was stopped")
         self._execution.dispose()
-        self._end(error or _StoppedError("the process was stopped"))
+        for outlet in self._outlets:
+            outlet.hurry(error)
+        self._end(error)
+        if self._within_a_sink():
+            return  # the sink waits for it, and not it for the sink
         self._ended_within(None)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
+        self._execution.join()
         if isinstance(self._error, _StoppedError):
             self._error = None
 
+    def declare_idle(self, name: str) -> None:
+        """Let a stream whose source is silent, or has gone, hold the others back no longer.
+
+        Its CTI follows the lowest of the others', at once and from now on, until its source sends
+        something; that is judged by the CTI reached by then, so the stream needs a policy. The
+        streams are those of ``diagnostics().streams``. From inside a sink it may be called too.
+        """
+        # a batch that follows from inside a write would come before the rest of that one
+        inside = self._writer == threading.get_ident()
+        self._execution.declare_idle(name, at_once=not inside)
+
+    @property
+    def late(self) -> Observable[LateEvent]:
+        """Every event that a stream has dropped or adjusted, as it happens, with the CTI it broke.
+
+        Those from before the subscription are counted only; ``Streamable.late_events`` misses none.
+        It completes when the process has ended. Delivered on the thread that reads the source.
+        """
+        return self._execution.late.observable
+
+    def _within_a_sink(self) -> bool:
+        return any(outlet.calls_here() for outlet in self._outlets)
+
     def diagnostics(self) -> Diagnostics:
-        """Return what has been counted so far."""
-        doors, outlets = self._execution.doors, self._outlets
-        late: Counter[LateReason] = Counter()
-        for door in doors:
-            late.update(door.late)
-        return Diagnostics(
-            name=self.name,
-            running=not self._done.is_set(),
-            events_in=sum(door.events for door in doors),
-            late=_some(late),
-            largest_lateness=max(door.largest_lateness for door in doors),
-            rows_out=sum(outlet.rows for outlet in outlets),
-            batches_out=sum(outlet.batches for outlet in outlets),
-            cti=min(outlet.cti for outlet in outlets),
-            operators=tuple(OperatorDiagnostics(*each) for each in self._execution.held),
-            streams=tuple(map(_of_stream, doors)),
-            queries=tuple(
-                QueryDiagnostics(each.name, each.rows, each.batches, each.cti) for each in outlets
-            ),
-        )
+        """Return what has been counted so far, and what the process waits for.
+
+        ``print`` it, or ask ``holding_back()`` for the sentences alone. Times are ticks; ages are
+        seconds of the wall clock, which no result hangs on. It waits for nobody.
+        """
+        running = not self._done.is_set()
+        return diagnosed(self.name, running, self._execution, self._outlets)
 
     def __enter__(self) -> Process:
         return self
@@ -300,18 +295,6 @@ class Process:
                 raise
         else:
             self.dispose(error)
-
-
-def _some(late: Counter[LateReason]) -> dict[LateReason, int]:
-    return {reason: n for reason, n in late.items() if n}
-
-
-def _of_stream(door: Door) -> StreamDiagnostics:
-    cti = max(door.cti, MIN_TIME)
-    late = _some(door.late)
-    return StreamDiagnostics(
-        door.source, door.events, late, door.largest_lateness, cti, door.late_by_import
-    )
 
 
 class _StoppedError(BindingError):

@@ -2,47 +2,115 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 from reactivex import abc
-from reactivex.subject import Subject
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.following import follow
+from rxtemporal.handoff import HandOffDiagnostics, Line
+from rxtemporal.late import Hearing, LateFeed, WithLate
+from rxtemporal.meters import Meter
 from rxtemporal.packing import Packer
-from rxtemporal.plan import AnySource
-from rxtemporal.sources import ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.payloads import PayloadReader
+from rxtemporal.sources import (
+    EventSource,
+    FrameSource,
+    ObservableSource,
+    OpenEvents,
+    OpenFrames,
+)
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Reading", "accept_next"]
+__all__ = ["Reading", "RealSource", "accept_next"]
+
+# what is read; late events come with what they were late on
+RealSource: TypeAlias = FrameSource | EventSource | ObservableSource
 
 
 class Reading:
     """One source of a run, and how far it has come."""
 
     def __init__(
-        self, source: AnySource, entry: Subject[EventBatch], lock: threading.RLock, name: str
+        self,
+        source: RealSource,
+        entry: WithLate,
+        lock: AbstractContextManager[Any],
+        name: str,
+        feed: LateFeed,
+        line: Line | None = None,
     ) -> None:
         self.source = source
         self.name = name
         self.ended = False
+        # follows the others; what the source sends next ends it
+        self.idle = False
+        # who is told that something came, and what makes idle streams follow
+        self.hear: Callable[[], object] | None = None
+        self.settle: Callable[[], object] = lambda: None
         self.importers: list[Reading] = []
         self._steps: Steps | None = None
         self.opened: OpenFrames | OpenEvents | Packer = source.open(name)
-        self.pulls = not isinstance(source, ObservableSource)
+        # a source that may be silent is followed on a thread of its own, not asked in turn
+        self._follows = isinstance(source, EventSource) and source.lively is not None
+        self.pulls = not (isinstance(source, ObservableSource) or self._follows)
         self.unread = self.pulls
         self.place = MIN_TIME
-        self._entry = entry
+        self._meter = entry.meter
+        self._line = line
+        self._entry: WithLate | Line = line or entry
+        opened = self.opened
+        payloads = PayloadReader(source.schema)
+        if not isinstance(opened, OpenFrames):
+            payloads = (opened.packer if isinstance(opened, OpenEvents) else opened).payloads
+        entry.hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
+        opened.door.listener = entry.hearing
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
+
+    @property
+    def hand_off(self) -> HandOffDiagnostics | None:
+        """What has gone through the hand-off; None where there is none."""
+        return None if self._line is None else self._line.diagnostics()
+
+    @property
+    def meter(self) -> Meter:
+        """What has gone on from here into the query."""
+        return self._meter
+
+    @property
+    def packer(self) -> Packer | None:
+        """What collects the source's events until a CTI; frames need none."""
+        opened = self.opened
+        if isinstance(opened, OpenFrames):
+            return None
+        return opened.packer if isinstance(opened, OpenEvents) else opened
+
+    @property
+    def rows(self) -> int:
+        """How many rows have come in and wait for a CTI to go on with."""
+        return 0 if self.packer is None else self.packer.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them."""
+        return None if self.packer is None else self.packer.next_due
 
     def connect(self) -> abc.DisposableBase | None:
         """Make ready to read, or subscribe to what pushes."""
         if isinstance(self.source, ObservableSource):
-            pusher = _Pusher(self, self._entry, self._lock)
+            pusher: abc.ObserverBase[Any] = _Pusher(self, self._entry, self._lock)
+            if self._line is not None:
+                assert isinstance(self.opened, Packer)
+                pusher = self._line.admit(pusher, self.opened)
             return self.source.observable.subscribe(pusher)
+        if self._follows:
+            assert isinstance(self.opened, OpenEvents)
+            pusher = _Pusher(self, self._entry, self._lock)
+            return follow(self.opened.events, pusher, f"rxtemporal source {self.name}")
         self._batches = iter(self.opened)  # type: ignore[arg-type]
         return None
 
@@ -67,22 +135,30 @@ class Reading:
             try:
                 batch = self._steps.take(until, inclusive)
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 return
             if batch is not None:
                 self._entry.on_next(batch)
-            self.spread()
             if self._steps.ended:
                 self.unread, self.ended = False, True
+            self.followed_up()
+            if self._steps.ended:
                 self._entry.on_completed()
 
-    def _fail(self, error: Exception) -> None:
-        self.unread, self.ended = False, True
-        if isinstance(self.opened, OpenEvents):
-            accepted, error = self.opened.packer.rescue(error)
+    def fail(self, error: Exception) -> None:
+        """End the stream by an error, after what was accepted before it."""
+        self.unread, self.ended, self.idle = False, True, False
+        if self.packer is not None:
+            accepted, error = self.packer.rescue(error)
             if accepted is not None:
                 self._entry.on_next(accepted)
         self._entry.on_error(error)
+
+    def followed_up(self) -> None:
+        """Let the streams follow that take their time from this one: importers, and idle ones."""
+        if self.importers:
+            self.spread()
+        self.settle()
 
     def spread(self) -> None:
         """Pass the CTI on to the streams that import it, and from them to theirs.
@@ -94,13 +170,22 @@ class Reading:
         while waiting:
             reading = waiting.pop()
             cti = reading.opened.door.cti
-            waiting += [each for each in reading.importers if each.imported(cti)]
+            waiting += [each for each in reading.importers if each.advanced_to(cti)]
 
-    def imported(self, cti: int) -> bool:
-        """Take another stream's CTI; return whether it advances this one."""
+    def advanced_to(self, cti: int) -> bool:
+        """Advance this stream from outside; return whether it moves.
+
+        Whatever is not the source itself comes through here: the CTI of a stream that is imported,
+        or that an idle one follows, and a heartbeat's. Those that follow in turn are the caller's
+        business.
+        """
         if self.ended or not self.opened.import_cti(cti):
             return False
-        batch = self.opened.due()
+        try:
+            batch = self.opened.due()
+        except Exception as error:  # a payload that waited for the CTI does not fit
+            self.fail(error)
+            return False
         if batch is not None:
             self._entry.on_next(batch)
         return True
@@ -118,11 +203,13 @@ class Reading:
         with self._lock:
             if batch is None:
                 self.unread, self.ended = False, True
+                self.settle()
                 self._entry.on_completed()
                 return
             if len(batch):
                 self.place = max(self.place, int(batch.start.max()))
             self._entry.on_next(batch)
+            self.settle()
 
 
 def accept_next(waiting: Sequence[Reading]) -> None:
@@ -141,58 +228,53 @@ def accept_next(waiting: Sequence[Reading]) -> None:
 class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
-    def __init__(self, reading: Reading, entry: Subject[EventBatch], lock: threading.RLock) -> None:
-        assert isinstance(reading.opened, Packer)
+    def __init__(
+        self, reading: Reading, entry: WithLate | Line, lock: AbstractContextManager[Any]
+    ) -> None:
+        assert reading.packer is not None
         self._reading = reading
-        self._packer = reading.opened
+        self._packer = reading.packer
         self._entry = entry
         self._lock = lock
-        self._ended = False
 
     def on_next(self, item: Any) -> None:
         with self._lock:
-            if not self._ended:
+            if not self._reading.ended:
                 self._take(item)
 
     def _take(self, item: Any) -> None:
+        reading = self._reading
+        reading.idle = False
+        if reading.hear is not None:
+            reading.hear()
         try:
-            batch = (
-                self._packer.take_batch(item)
-                if isinstance(item, EventBatch)
-                else self._packer.take(item)
-            )
+            batch = self._packer.take_any(item)
         except Exception as error:
-            self._fail(error)
+            reading.fail(error)
             return
         if batch is not None:
             self._entry.on_next(batch)
-        if self._reading.importers:
-            self._reading.spread()
-
-    def _fail(self, error: Exception) -> None:
-        self._ended = self._reading.ended = True
-        accepted, first = self._packer.rescue(error)
-        if accepted is not None:
-            self._entry.on_next(accepted)
-        self._entry.on_error(first)
+        reading.followed_up()
 
     def on_error(self, error: Exception) -> None:
         with self._lock:
-            if not self._ended:
-                self._fail(error)
+            if not self._reading.ended:
+                self._reading.fail(error)
 
     def on_completed(self) -> None:
         with self._lock:
-            if not self._ended:
+            if not self._reading.ended:
                 self._complete()
 
     def _complete(self) -> None:
-        self._ended = self._reading.ended = True
+        reading = self._reading
         try:
             last = self._packer.finish()
         except Exception as error:
-            self._fail(error)
+            reading.fail(error)
             return
+        reading.ended, reading.idle = True, False
         if last is not None:
             self._entry.on_next(last)
+        reading.settle()
         self._entry.on_completed()

@@ -23,6 +23,11 @@ class Sink(Protocol):
     3. ``close`` comes last and once: ``error`` is None when the stream completed, otherwise what
        ended it, which is a ``KeyboardInterrupt`` when a person did. It returns when everything
        accepted is safe.
+
+    Two methods more are used where a sink has them. ``hurry(error)``, from any thread: somebody
+    stops the process; a ``write`` or ``close`` that waits for something slow raises the error.
+    ``calls_here()``: whether the sink is what runs in this thread, as where it calls a user's
+    function; a process that is disposed there does not wait for its own end.
     """
 
     shape: EventShape

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
-import numpy as np
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.column_door import ColumnDoor
 from rxtemporal.errors import SchemaError, SourceError, blame
+from rxtemporal.handoff import HandOff
+from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
-from rxtemporal.ticks import MIN_TIME, ticks
+from rxtemporal.runs import RUN_ROWS, taken
+from rxtemporal.ticks import MIN_TIME
 
 __all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "scanned"]
 
@@ -23,59 +26,11 @@ __all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "scan
 SIZED_ROWS = 1_024
 
 
-class ColumnDoor:
-    """A door for batches of complete rows: the same verdicts as ``Door``, computed at once."""
-
-    def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
-        self.door = Door(settings, source)
-        self.settings = settings
-        self._state = np.array([MIN_TIME, 0, 0, 0], np.int64)
-        # the same without imports, to tell what they cost
-        self._own = self._state.copy()
-
-    def admit(self, batch: EventBatch) -> EventBatch:
-        """Return the rows that go on, and the CTI after them."""
-        self.door.events += len(batch)
-        if self.settings is None:
-            return batch
-        # compiled code is loaded by the first query that needs it
-        from rxtemporal.kernels.door import admit
-
-        generation = self.settings.generation
-        frequency = 0 if generation is None else generation.frequency
-        delay = 0 if generation is None else generation.delay_ticks
-        every = frequency if isinstance(frequency, int) else 0
-        span = 0 if isinstance(frequency, int) else ticks(frequency)
-        adjust = self.settings.policy is AdvanceTimePolicy.ADJUST
-        start, verdict, largest = admit(
-            batch.start, batch.end, every, span, delay, adjust, self._state
-        )
-        door = self.door
-        if self.settings.imports is not None:
-            _, own, _ = admit(batch.start, batch.end, every, span, delay, adjust, self._own)
-            door.late_by_import += int(((verdict != 0) & (own == 0)).sum())
-        door.largest_lateness = max(door.largest_lateness, int(largest))
-        adjusted, dropped = int((verdict == 1).sum()), int((verdict == 2).sum())
-        door.late.update({LateReason.ADJUSTED: adjusted, LateReason.DROPPED: dropped})
-        if int(self._state[0]) > MIN_TIME:
-            door.cti = int(self._state[0])
-        return batch.replace(start=start, cti=max(door.cti, MIN_TIME)).take(verdict != 2)
-
-    def import_cti(self, cti: int) -> bool:
-        """Take a CTI of another stream; return whether it advances this one."""
-        advances = self.door.import_cti(cti)
-        if advances:
-            self._state[0] = max(self._state[0], cti)
-        return advances
-
-    def finish(self) -> int:
-        """The source has completed; return the CTI."""
-        self.door.finish()
-        return max(self.door.cti, MIN_TIME)
-
-
 class FrameSource:
     """Frames of complete rows, in arrival order, read a batch at a time."""
+
+    # what can always be asked for more is never silent
+    lively: Liveliness | None = None
 
     def __init__(
         self,
@@ -103,7 +58,7 @@ class FrameSource:
 
     def open(self, name: str | None = None) -> OpenFrames:
         """Return the source, ready to be read from its beginning, under a name."""
-        return OpenFrames(self, ColumnDoor(self.settings, name or self.name))
+        return OpenFrames(self, ColumnDoor(Door(self.settings, name or self.name)))
 
     def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
         """Yield the rows that the door lets in, and at the end the last CTI."""
@@ -123,7 +78,7 @@ class FrameSource:
 
     def read(self) -> Iterator[EventBatch]:
         """Yield the rows as they are, before the door."""
-        return self.batches(ColumnDoor(None, self.name))
+        return self.batches(ColumnDoor(Door(None, self.name)))
 
 
 class OpenFrames:
@@ -176,11 +131,13 @@ class EventSource:
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
+        lively: Liveliness | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self._events = events
         self.settings = settings
+        self.lively = lively
         # what has a length is all there, so nobody waits for an answer to the next CTI
         self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
 
@@ -221,11 +178,8 @@ class OpenEvents:
     def __iter__(self) -> Iterator[EventBatch]:
         packer = self.packer
         try:
-            for event in self.events:
-                whole = isinstance(event, EventBatch)
-                batch = packer.take_batch(event) if whole else packer.take(event)
-                if batch is not None:
-                    yield batch
+            # what waits for its size anyway is taken many at a time
+            yield from self._at_once() if packer.least > 1 else self._each()
             last = packer.finish()
         except Exception as error:
             # what came before it was accepted, and is not lost
@@ -235,6 +189,26 @@ class OpenEvents:
             raise first from first.__cause__
         if last is not None:
             yield last
+
+    def _each(self) -> Iterator[EventBatch]:
+        for event in self.events:
+            batch = self.packer.take_any(event)
+            if batch is not None:
+                yield batch
+
+    def _at_once(self) -> Iterator[EventBatch]:
+        failed: Exception | None = None
+        more = True
+        while more:
+            items: list[Any] = []
+            try:
+                items.extend(islice(self.events, RUN_ROWS))
+            except Exception as error:  # what came before it is taken first
+                failed = error
+            yield from taken(self.packer, items)
+            if failed is not None:
+                raise failed
+            more = len(items) == RUN_ROWS
 
 
 class ObservableSource:
@@ -247,12 +221,16 @@ class ObservableSource:
         settings: AdvanceTimeSettings | None,
         name: str,
         least_rows: int,
+        hand_off: HandOff | None = None,
+        lively: Liveliness | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self.observable = observable
         self.settings = settings
+        self.lively = lively
         self._least = least_rows
+        self.hand_off = hand_off
 
     def open(self, name: str | None = None) -> Packer:
         """Return a packer for one run, under a name."""

@@ -48,7 +48,7 @@ class EventSteps:
         if event is None:
             self.ended = True
             return packer.finish()
-        return packer.take_batch(event) if isinstance(event, EventBatch) else packer.take(event)
+        return packer.take_any(event)
 
 
 class FrameSteps:

@@ -15,7 +15,7 @@ from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal.asynchronous import results
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.events import Event, EventShape
 from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
@@ -23,15 +23,18 @@ from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
 from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
+from rxtemporal.late import LateSource
 from rxtemporal.lifting import lift
-from rxtemporal.process import INTERRUPTIBLE, Outlet, Process
+from rxtemporal.plan import Node
+from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.ticks import MIN_TIME, Span
 from rxtemporal.unpacking import unpacked
+from rxtemporal.wall import Wall
 
 __all__ = ["Streamable"]
 
@@ -64,6 +67,35 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
     def __repr__(self) -> str:
         fields = "unknown fields" if self.schema is None else ", ".join(self.schema)
         return f"Streamable({fields})"
+
+    def late_events(self, *, suffix: str = "") -> Streamable:
+        """Return what comes too late on this input stream, as a stream of its own.
+
+        Each is a point at the CTI that it broke, with the fields ``source``, ``reason`` (the values
+        of ``LateReason``), ``by`` (a duration: 0 for an end edge without an open row), its own
+        ``start`` and ``end`` (null: never ends, datetimes), and then the payload's. ``suffix`` is
+        for those of the payload that have one of these names. CTIs are those of the input stream,
+        which is read once for both. What comes after the end of time is counted only.
+
+        >>> import rxtemporal as rxt
+        >>> events = [rxt.PointEvent(7, "a"), rxt.PointEvent(5, "b")]
+        >>> stream = rxt.from_events(events, advance_time=rxt.INCREASING_START_TIME)
+        >>> stream.late_events().select("reason", "payload").to_events()
+        [IntervalEvent(7, 8, {'reason': 'dropped', 'payload': 'b'})]
+        """
+        source = self._node.source
+        if source is None or isinstance(source, LateSource):
+            raise BindingError(
+                "late events are those of an input stream, and this one is computed. "
+                "Hint: ask the stream that from_events, from_polars … gave."
+            )
+        if source.settings is None:
+            raise AdvanceTimeError(
+                f"nothing is late on {source.name!r}, which has no advance_time settings: an event "
+                "that breaks a CTI is an error there. Hint: a subject has its own `late`."
+            )
+        late = LateSource(source, suffix)
+        return Streamable(Node(late.schema, (), source=late))
 
     # What comes out -----------------------------------------------------------------------------
 
@@ -189,20 +221,31 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             batches = [EventBatch.empty(self.schema or pl.Schema(), MIN_TIME)]
         return EventBatch.concat(batches).to_polars(time or run.time)
 
-    def run(self, sink: Sink, *, name: str | None = None) -> Process:
+    def run(
+        self,
+        sink: Sink,
+        *,
+        name: str | None = None,
+        warn_after: Span | None = WARN_AFTER,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
+        When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
+        wall; None: never), one line in the log says which input the query waits for and what helps.
+        ``scheduler`` stands in for the clock on the wall, in tests.
         """
         if not isinstance(sink, Sink):
             raise ArgumentError(
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
-        return Process(name, self._execution(sink.shape), [Outlet(name, sink, self.schema)]).start()
+        execution = self._execution(sink.shape, Wall(scheduler))
+        return Process(name, execution, [Outlet(name, sink, self.schema)], warn_after).start()
 
-    def _execution(self, shape: EventShape) -> Execution:
-        return Execution(self._output(shape))
+    def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
+        return Execution(self._output(shape), wall=wall)
 
     def _output(self, shape: EventShape) -> Output:
         """Return what an execution takes: this stream, and how it leaves in a shape."""

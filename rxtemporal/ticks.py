@@ -16,11 +16,13 @@ __all__ = [
     "MAX_TIME",
     "MIN_TIME",
     "TICK",
+    "TICKS_PER_SECOND",
     "Span",
     "Time",
     "add",
     "as_given",
     "describe",
+    "describe_span",
     "span",
     "ticks",
     "time_ticks",
@@ -31,9 +33,14 @@ Time: TypeAlias = datetime | int
 Span: TypeAlias = timedelta | int
 
 TICK = 1
+TICKS_PER_SECOND = 1_000_000
 MIN_TIME = -62_135_596_800_000_000
 MAX_TIME = 253_402_300_799_999_999
 
+_UNITS = (
+    ("d", 86_400 * TICKS_PER_SECOND), ("h", 3_600 * TICKS_PER_SECOND),
+    ("min", 60 * TICKS_PER_SECOND), ("s", TICKS_PER_SECOND), ("ms", TICKS_PER_SECOND // 1_000),
+)  # fmt: skip
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -144,3 +151,15 @@ def describe(tick: int) -> str:
     if tick <= MIN_TIME:
         return "the beginning of time"
     return to_datetime(tick).isoformat().replace("+00:00", "Z")
+
+
+def describe_span(length: int) -> str:
+    """Return a span as text for messages, in the largest unit of which it is a multiple.
+
+    >>> describe_span(90_000_000), describe_span(3_600_000_000), describe_span(-1)
+    ('90 s', '1 h', '-1 tick')
+    """
+    for unit, size in _UNITS:
+        if length and length % size == 0:
+            return f"{length // size} {unit}"
+    return f"{length} tick{'' if abs(length) == 1 else 's'}"

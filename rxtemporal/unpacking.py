@@ -8,9 +8,9 @@ from typing import Any
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.events import Cti, EdgeEvent, Event, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.schema import SCALAR_FIELD
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
-__all__ = ["unpacked"]
+__all__ = ["row_events", "unpacked"]
 
 
 def unpacked(
@@ -64,6 +64,26 @@ class _Unpacker:
             self._cti = batch.cti
             events.append(Cti(form(batch.cti)))
         return events
+
+
+def row_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
+    """Return each row as the event that it came as, edges as edges."""
+    form: Callable[[int], Time] = to_datetime if time == "datetime" else int
+    columns = batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), _payloads(batch)
+    return [
+        _row_event(form(start), form(end), end - start, edge, end == MAX_TIME, payload)
+        for start, end, edge, payload in zip(*columns, strict=True)
+    ]
+
+
+def _row_event(
+    start: Time, end: Time, length: int, edge: int, endless: bool, payload: Any
+) -> RowEvent:
+    if edge and endless:
+        return EdgeEvent.create_start(start, payload)
+    if edge:
+        return EdgeEvent.create_end(start, end, payload)
+    return PointEvent(start, payload) if length == TICK else IntervalEvent(start, end, payload)
 
 
 def _payloads(batch: EventBatch) -> list[Any]:

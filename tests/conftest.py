@@ -7,6 +7,7 @@ import os
 # frames are tiny here: handing their columns out to threads costs more than all else
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
+import pytest
 from hypothesis import HealthCheck, settings
 from needs import skip_or_fail
 
@@ -27,3 +28,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let all tests that need Java run in one process, which starts one JVM."""
+    for item in items:
+        if item.get_closest_marker("java"):
+            item.add_marker(pytest.mark.xdist_group("java"))

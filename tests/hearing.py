@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -11,6 +13,8 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 
+# a test that hangs fails here instead
+SOON = 60
 FRAME = pl.DataFrame({"t": [1, 2, 3], "x": [1, 2, 3], "s": ["a", "b", "c"]})
 BOTH_SUBJECTS = (rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate)
 both_subjects = pytest.mark.parametrize("kind", BOTH_SUBJECTS)
@@ -36,6 +40,16 @@ def gathered(events: list[Any], **options: Any) -> rxt.Streamable:
     return followed(events, batch_rows=100, **options)
 
 
+def handed(events: list[Any], **options: Any) -> rxt.Streamable:
+    """The same, handed to a query that runs in another thread, a few rows waiting at most."""
+    return followed(events, hand_off=rxt.HandOff(3), **options)
+
+
+def spilled(events: list[Any], **options: Any) -> rxt.Streamable:
+    """The same, with a disk for the rows that are more."""
+    return followed(events, hand_off=rxt.HandOff(3, rxt.WhenFull.SPILL), **options)
+
+
 class Pushing(Subject[Any]):
     """An observable whose events are pushed by a producer that nothing may reach."""
 
@@ -52,7 +66,8 @@ class Pushing(Subject[Any]):
         return subscription
 
 
-ways_in = pytest.mark.parametrize("stream_of", [listed, iterated, followed, gathered])
+WAYS = [listed, iterated, followed, gathered, handed, spilled]
+ways_in = pytest.mark.parametrize("stream_of", WAYS)
 
 
 def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
@@ -60,7 +75,14 @@ def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]
     events: list[Any] = []
     errors: list[Any] = []
     completed: list[None] = []
-    stream.subscribe(events.append, errors.append, lambda: completed.append(None), **options)
+    over = threading.Event()
+
+    def note(where: list[Any], what: Any = None) -> None:
+        where.append(what)
+        over.set()
+
+    stream.subscribe(events.append, partial(note, errors), partial(note, completed), **options)
+    assert over.wait(SOON)
     assert bool(errors) != bool(completed)
     return events, errors
 

@@ -7,6 +7,7 @@ are small integers, and a second of the documents is one tick.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -61,6 +62,61 @@ def test_end_edges_are_not_counted() -> None:
     edges = [start(1, "a"), end(1, 2, "a"), start(3, "b"), end(3, 4, "b"), start(5, "c")]
     stream = rxt.from_events(Unsized(*edges), advance_time=generated(2, 0, to_infinity=False))
     assert stream.to_events(rxt.EventShape.EDGE, ctis=True) == [*edges[:3], Cti(3), *edges[3:]]
+
+
+def test_start_edges_alone_count_for_a_span_too() -> None:
+    """“They are also not considered when using a duration as a frequency.”
+
+    “Only start edges are considered in the case of edge events for both frequency and duration.”
+    """
+    edges = [start(1, "a"), end(1, 9, "a"), start(5, "b"), end(5, 30, "b"), start(11, "c")]
+    ten = generated(timedelta(microseconds=10), 0, to_infinity=False)
+    stream = rxt.from_events(Unsized(*edges), advance_time=ten)
+    out = stream.to_events(rxt.EventShape.EDGE, ctis=True)
+    assert [event for event in out if isinstance(event, Cti)] == [Cti(1), Cti(11)]
+
+
+def test_late_events_within_the_delay_violate_nothing() -> None:
+    """“So that the event source can enqueue late events without violating CTI semantics.”
+
+    “(As long as the events are never more than five seconds late.)”
+    """
+    points = [Point(10, "makes the CTI 5"), Point(5, "five late"), Point(4, "six late")]
+    stream = rxt.from_events(Unsized(*points), advance_time=generated(1, 5))
+    assert stream.to_polars(time="ticks")["payload"].to_list() == ["five late", "makes the CTI 5"]
+
+
+@pytest.mark.parametrize(("to_infinity", "out"), [(True, [1, 3]), (False, [1])])
+def test_the_flag_flushes_what_remains(to_infinity: bool, out: list[int]) -> None:
+    """“This is used to flush all remaining events from the query's operators.”"""
+    points = [Point(1, "x"), Point(3, "x")]
+    stream = rxt.from_events(Unsized(*points), advance_time=generated(1, 0, to_infinity))
+    assert [event.start for event in stream.to_events()] == out
+
+
+LEGAL = [Point(5, "a"), Interval(5, 6, "b"), start(5, "c")]
+BROKEN = [Point(4, "a"), Interval(4, 9, "b"), start(4, "c")]
+
+
+@pytest.mark.parametrize("event", LEGAL)
+def test_a_start_at_or_after_the_cti_keeps_the_promise(event: Any) -> None:
+    """“The event's start time needs to be at or after the CTI.”"""
+    assert len(rxt.from_events([Cti(5), event]).to_events()) == 1
+
+
+@pytest.mark.parametrize("event", BROKEN)
+def test_a_start_before_the_cti_is_a_violation(event: Any) -> None:
+    """“If these rules are violated, we speak of a CTI violation.”"""
+    with pytest.raises(rxt.CtiViolationError, match="breaks CTI"):
+        rxt.from_events([Cti(5), event]).to_events()
+
+
+def test_of_an_end_edge_the_end_counts() -> None:
+    """“For events of shape Edge end: The event's end time needs to be at or after the CTI.”"""
+    legal = [start(1, "a"), Cti(5), end(1, 5, "a")]
+    assert [event.end for event in rxt.from_events(legal).to_events()] == [5]
+    with pytest.raises(rxt.CtiViolationError, match="breaks CTI"):
+        rxt.from_events([start(1, "a"), Cti(5), end(1, 4, "a")]).to_events()
 
 
 LATE = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -159,10 +160,74 @@ def test_explain_draws_the_plan() -> None:
         "  stream 1: where: k String, x Int64",
         "    | CTI: t; holds nothing",
         "    source 'rows': k String, x Int64",
+        "      | time: the CTIs that it sends; if it sends none, nothing is final before its end",
+        "      | hint: advance_time= makes CTIs out of its events",
         "  select: k String, y Int64",
         "    | CTI: t; holds nothing",
         "    stream 1, as above",
+        "t: the CTI of what stands below, which is what an operator takes",
     ]
+
+
+DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
+FIVE = timedelta(seconds=5)
+
+
+def generated(frequency: Any, delay: Any, flag: bool = True, policy: Any = DROP) -> Any:
+    """Settings that make CTIs out of events."""
+    generation = rxt.AdvanceTimeGenerationSettings(frequency, delay, flag)
+    return rxt.AdvanceTimeSettings(generation, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"advance_time": rxt.INCREASING_START_TIME},
+            "a CTI after each event, at its start; late events are dropped",
+        ),
+        (
+            {"advance_time": rxt.STRICTLY_INCREASING_START_TIME},
+            "a CTI after each event, 1 tick ahead of it; late events are dropped",
+        ),
+        (
+            {"advance_time": generated(1000, timedelta(hours=24), False, ADJUST)},
+            "a CTI after every 1,000 events, 1 d behind it; late events are cut to begin at the "
+            "CTI; at its end only what is final comes out",
+        ),
+        (
+            {
+                "advance_time": rxt.AdvanceTimeSettings(
+                    rxt.AdvanceTimeGenerationSettings(FIVE, timedelta(minutes=1)),
+                    rxt.AdvanceTimeImportSettings("clock"),
+                    policy=DROP,
+                )
+            },
+            "a CTI each 5 s of event time, 1 min behind it; the CTIs of 'clock'; late events are "
+            "dropped",
+        ),
+        (
+            {
+                "advance_time": rxt.INCREASING_START_TIME,
+                "heartbeat": rxt.Heartbeat(every=FIVE, delay=timedelta(milliseconds=1500)),
+                "idle_after": timedelta(minutes=90),
+            },
+            "a CTI after each event, at its start; late events are dropped; heartbeat: the wall "
+            "clock less 1500 ms, after 5 s of silence and each 5 s of it; idle after 90 min of "
+            "silence",
+        ),
+    ],
+)
+def test_explain_says_where_time_comes_from(options: Any, words: str) -> None:
+    """Generation, delay, imports, policy, heartbeat and time-out of each source, in words."""
+    text = rxt.from_observable(Subject[Any](), schema=SCHEMA, **options).explain()
+    assert text.splitlines()[1] == f"  | time: {words}"
+
+
+def test_explain_says_that_a_frame_is_final_at_its_end() -> None:
+    """A frame without settings sends no CTIs, and the hint says what makes some."""
+    text = rxt.from_polars(pl.DataFrame({"t": [1]}), start="t").explain()
+    assert "| time: it sends no CTIs, so nothing is final before its end\n  | hint: adv" in text
 
 
 def test_diagnostics_tell_what_operators_hold() -> None:

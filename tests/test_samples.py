@@ -77,6 +77,8 @@ LGA  7,767 departures, 316 too late to count
 the latest came 21:46:00 behind
 """
 
+INGEST = "".join(f"client {n}: 500 lines, sum 124,750\n" for n in range(8)) + "0 late, 0 left\n"
+
 RUNS = [
     ("printed_run.py", [], PRINTED_RUN),
     ("printed_run.py", ["--alternate"], PRINTED_RUN),
@@ -84,6 +86,7 @@ RUNS = [
     ("devices.py", [], DEVICES),
     ("flights.py", [], FLIGHTS),
     ("joins.py", [], JOINS),
+    ("ingest_service.py", [], INGEST),
 ]
 
 

@@ -308,7 +308,6 @@ def test_a_batch_has_to_fit(tmp_path: Path) -> None:
         ("builtins.open", 2),
         ("os.fsync", 1),
         ("os.fsync", 2),
-        ("os.fsync", 3),
         ("os.replace", 1),
         ("os.replace", 2),
     ],
@@ -330,10 +329,65 @@ def test_a_full_disk_leaves_no_trace(
         assert spool.read(2).height == 2
 
 
+def test_a_segment_that_readers_have_seen_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where only the last sync fails the segment is there, and repeating the call completes it."""
+    with opened(tmp_path) as spool:
+        for _ in range(2):
+            with monkeypatch.context() as patch:
+                failing(patch, "rxtemporal.segments.spool.sync_folder", 1, errno.EIO)
+                with pytest.raises(SpoolError, match="cannot write segment"):
+                    spool.append(batch(0, 10))
+            assert (spool.segments(), spool.read(1).height) == ([1], 2)
+        assert spool.append(batch(0, 10)) == 1
+        assert spool.append(batch(0, 10)) == 2, "a batch that comes again later is another one"
+    with opened(tmp_path) as spool:
+        assert (spool.last, spool.segments()) == (2, [1, 2])
+
+
+def test_what_was_not_synced_stays_when_another_batch_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller who does not repeat the call finds the segment before his own."""
+    with opened(tmp_path) as spool:
+        with monkeypatch.context() as patch:
+            failing(patch, "rxtemporal.segments.spool.sync_folder", 1, errno.EIO)
+            with pytest.raises(SpoolError):
+                spool.append(batch(0, 10))
+        assert spool.append(batch(10, 20)) == 2
+        assert [spool.read(number)["x"][0] for number in spool.segments()] == [0, 10]
+
+
+def test_a_forked_process_holds_no_lock_and_writes_nothing(tmp_path: Path) -> None:
+    """A child made by ``os.fork`` lets go of the spool at once, and is told so if it writes."""
+    spool = opened(tmp_path)
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            spool.append(batch(0, 10))
+        except SpoolError as error:
+            os.write(theirs, str(error).encode())
+        os.read(ours, 1)  # it lives on until its parent has looked
+        os._exit(0)
+    try:
+        said = os.read(ours, 1_000).decode()
+        assert "was forked from" in said
+        assert spool.append(batch(0, 10)) == 1
+        spool.close()
+        opened(tmp_path).close()
+    finally:
+        os.write(theirs, b"x")
+        os.waitpid(child, 0)
+        os.close(ours)
+        os.close(theirs)
+
+
 def failing(patch: pytest.MonkeyPatch, target: str, nth: int, code: int) -> None:
     """Let the nth call of a function fail as the system would."""
     module, _, name = target.rpartition(".")
-    original, calls = getattr(sys.modules[module], name), []
+    original, calls = getattr(sys.modules[module], name), list[Any]()
 
     def call(*args: Any, **options: Any) -> Any:
         calls.append(args)

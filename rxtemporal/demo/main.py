@@ -15,8 +15,8 @@ import polars as pl
 from rxtemporal.demo.feeds import AIRPORTS, departures, fates, flights
 from rxtemporal.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.demo.results import Results, SparkResults, TableResults
+from rxtemporal.diagnostics import Diagnostics
 from rxtemporal.kernels.compiled import on_first_compile
-from rxtemporal.process import Diagnostics
 from rxtemporal.subjects.inputs import SubjectStats
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Self
 import polars as pl
 
 from rxtemporal.errors import ArgumentError
+from rxtemporal.explaining import explained
 from rxtemporal.operators.operator import Beside, Chain, Operator
-from rxtemporal.plan import Node, explained
+from rxtemporal.plan import Node
 
 __all__ = ["Composing"]
 
@@ -33,7 +34,8 @@ class Composing:
         """Return the plan as text: each operator with its fields, its CTI rule and what it holds.
 
         What an operator takes stands below it. The CTI rule says what the operator promises when
-        its input has promised ``t``: where nothing comes out, look for the rule that waits.
+        its input has promised ``t``: where nothing comes out, look for the rule that waits. Of a
+        source it is told where its CTIs come from, and what becomes of late events.
 
         >>> import rxtemporal as rxt
         >>> readings = rxt.from_events([], schema={"temp": int}, name="readings")
@@ -41,6 +43,9 @@ class Composing:
         to_point_events: temp Int64
           | CTI: t; holds nothing
           source 'readings': temp Int64
+            | time: the CTIs that it sends; if it sends none, nothing is final before its end
+            | hint: advance_time= makes CTIs out of its events
+        t: the CTI of what stands below, which is what an operator takes
         """
         return explained(self._node)
 

@@ -1,4 +1,4 @@
-"""The door for columns: what the per-event door decides, for a whole batch in arrival order."""
+"""The door for columns: what the per-event door decides, for a whole run in arrival order."""
 
 from __future__ import annotations
 
@@ -6,51 +6,88 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.verdicts import (
+    ADJUSTED,
+    CTI,
+    DROPPED,
+    END_EDGE,
+    END_MOVED,
+    NO_OPEN_ROW,
+    NOWHERE,
+    ROW,
+    START_EDGE,
+    closing,
+    is_due,
+    landing,
+    made,
+)
 
 __all__ = ["admit"]
 
-_MIN, _MAX = MIN_TIME, MAX_TIME
+# the same rules as for events, compiled
+_landing, _closing = compiled(landing), compiled(closing)
+_is_due, _made = compiled(is_due), compiled(made)
 
 Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.int8]
 
 
 @compiled
 def admit(
-    start: Ints, end: Ints, every: int, span: int, delay: int, adjust: bool, state: Ints
-) -> tuple[Ints, npt.NDArray[np.int8], int]:
-    """Return the starts that go on, what became of each row, and the largest lateness.
+    start: Ints,
+    end: Ints,
+    kind: Bytes,
+    row: Ints,
+    moved: Ints,
+    every: int,
+    span: int,
+    delay: int,
+    adjust: bool,
+    state: Ints,
+) -> tuple[Ints, Ints, Bytes, Ints]:
+    """Return the starts and ends that go on, what became of each item, and the CTI before it.
 
-    ``start``, ``end`` ``int64[n]`` ticks in arrival order. ``every`` N or, where that is 0,
-    ``span`` T ticks; both 0: no CTI is ever due. ``state`` ``int64[4]``, updated in place: the CTI,
-    the count of events, the start that last made one due, whether one has been. Verdicts: 0 kept,
-    1 adjusted (the start is the CTI), 2 dropped. O(n), one pass.
+    ``start``, ``end`` ``int64[n]`` ticks in arrival order. ``kind`` ``int8[n]``, or empty where
+    all items are complete rows; a CTI's time is its start. ``row`` ``int64[n]``: for each edge the
+    number of its row, -1 where none is open; empty without edges. ``moved`` ``int64[r]``, updated
+    in place: the start that each open row was given, NOWHERE before its start edge and after that
+    was dropped. ``every`` N or, where that is 0, ``span`` T ticks. ``state`` ``int64[5]``, updated
+    in place: the CTI, what it would be without imports, the count of events, the start that last
+    made a CTI due, how many events only an import has made late. O(n), one pass.
     """
     n = len(start)
-    starts = start.copy()
-    verdict = np.zeros(n, np.int8)
-    largest = 0
-    cti, count, last, seen = state[0], state[1], state[2], state[3]
+    starts, ends = start.copy(), end.copy()
+    reason = np.zeros(n, np.int8)
+    before = np.empty(n, np.int64)
+    cti, own, count, last, by_import = state[0], state[1], state[2], state[3], state[4]
     for i in range(n):
+        what = kind[i] if len(kind) else ROW
         s = start[i]
+        before[i] = cti
+        if what == CTI:
+            cti, own = max(cti, s), max(own, s)
+            continue
+        if what == END_EDGE:
+            given = moved[row[i]] if row[i] >= 0 else NOWHERE
+            if given == NOWHERE:
+                reason[i] = NO_OPEN_ROW
+                continue
+            starts[i] = given
+            ends[i] = _closing(end[i], cti, given)
+            if ends[i] != end[i]:
+                reason[i] = END_MOVED
+                by_import += end[i] < cti and end[i] >= own
+            continue
         if s < cti:
-            largest = max(largest, cti - s)
-            if adjust and end[i] > cti:
-                starts[i] = cti
-                verdict[i] = 1
-            else:
-                verdict[i] = 2
-        if every > 0:
-            count += 1
-            due = count % every == 0
-        else:
-            next_due = last if last == _MIN else min(last + span, _MAX)
-            due = span > 0 and (seen == 0 or s >= next_due)
-            if due:
-                last = s
-                seen = 1
-        if due:
-            made = s if s == _MIN else min(max(s - delay, _MIN), _MAX)
-            cti = max(cti, made)
-    state[0], state[1], state[2], state[3] = cti, count, last, seen
-    return starts, verdict, largest
+            starts[i] = _landing(s, end[i], cti, adjust)
+            reason[i] = DROPPED if starts[i] == NOWHERE else ADJUSTED
+            by_import += s >= own
+        if what == START_EDGE:
+            moved[row[i]] = starts[i]
+        count += 1
+        if _is_due(s, count, every, span, last):
+            last = s
+            time = _made(s, delay)
+            cti, own = max(cti, time), max(own, time)
+    state[0], state[1], state[2], state[3], state[4] = cti, own, count, last, by_import
+    return starts, ends, reason, before

@@ -104,32 +104,32 @@ def _until_full(
 
     Returns the next change and result, and how much room is needed to go on (0: nothing is left).
     """
-    # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
+    # Whether a change tells of a window is as good as chance, and a wrong guess costs more than the
+    # rest: so the row is written in any case, and counted if it is one. Numbers of rows and keys
+    # are unsigned: a signed index is tested for being negative each time.
     room = out.shape[1]
     number, of, before, alive = out[0], out[1], out[2], out[3]
     while i < len(at):
         k = np.uint64(key[np.uint64(what[i] >> 3)])
         held = state[k, 0]
-        upto = at[i]
         window = state[k, 1]
         alone = state[k, 3]
-        if held + alone == 0:
-            state[k, 1] = upto
-        elif window < upto:
-            more = upto - window if held > 0 else 1
-            if r + more > room:
-                return i, r, r + more
-            place = np.uint64(r)
-            number[place], of[place], before[place], alive[place] = window, k, i, held + alone
-            r += 1
-            if more > 1:
-                r = _told(r, window + 1, upto, k, i, held, 0, out)  # type: ignore[arg-type]
-            state[k, 3] = 0
-            state[k, 1] = upto
-        if what[i] & 4:
-            state[k, 3] += 1
+        upto = at[i]
+        if r == room:
+            return i, r, r + 1
+        place = np.uint64(r)
+        number[place], of[place], before[place], alive[place] = window, k, i, held + alone
+        tells = int(held + alone > 0) & int(window < upto)
+        if held > 0 and window + 1 < upto:
+            if r + upto - window > room:
+                return i, r, r + upto - window
+            r = _told(r + 1, window + 1, upto, k, i, held, 0, out)  # type: ignore[arg-type]
         else:
-            state[k, 0] = held + 1 - 2 * (what[i] & 1)
+            r += tells
+        once = (what[i] >> 2) & 1
+        state[k, 0] = held + (1 - once) * (1 - 2 * (what[i] & 1))
+        state[k, 1] = upto
+        state[k, 3] = alone * (1 - tells) + once
         if state[k, 2] == 0:
             state[k, 2] = 1
             roster[0] += 1

@@ -24,6 +24,7 @@ __all__ = ["count", "extreme", "float_sum", "integer_sum"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Number = int | np.uint64
 
 
 @compiled
@@ -87,75 +88,79 @@ def float_sum(
     at: Ints,
     of: Ints,
     sums: Floats,
-    counts: Ints,
+    odd: Ints,
     strange: Ints,
     mean: bool,
 ) -> tuple[Floats, Ints]:
-    """Return the sums (or the means; NaN of nothing) and the counts of values that are not null.
+    """Return the sums (or the means; 0 of nothing) and the counts of values that are not null.
 
-    ``sums`` ``float64[2 * keys, 2]``: a sum and what rounding took of it (Knuth's exact sum of
-    two), so that removal does not make it drift; both begin anew when nothing is left. ``counts``
-    ``int64[2 * keys, 4]``: of values, and of NaN, +inf and -inf among them, which never enter the
-    sum and so leave as they came; ``strange`` ``int64[1]``: how many of these there are in all.
+    ``sums`` ``float64[2 * keys, 4]``: a sum, what rounding took of it (Knuth's exact sum of two),
+    so that removal does not make it drift, and of how many values; sum and rest begin anew when
+    nothing is left. Together they are half a line of the cache. ``odd`` ``int64[2 * keys, 3]``: how
+    many NaN, +inf and -inf there are among the values, which never enter the sum and so leave as
+    they came; ``strange`` ``int64[1]``: how many of these there are in all.
     """
     out = np.empty(len(at), np.float64)
     many = np.empty(len(at), np.int64)
-    s = 0
-    for i in range(len(what) + 1):
-        while s < len(at) and at[s] == i:
+    i = 0
+    for s in range(len(at) + 1):
+        upto = at[s] if s < len(at) else len(what)
+        while i < upto:
+            row = np.uint64(what[i] >> 3)
+            sign = 1 - 2 * (what[i] & 1)
+            if valid[row]:
+                k = np.uint64(2 * key[row] + ((what[i] >> 2) & 1))
+                x = value[row]
+                values = sums[k, 2] + np.float64(sign)
+                sums[k, 2] = values
+                if abs(x) < np.inf:
+                    x *= np.float64(sign)
+                    before = sums[k, 0]
+                    total = before + x
+                    part = total - before
+                    sums[k, 1] += (before - (total - part)) + (x - part)
+                    sums[k, 0] = total
+                else:
+                    odd[k, 0 if np.isnan(x) else 1 if x > 0 else 2] += sign
+                    strange[0] += sign
+                if values == 0.0:
+                    sums[k, 0] = 0.0
+                    sums[k, 1] = 0.0
+            i += 1
+        if s < len(at):
             k = np.uint64(2 * of[s])
             once = np.uint64(2 * of[s] + 1)
-            held = counts[k, 0]
             total = sums[k, 0]
             rest = sums[k, 1]
-            alone = counts[once, 0]
-            if alone > 0:
+            values = sums[k, 2]
+            if sums[once, 2] > 0:
                 total += sums[once, 0]
                 rest += sums[once, 1]
+                values += sums[once, 2]
+            total += rest
+            if strange[0] > 0:
+                total = _with_odd(total, k, once, odd, strange)
+            if sums[once, 2] > 0:
                 sums[once, 0] = 0.0
                 sums[once, 1] = 0.0
-                counts[once, 0] = 0
-            many[s] = held + alone
-            out[s] = total + rest
-            if mean:
-                out[s] = out[s] / many[s] if many[s] > 0 else np.nan
-            if strange[0] > 0:
-                nans = counts[k, 1] + counts[once, 1]
-                highs = counts[k, 2] + counts[once, 2]
-                lows = counts[k, 3] + counts[once, 3]
-                if nans > 0 or (highs > 0 and lows > 0):
-                    out[s] = np.nan
-                elif highs > 0:
-                    out[s] = np.inf
-                elif lows > 0:
-                    out[s] = -np.inf
-                for part in range(1, 4):
-                    strange[0] -= counts[once, part]
-                    counts[once, part] = 0
-            s += 1
-        if i == len(what):
-            continue
-        row = np.uint64(what[i] >> 3)
-        if not valid[row]:
-            continue
-        k = np.uint64(2 * key[row] + ((what[i] >> 2) & 1))
-        sign = 1 - 2 * (what[i] & 1)
-        x = value[row]
-        counts[k, 0] += sign
-        if abs(x) < np.inf:
-            x *= sign
-            before = sums[k, 0]
-            total = before + x
-            part = total - before
-            sums[k, 1] += (before - (total - part)) + (x - part)
-            sums[k, 0] = total
-        else:
-            counts[k, 1 if np.isnan(x) else 2 if x > 0 else 3] += sign
-            strange[0] += sign
-        if counts[k, 0] == 0:
-            sums[k, 0] = 0.0
-            sums[k, 1] = 0.0
+                sums[once, 2] = 0.0
+            out[s] = total / max(values, 1.0) if mean else total
+            many[s] = np.int64(values)
     return out, many
+
+
+@compiled
+def _with_odd(total: float, k: Number, once: Number, odd: Ints, strange: Ints) -> float:
+    """Return what NaN and infinities make of a sum; what was there once goes."""
+    nans = odd[k, 0] + odd[once, 0]
+    highs = odd[k, 1] + odd[once, 1]
+    lows = odd[k, 2] + odd[once, 2]
+    for part in range(3):
+        strange[0] -= odd[once, part]
+        odd[once, part] = 0
+    if nans > 0 or (highs > 0 and lows > 0):
+        return np.nan
+    return np.inf if highs > 0 else -np.inf if lows > 0 else total
 
 
 @compiled

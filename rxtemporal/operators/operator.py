@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import polars as pl
@@ -14,15 +13,15 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.keys import Groups, KeyCoder
 from rxtemporal.lifting import lift, lift_two
+from rxtemporal.meters import Gauge
 from rxtemporal.operators.apart import Apart, alone
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Held, Merging, Step
+from rxtemporal.steps.step import Merging, Step
 from rxtemporal.ticks import MIN_TIME
 
 __all__ = ["Beside", "Chain", "Keys", "Operator", "RowByRow", "TwoInputs"]
 
 Keys = tuple[str, ...]
-Made = Callable[[Held], None]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -120,21 +119,17 @@ class Operator(_Description):
             raise blame(error, self.place) from error.__cause__
 
     def __call__(
-        self, source: Observable[EventBatch], made: Made | None = None
+        self, source: Observable[EventBatch], gauge: Gauge | None = None
     ) -> Observable[EventBatch]:
         """Return the observable of what this operator makes of a source's batches.
 
-        ``made`` is told of each step that is made.
+        ``gauge`` counts what passes.
         """
-        make = partial(self._make_checked, made)
-        return lift(make, self.place, passes_time=self.passes_time)(source)
+        return lift(self._make_checked, self.place, passes_time=self.passes_time)(source, gauge)
 
-    def _make_checked(self, made: Made | None, batch: EventBatch) -> Step:
+    def _make_checked(self, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
-        step = self.step(batch.schema, batch.keys)
-        if made is not None:
-            made(step)
-        return step
+        return self.step(batch.schema, batch.keys)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,11 +184,13 @@ class TwoInputs(_Description):
         self,
         left: Observable[EventBatch],
         right: Observable[EventBatch],
-        made: Made | None = None,
+        gauge: Gauge | None = None,
     ) -> Observable[EventBatch]:
-        """Return the observable of what this operator makes of two sources' batches."""
-        make = partial(self._make_checked, made)
-        return lift_two(make, self.place, self.absent)(left, right)
+        """Return the observable of what this operator makes of two sources' batches.
+
+        ``gauge`` counts what passes.
+        """
+        return lift_two(self._make_checked, self.place, self.absent)(left, right, gauge)
 
     def assumed(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the fields of an input (0 or 1) that ends without ever having shown any."""
@@ -208,12 +205,9 @@ class TwoInputs(_Description):
         coder = KeyCoder({key: schema[key] for key in known.keys})
         return empty.replace(groups=Groups(empty.start, coder))
 
-    def _make_checked(self, made: Made | None, left: EventBatch, right: EventBatch) -> Merging:
+    def _make_checked(self, left: EventBatch, right: EventBatch) -> Merging:
         self._output(left.schema, right.schema, left.keys, right.keys)
-        step = self.step(left.schema, right.schema, left.keys)
-        if made is not None:
-            made(step)
-        return step
+        return self.step(left.schema, right.schema, left.keys)
 
 
 @dataclasses.dataclass(frozen=True)

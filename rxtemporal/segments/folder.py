@@ -109,6 +109,17 @@ class SegmentFolder:
                 return Segment.from_json(path.read_bytes(), path)
         raise SpoolError(f"segment {sequence} of {self.path} is not there. Hint: {_DAMAGED}.")
 
+    def waiting_bytes(self) -> int:
+        """Return how many bytes of rows the segments have that are not discarded."""
+        found = self.numbers()
+        mark, total = max(found["done"], default=0), 0
+        for number in found["arrow"]:
+            if number > mark:
+                # a reader may discard it between two looks
+                with contextlib.suppress(FileNotFoundError):
+                    total += self.file(number, "arrow").stat().st_size
+        return total
+
     def content(self, sequence: int) -> bytes:
         """Return a segment's Arrow IPC file, its size and CRC-32 verified."""
         expected, path = self.describe(sequence), self.file(sequence, "arrow")

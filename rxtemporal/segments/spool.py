@@ -18,7 +18,7 @@ from rxtemporal.errors import SchemaError, SpoolError
 from rxtemporal.segments.folder import SEGMENT, Segment, SegmentFolder
 from rxtemporal.ticks import describe
 
-__all__ = ["Spool"]
+__all__ = ["Spool", "rows_frame"]
 
 # the layout of the folder, as the package's page describes it
 FORMAT = 1
@@ -43,6 +43,8 @@ class Spool(SegmentFolder):
         self.schema = schema
         self._lock = lock
         self._last: Segment | None = None
+        # the last segment, while its name may not be on disk
+        self._unsynced: Segment | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], name: str, schema: pl.Schema) -> Spool:
@@ -87,20 +89,30 @@ class Spool(SegmentFolder):
         """Publish a batch as the next segment and return its number; it is on disk afterwards.
 
         Costs two small syncs and one of the rows. ``SpoolError`` if it cannot be written: then the
-        spool is as before and the call can be repeated.
+        call can be repeated. The spool is as before, unless only the last sync has failed: then
+        readers may have seen the segment and it stays, and repeating the call completes it.
         """
+        if not self._lock.held:
+            raise SpoolError(
+                f"the spool {self.path} is not open for writing here: it was closed, or its writer "
+                "is the process that this one was forked from. Hint: open it in this process."
+            )
         if batch.schema != self.schema:
             raise SchemaError(f"a batch with {batch.schema} is not for a spool of {self.schema}")
         if self.cti is not None and batch.cti < self.cti:
             raise SpoolError(
                 f"CTI {describe(batch.cti)} goes back from the spool's {describe(self.cti)}"
             )
-        data = _arrow(batch, self.last + 1)
-        segment = Segment(self.last + 1, len(batch), batch.cti, len(data), zlib.crc32(data))
-        with reported(f"cannot write segment {segment.sequence} of {self.path}"):
-            self._publish(segment, data)
-        self._last = segment
-        return segment.sequence
+        with reported(f"cannot write segment {self.last + 1} of {self.path}"):
+            if self._unsynced is not None:
+                given = _segment(_arrow(batch, self.last), self.last, batch)
+                repeated = given == self._unsynced
+                self._sync()
+                if repeated:
+                    return given.sequence
+            data = _arrow(batch, self.last + 1)
+            self._publish(_segment(data, self.last + 1, batch), data)
+        return self.last
 
     def close(self) -> None:
         """Let another writer in; what was appended stays. Doing it twice does no harm."""
@@ -117,11 +129,17 @@ class Spool(SegmentFolder):
         try:
             publish(facts, segment.to_json())
             publish(rows, data)
-            sync_folder(self.path)
-        except BaseException:
-            remove(rows)
-            remove(facts)
-            raise
+        finally:
+            if rows.exists():
+                # readers see it from here on, and what they have seen must not vanish
+                self._last = self._unsynced = segment
+            else:
+                remove(facts)
+        self._sync()
+
+    def _sync(self) -> None:
+        sync_folder(self.path)
+        self._unsynced = None
 
     def _settle(self, name: str) -> None:
         """Check or write the header, tidy up, verify, and find where the spool stands."""
@@ -166,9 +184,13 @@ class Spool(SegmentFolder):
                 )
 
 
-def _arrow(batch: EventBatch, sequence: int) -> bytes:
-    """Return the rows as an Arrow IPC file of the oldest layout, which every reader knows."""
-    frame = pl.DataFrame(
+def _segment(data: bytes, sequence: int, batch: EventBatch) -> Segment:
+    return Segment(sequence, len(batch), batch.cti, len(data), zlib.crc32(data))
+
+
+def rows_frame(batch: EventBatch, sequence: int) -> pl.DataFrame:
+    """Return a batch's rows as a segment has them: times in ticks, the payload, ``_segment``."""
+    return pl.DataFrame(
         [
             pl.Series(START, batch.start, pl.Int64),
             pl.Series(END, batch.end, pl.Int64),
@@ -176,6 +198,11 @@ def _arrow(batch: EventBatch, sequence: int) -> bytes:
             pl.repeat(sequence, len(batch), dtype=pl.Int64, eager=True).alias(SEGMENT),
         ]
     )
+
+
+def _arrow(batch: EventBatch, sequence: int) -> bytes:
+    """Return the rows as an Arrow IPC file of the oldest layout, which every reader knows."""
     buffer = io.BytesIO()
-    frame.rechunk().write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
+    frame = rows_frame(batch, sequence).rechunk()
+    frame.write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
     return buffer.getvalue()

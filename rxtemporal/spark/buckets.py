@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, time_column, time_series
+from rxtemporal.column_door import ColumnDoor
 from rxtemporal.errors import blame
 from rxtemporal.events import EventShape
 from rxtemporal.plan import Node
-from rxtemporal.sources import ColumnDoor
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.stepwise import Stepwise
@@ -127,7 +127,7 @@ class Judge:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are let in, with the starts that they have from now on."""
-        door = ColumnDoor(self.settings, self.reader.name)
+        door = ColumnDoor(Door(self.settings, self.reader.name))
         for rows in _frames(batches):
             batch = self.reader.batch(rows, MIN_TIME)
             numbers = pl.DataFrame({"row": np.arange(len(batch))})

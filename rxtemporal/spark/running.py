@@ -12,10 +12,11 @@ import polars as pl
 from rxtemporal.batch import END, START
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.explaining import explained
 from rxtemporal.log import get_logger
 from rxtemporal.operators.altering import AlterEventLifetime
 from rxtemporal.operators.operator import Keys
-from rxtemporal.plan import Node, explained
+from rxtemporal.plan import Node
 from rxtemporal.schema import refuse_lists
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
 from rxtemporal.spark.carrier import BUCKET, STARTS, carried_rows, united

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from rxtemporal.batch import END, START
 from rxtemporal.errors import SpoolError
 from rxtemporal.segments import SEGMENT, SegmentFolder
+from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.ticks import MAX_TIME
 
 if TYPE_CHECKING:
@@ -63,9 +64,15 @@ def _spark_type(dtype: pl.DataType) -> Any:
 
 
 def with_times(frame: DataFrame) -> DataFrame:
-    """Return the rows with timestamps for ticks; a row that never ends has a null end."""
+    """Return the rows with timestamps for ticks; a row that is open or never ends has a null end.
+
+    Rows in edge shape also get ``_state``: whether they are open or closed.
+    """
     end = sf.when(sf.col(END) < MAX_TIME, sf.timestamp_micros(sf.col(END)))
-    return frame.withColumns({START: sf.timestamp_micros(sf.col(START)), END: end})
+    columns = {START: sf.timestamp_micros(sf.col(START)), END: end}
+    if EDGE in frame.columns:
+        columns[STATE] = sf.when(sf.col(END) < MAX_TIME, sf.lit("closed")).otherwise(sf.lit("open"))
+    return frame.withColumns(columns)
 
 
 class SpoolSource(DataSource):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Tables that a query's results go to, each segment exactly once."""
+"""Parquet tables that a query's results go to, each segment exactly once."""
 
 from __future__ import annotations
 
@@ -8,41 +8,26 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
 from rxtemporal.batch import END, START
 from rxtemporal.durable import WriterLock, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
+from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
+from rxtemporal.spark.targets import Origin, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Origin", "ParquetTable", "Writer", "writer_for"]
+__all__ = ["ParquetTable"]
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Origin:
-    """Whose segments come: the query, its spool's id, its fields, and what Spark has committed."""
-
-    query: str
-    spool: str
-    schema: pl.Schema
-    committed: int
-
-
-class Writer(Protocol):
-    """A target that is open for one query."""
-
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
-        """Take micro-batch ``number``, whose last segment is ``last``; it may come twice."""
-
-    def close(self) -> None:
-        """Let go of the target; there are no more micro-batches."""
+# no query's ledger has a name that begins like this
+LAYOUT = "_table.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +49,14 @@ class ParquetTable:
 
     path: Path
     partition_by: str | None = None
+
+    shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
+    travels: ClassVar[bool] = True
+    why_not: ClassVar[str] = (
+        "a ParquetTable takes no edges: an end edge changes a row that is written, and files "
+        "cannot be updated. Hint: leave shape out: rows then come when they are complete; or use "
+        "a DatabaseTable."
+    )
 
     def __init__(self, path: str | os.PathLike[str], partition_by: str | None = None) -> None:
         text = os.fspath(path)
@@ -110,7 +103,8 @@ class _ParquetWriter:
             self._lock = WriterLock(aside / f"{self._query}.lock")
         try:
             with reported(f"cannot open the table {table.path}"):
-                self._last = self._read_ledger()
+                self.last = self._read_ledger()
+                self._keep_layout(aside / LAYOUT)
                 table.path.mkdir(parents=True, exist_ok=True)
                 self._undo()
         except BaseException:
@@ -122,10 +116,10 @@ class _ParquetWriter:
         from pyspark.sql import functions as sf
 
         # A replayed batch has to run as well: a stateful operator before it would lose its state.
-        self._store(self._with_day(frame.where(sf.col(SEGMENT) > self._last).drop(SEGMENT)))
-        if last > self._last:
+        self._store(self._with_day(frame.where(sf.col(SEGMENT) > self.last).drop(SEGMENT)))
+        if last > self.last:
             with reported(f"cannot publish in the table {self._table.path}"):
-                self._move(f"{self._query}-{self._last + 1:012d}-{last:012d}")
+                self._move(f"{self._query}-{self.last + 1:012d}-{last:012d}")
                 self._write_ledger(last)
         shutil.rmtree(self._stage, ignore_errors=True)
 
@@ -173,7 +167,7 @@ class _ParquetWriter:
         entry = {"query": self._origin.query, "spool": self._origin.spool, "segment": last}
         publish(self._ledger, json.dumps(entry).encode())
         sync_folder(self._ledger.parent)
-        self._last = last
+        self.last = last
 
     def _read_ledger(self) -> int:
         last, committed = 0, self._origin.committed
@@ -208,6 +202,26 @@ class _ParquetWriter:
             )
         return last
 
+    def _keep_layout(self, path: Path) -> None:
+        """Refuse folders of another kind than those that are there: readers could not tell."""
+        given = self._table.partition_by
+        if path.exists():
+            try:
+                found = json.loads(path.read_bytes())["partition_by"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise SpoolError(
+                    f"{path} is damaged. Hint: delete it if partition_by={given!r} is what the "
+                    "table has always had."
+                ) from error
+            if found != given:
+                raise ArgumentError(
+                    f"the table {self._table.path} was begun with partition_by={found!r}, got "
+                    f"{given!r}. Hint: leave it as it was, or give the table another path."
+                )
+            return
+        publish(path, json.dumps({"partition_by": given}).encode())
+        sync_folder(path.parent)
+
     def _undo(self) -> None:
         """Delete what this query moved in and never entered into its ledger."""
         shutil.rmtree(self._stage, ignore_errors=True)
@@ -215,7 +229,7 @@ class _ParquetWriter:
         folders = set()
         for path in self._table.path.rglob("*.parquet"):
             match = name.fullmatch(path.name)
-            if match and int(match[2]) > self._last:
+            if match and int(match[2]) > self.last:
                 path.unlink()
                 folders.add(path.parent)
         # or they come back after a power cut, when the ledger has gone beyond them
@@ -247,24 +261,3 @@ def _day_of(frame: DataFrame, name: str) -> Column:
 def _sync(path: Path) -> None:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Function:
-    """A user's function as a writer."""
-
-    function: Callable[[DataFrame, int], Any]
-
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
-        """Hand the micro-batch over."""
-        self.function(frame, number)
-
-    def close(self) -> None:
-        """Leave it to the function's owner."""
-
-
-def writer_for(target: Any, origin: Origin) -> Writer:
-    """Return the open writer of a target: a table, or a function ``(df, batch_id)``."""
-    if isinstance(target, ParquetTable):
-        return target.open(origin)
-    return _Function(target)

@@ -51,7 +51,7 @@ class AntiJoinStep(Stateful):
         keys: Sequence[str],
     ) -> None:
         self._keying = keying
-        self._pairs = Pairs(schemas if where is not None else (None, None))
+        self._pairs = Pairs(schemas if where is not None else (None, None), tagged=True)
         self._coverage = Coverage()
         self._merged = merged
         self._where = where
@@ -94,7 +94,7 @@ class AntiJoinStep(Stateful):
             if (key < 0).any():
                 batch, key = batch.take(key >= 0), key[key >= 0]
             batch, key = self._coverage.of(batch, key, len(self._keying))
-        self._pairs.take(1, batch, key, key)
+        self._pairs.take(1, batch, key)
         return self._result()
 
     def _result(self) -> EventBatch:

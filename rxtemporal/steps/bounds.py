@@ -79,6 +79,9 @@ class Bounds(Protocol):
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Apply the changes, each at its place on the axis, and return the windows now known."""
 
+    def due(self, at: int) -> int:
+        """Return the CTI that makes what begins or ends at this place on the axis known."""
+
     def cti(self, cti: int) -> int:
         """Return the output CTI."""
 
@@ -114,6 +117,10 @@ class SnapshotBounds(Stateful):
         where only ended ones are told that is all that counts.
         """
         return (cti + 1 if self._finished else cti), cti + 1
+
+    def due(self, at: int) -> int:
+        """The place itself: the axis is time."""
+        return at
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the snapshots that the changes open and close."""
@@ -173,6 +180,10 @@ class HoppingBounds(Stateful):
 
     def _limit(self, cti: int) -> int:
         return (cti - self._alignment - self._duration) // self._period + 1
+
+    def due(self, at: int) -> int:
+        """The end of the window of this number."""
+        return min(self._alignment + at * self._period + self._duration, MAX_TIME)
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the windows that end by the CTI and hold anything."""

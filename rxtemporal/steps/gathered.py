@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch
+from rxtemporal.frames import typed
 from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.gathering import Gathered, Gathering
 from rxtemporal.steps.listed import Contents
@@ -58,7 +59,7 @@ class GatheredStep(Stateful):
         keys = []
         if batch.groups is not None:
             keys = batch.groups.coder.decode(found.key[of]).get_columns()
-        payload = pl.DataFrame([*keys, *made.payload.get_columns()]).cast(self._schema)
+        payload = typed([*keys, *made.payload.get_columns()], self._schema)
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there
         return result.take(result.start < MAX_TIME)

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.frames import typed
 from rxtemporal.steps.keying import Keying, Regrouping
 from rxtemporal.steps.pairs import START, Found, Pairs
 from rxtemporal.steps.state import Stateful
@@ -30,8 +31,7 @@ class Merged:
     def __call__(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
         """Return the joined payload of as many rows as both have."""
         added = [right.get_column(name).alias(new) for new, name in self._taken.items()]
-        joined = pl.DataFrame([*left.get_columns(), *added]) if added or left.width else left
-        return joined if joined.schema == self.schema else joined.cast(self.schema)
+        return typed([*left.get_columns(), *added], self.schema) if self.schema else left
 
 
 class TurnedMerged(Merged):
@@ -83,7 +83,7 @@ class JoinStep(Stateful):
         pairs = self._pairs
         before = pairs.cti
         key = self._keying.codes(side, batch.payload)
-        pairs.take(side, batch, key, key)
+        pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
             return self._groups.grouped(EventBatch.empty(self._merged.schema, pairs.cti))
         found = pairs.find(len(self._keying))

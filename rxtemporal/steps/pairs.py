@@ -20,7 +20,7 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["Closed", "Found", "Pairs"]
 
-KEY, START, END, TAG, AFTER, BEFORE, FIRST, OPENED = range(8)
+KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 PLACES = 8
 
 
@@ -60,8 +60,9 @@ class Side(Stateful):
 
     held = ("rows", "starts", "ends", "open", "head", "cti")
 
-    def __init__(self, payload: pl.Schema | None) -> None:
-        self.rows = Rows([np.int64] * 7 + [np.bool_], payload)
+    def __init__(self, payload: pl.Schema | None, *, tagged: bool) -> None:
+        tags = [np.int64] if tagged else []
+        self.rows = Rows([*[np.int64] * 6, np.bool_, *tags], payload)
         self.starts, self.ends = Queue(), Queue()
         self.open = OpenEdges()
         self.head = np.zeros(0, np.int64)
@@ -71,14 +72,14 @@ class Side(Stateful):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, batch: EventBatch, key: Int64s, tag: Int64s) -> Int64s:
+    def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
         """Keep what begins; return the numbers of the rows whose end has come."""
         self.cti = batch.cti
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         if not ends.any():
             self._begin(batch, key, tag)
             return np.empty(0, np.int64)
-        self._begin(batch.take(~ends), key[~ends], tag[~ends])
+        self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
         # a row that was never kept (its key is null) has nothing to end
         rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
         rows, end = rows[rows >= 0], end[rows >= 0]
@@ -89,15 +90,24 @@ class Side(Stateful):
         self.ends.push(end[begun], rows[begun])
         return rows
 
-    def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s) -> None:
+    def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
         kept = key >= 0
         if not kept.all():
-            batch, key, tag = batch.take(kept), key[kept], tag[kept]
+            batch, key, tag = batch.take(kept), key[kept], None if tag is None else tag[kept]
         if not len(batch):
             return
         opened = batch.edge != 0
         rows = self.rows.append(
-            [key, batch.start, batch.end, tag, -1, NOT_LISTED, -1, opened],
+            [
+                key,
+                batch.start,
+                batch.end,
+                -1,
+                NOT_LISTED,
+                -1,
+                opened,
+                *([] if tag is None else [tag]),
+            ],
             batch.payload if self._payload is not None else None,
         )
         self.starts.push(batch.start, rows)
@@ -136,8 +146,10 @@ class Pairs(Stateful):
 
     held = ("sides", "_pairs", "_ended")
 
-    def __init__(self, payloads: tuple[pl.Schema | None, pl.Schema | None]) -> None:
-        self.sides = (Side(payloads[0]), Side(payloads[1]))
+    def __init__(
+        self, payloads: tuple[pl.Schema | None, pl.Schema | None], *, tagged: bool = False
+    ) -> None:
+        self.sides = Side(payloads[0], tagged=tagged), Side(payloads[1], tagged=False)
         self._pairs = np.zeros((PLACES, 1), np.int64)
         # rows whose end has come since the last commit, of each side
         self._ended: list[Int64s] = [np.empty(0, np.int64), np.empty(0, np.int64)]
@@ -155,8 +167,8 @@ class Pairs(Stateful):
     def __len__(self) -> int:
         return len(self.sides[0]) + len(self.sides[1])
 
-    def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s) -> None:
-        """Take a batch of one side; rows of key -1 meet nothing."""
+    def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
+        """Take a batch of one side; rows of key -1 meet nothing, left ones may carry a tag."""
         ended = self.sides[side].take(batch, key, tag)
         self._ended[side] = np.concatenate([self._ended[side], ended])
 

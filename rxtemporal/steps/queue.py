@@ -67,6 +67,11 @@ class Queue(Stateful):
         """Return the time of what is due first."""
         return min((int(time[0]) for time, _ in self._runs), default=None)
 
+    @property
+    def next_due(self) -> int | None:
+        """The same, for who asks what waits."""
+        return self.first()
+
     def renumber(self, new: Int64s, bits: int = 0) -> None:
         """Give the rows that things stand for their new numbers; the lowest ``bits`` stay.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.batch import Int64s
-from rxtemporal.frames import rows_of
+from rxtemporal.frames import rows_of, stacked
 from rxtemporal.steps.state import Stateful
 
 __all__ = ["Column", "Rows", "grown", "relink", "taller"]
@@ -62,6 +62,7 @@ class Rows(Stateful):
     """
 
     held = ("content", "_frames", "_released")
+    next_due = None
 
     def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
@@ -124,8 +125,7 @@ class Rows(Stateful):
         frames = self._frames
         if not frames:
             return pl.DataFrame(schema=self._schema)
-        every = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=False)
-        return rows_of(every, numbers)
+        return rows_of(stacked(frames), numbers)
 
     def release(self, numbers: Int64s) -> None:
         """Forget these rows, each once; their numbers stay readable until ``compacted``."""

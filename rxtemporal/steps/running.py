@@ -91,7 +91,8 @@ def _valid(field: pl.Series) -> Column:
 
 
 def _physical(field: pl.Series, dtype: Any) -> Column:
-    values = field.to_physical()
+    # of a number polars' to_physical, which goes by way of a query, says nothing new
+    values = field if field.dtype.is_numeric() else field.to_physical()
     if values.dtype != dtype:
         values = values.cast(dtype)
     if values.null_count():
@@ -157,11 +158,11 @@ class FloatSum(Stateful):
 
     once = True
     dtypes = (np.float64, np.bool_)
-    held = ("_state", "_counts", "_strange")
+    held = ("_sum", "_odd", "_strange")
 
     def __init__(self) -> None:
-        self._state = np.zeros((0, 2), np.float64)
-        self._counts = np.zeros((0, 4), np.int64)
+        self._sum = np.zeros((0, 4), np.float64)
+        self._odd = np.zeros((0, 3), np.int64)
         self._strange = np.zeros(1, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
@@ -175,11 +176,11 @@ class FloatSum(Stateful):
     def _sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
     ) -> tuple[npt.NDArray[np.float64], Int64s]:
-        self._state = taller(self._state, 2 * samples.keys)
-        self._counts = taller(self._counts, 2 * samples.keys)
+        self._sum = taller(self._sum, 2 * samples.keys)
+        self._odd = taller(self._odd, 2 * samples.keys)
         return kernels.float_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._state, self._counts, self._strange, mean,
+            self._sum, self._odd, self._strange, mean,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.kernels.lifetimes import moved
 from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
+from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, add
 
 __all__ = ["ShortenStep"]
@@ -35,6 +36,12 @@ class ShortenStep(Stateful):
     def rows(self) -> int:
         """How many open rows wait to know whether they vanish."""
         return len(self._waiting)
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them, which the CTI less the span has to pass."""
+        first = earliest_due(self._waiting)
+        return None if first is None else add(first, -self._by)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the shortened rows that are certain to be there."""

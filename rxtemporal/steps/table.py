@@ -13,6 +13,7 @@ class OpenEdges(Stateful):
     """The numbers of the rows that are open, by edge id. Holds one entry for each."""
 
     held = ("entries",)
+    next_due = None
 
     def __init__(self) -> None:
         self._table = IntTable()

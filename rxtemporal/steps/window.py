@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.frames import typed
 from rxtemporal.kernels.listing import contents, over
 from rxtemporal.kernels.order import merged
 from rxtemporal.steps.bounds import Bounds, Windows
@@ -18,6 +19,7 @@ from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.running import BITS, ENDS, LAST, ONCE, Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
+from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, TICK
 
 __all__ = ["WindowStep"]
@@ -70,6 +72,12 @@ class WindowStep(Stateful):
     def rows(self) -> int:
         """How many rows are held."""
         return len(self._rows)
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first window ends, or the first row begins, that the CTI has not passed."""
+        first = earliest_due([self._begins, self._ends])
+        return None if first is None else self._bounds.due(first)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the windows that are known."""
@@ -147,8 +155,7 @@ class WindowStep(Stateful):
     def _keyed(self, frame: pl.DataFrame, key: Int64s, batch: EventBatch) -> pl.DataFrame:
         """Return a payload with the keys first, in the types that were promised."""
         keys = [] if batch.groups is None else batch.groups.coder.decode(key).get_columns()
-        payload = pl.DataFrame([*keys, *frame.get_columns()])
-        return payload if payload.schema == self._schema else payload.cast(self._schema)
+        return typed([*keys, *frame.get_columns()], self._schema)
 
     def _listed(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError
+from rxtemporal.late import LateSource
 from rxtemporal.sources import ObservableSource
 from rxtemporal.stepwise import Stepwise
 from rxtemporal.streamable import Streamable
@@ -45,6 +46,11 @@ class Stepper(Stepwise):
         """Read the sources that have to be asked to their ends; return what comes out."""
         out = []
         for node in self._nodes:
+            if isinstance(node.source, LateSource):
+                raise ArgumentError(
+                    f"nothing is late in a stepper, which has no doors: {node.source.name!r}. "
+                    "Hint: run the query, or push batches of this source."
+                )
             if node.source is not None and not isinstance(node.source, ObservableSource):
                 for batch in node.source.open():
                     out += self.through(node, batch)

@@ -126,7 +126,7 @@ class Trial:
         out: list[EventBatch] = []
         failed: list[Exception] = []
         subjects, result = self.composed()
-        run = Execution((result._node, lambda stream: stream))
+        run = Execution((result._node, lambda stream, gauge: stream))
         run.start(out.append, failed.append, lambda: None)
         run.drain()
         made = Outcome(out, [])

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from needs import need_java
+from needs import need_java, skip_or_fail
+from postgres import programs, server
 
 from rxtemporal.spark.session import session
 
@@ -18,6 +19,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs Java where there is none, or fail where it is required."""
     if item.get_closest_marker("java") is not None:
         need_java()
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """What to connect with to a PostgreSQL server that all tests share."""
+    if programs() is None:
+        skip_or_fail("postgres", "there is no PostgreSQL server to start")
+    with server() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

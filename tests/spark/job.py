@@ -1,16 +1,17 @@
 """A run in a process of its own: ``job.py PATH HOURS``.
 
-With ``dying`` as a third argument its Java process dies in the middle, and a second run follows.
+With ``dying`` as a third argument its Java process is killed in the middle.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
 from feeding import SCHEMA, batches, feed, until, write
 
-from rxtemporal.errors import JavaError
 from rxtemporal.spark import ParquetTable, SparkSink
 
 
@@ -20,27 +21,22 @@ def sink(path: Path) -> SparkSink:
     return SparkSink(table, path=path / "sink", trigger="0 seconds", max_segments_per_batch=2)
 
 
-def die(first: SparkSink, hours: int) -> None:
-    """Run the query until something is in the table; then its Java process dies."""
-    first.open("q", SCHEMA)
-    write(first, batches(hours)[:2])
-    until(lambda: first.stats().micro_batches > 0)
-    from pyspark import SparkContext
-
-    SparkContext._gateway.proc.kill()
-    try:
-        write(first, batches(hours)[2:3])
-        first.close(None)
-    except JavaError as error:
-        print(error)
-        first.close(error)
+def killed(path: Path, hours: int) -> SparkSink:
+    """Run the query; as soon as something is in the table its Java process is killed."""
+    given, it = batches(hours), sink(path)
+    it.open("q", SCHEMA)
+    write(it, given[:2])
+    until(lambda: it.stats().micro_batches > 0)
+    os.kill(int((path / "sink" / "spark.pid").read_text(encoding="utf-8")), signal.SIGKILL)
+    write(it, given[2:])
+    it.close(None)
+    print(it.stats().last_error)
+    return it
 
 
 def main(path: Path, hours: int, *, dying: bool) -> None:
     """Run the query."""
-    if dying:
-        die(sink(path), hours)
-    print(feed(sink(path), batches(hours)).stats())
+    print((killed(path, hours) if dying else feed(sink(path), batches(hours))).stats())
 
 
 if __name__ == "__main__":

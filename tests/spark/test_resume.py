@@ -24,9 +24,9 @@ from rxtemporal.ticks import MAX_TIME
 
 
 class NoSpark:
-    """Stands in for the runner: nothing runs, everything that is asked for has happened."""
+    """Stands in for the supervisor: nothing runs, everything that is asked for has happened."""
 
-    batches, start_seconds, batch_seconds, failure = 0, 0.0, 0.0, None
+    batches, restarts, start_seconds, batch_seconds, last_error = 0, 0, 0.0, 0.0, None
 
     def __init__(self, *_: Any) -> None:
         pass
@@ -47,7 +47,7 @@ class NoSpark:
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test here start Spark."""
-    monkeypatch.setattr("rxtemporal.spark.sink.Runner", NoSpark)
+    monkeypatch.setattr("rxtemporal.spark.spooled.Supervisor", NoSpark)
 
 
 def opened(path: Path, schema: pl.Schema = SCHEMA) -> SparkSink:
@@ -236,11 +236,14 @@ Connected.__module__ = "pyspark.sql.connect.session"
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"target": "table"}, ArgumentError, "ParquetTable or a function"),
-        ({"mode": "direct"}, ArgumentError, "mode is 'spooled' in this version, got 'direct'"),
+        ({"target": "table"}, ArgumentError, "or a function"),
+        ({"target": ParquetTable}, ArgumentError, "ParquetTable, a DatabaseTable, a Console"),
+        ({"mode": "quick"}, ArgumentError, "'spooled' .* or 'direct' .*, got 'quick'"),
         ({"shape": EventShape.EDGE}, ArgumentError, "files cannot be updated"),
-        ({"shape": EventShape.POINT}, ArgumentError, "INTERVAL"),
-        ({"shape": EventShape.EDGE, "target": print}, ArgumentError, "INTERVAL"),
+        ({"shape": "edge"}, ArgumentError, "shape is an EventShape, got 'edge'"),
+        ({"spool_limit": 0}, ArgumentError, "a number of bytes, or None, got 0"),
+        ({"when_full": "drop"}, ArgumentError, "'block' .* or 'refuse' .*, got 'drop'"),
+        ({"session": 3}, ArgumentError, "settings for a session of the sink's own"),
         ({"trigger": 1}, ArgumentError, "'1 second'"),
         ({"max_segments_per_batch": 0}, ArgumentError, "1 or more"),
         ({"session": Connected()}, BindingError, "Connect"),

@@ -13,7 +13,7 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable
-from rxtemporal.spark.tables import Origin
+from rxtemporal.spark.targets import Origin
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, ticks
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def test_undoing_is_on_disk_before_it_is_done_again(
     (tmp_path / ".t.rxtemporal" / "q.json").write_text(entry, encoding="utf-8")
     ParquetTable(tmp_path / "t").open(origin()).close()
     assert [path.parent.name for path in tmp_path.rglob("*.parquet")] == ["day=a"]
-    assert synced == [tmp_path / "t" / "day=b"]
+    assert synced[-1] == tmp_path / "t" / "day=b"
 
 
 @pytest.mark.java
@@ -228,6 +228,18 @@ def test_what_lies_in_the_stage_is_not_published(spark: SparkSession, tmp_path: 
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert values(tmp_path / "t") == of_segments(1, 2)
+
+
+def test_another_partition_by_is_refused(tmp_path: Path) -> None:
+    """A table keeps its folders' kind from run to run, and for every query that writes it."""
+    ParquetTable(tmp_path / "t", partition_by="start_time").open(origin()).close()
+    ParquetTable(tmp_path / "t", partition_by="start_time").open(origin("other")).close()
+    for query, partition_by in [("q", "x"), ("other", None), ("third", "end_time")]:
+        with pytest.raises(ArgumentError, match="begun with partition_by='start_time'"):
+            ParquetTable(tmp_path / "t", partition_by).open(origin(query))
+    (tmp_path / ".t.rxtemporal" / "_table.json").write_bytes(b"{")
+    with pytest.raises(SpoolError, match=r"_table\.json is damaged"):
+        ParquetTable(tmp_path / "t", partition_by="start_time").open(origin())
 
 
 def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,228 @@
+"""The door for columns: what a ``Door`` decides event by event, for many rows at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.admission import AdvanceTimePolicy, LateReason
+from rxtemporal.advance_time import Door
+from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.errors import EventError
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.verdicts import DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
+
+if TYPE_CHECKING:
+    from rxtemporal.kernels.hashing import IntTable
+
+__all__ = ["REASONS", "ColumnDoor", "Judged", "LateRows"]
+
+Bytes = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+
+# by the kernel's number; 0 is in time
+REASONS = (None, *LateReason)
+_NO_BYTES: Bytes = np.empty(0, np.int8)
+_NO_ROWS: Int64s = np.empty(0, np.int64)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LateRows:
+    """Late rows as they came: ``reason`` numbers in ``REASONS``, the CTI broken, by how much."""
+
+    rows: EventBatch
+    reason: Bytes
+    cti: Int64s
+    by: Int64s
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What became of a run of n items: times that go on, reasons, the CTI before each, the state.
+
+    ``late`` are the numbers of those that were not in time, ``by`` how late each of these was.
+    """
+
+    start: Int64s
+    end: Int64s
+    reason: Bytes
+    before: Int64s
+    state: Int64s
+    late: Int64s
+    by: Int64s
+
+    @property
+    def kept(self) -> Bools:
+        """Which items go on, CTIs among them."""
+        kept: Bools = np.ones(len(self.reason), np.bool_)
+        reasons = self.reason[self.late]
+        kept[self.late[(reasons == DROPPED) | (reasons == NO_OPEN_ROW)]] = False
+        return kept
+
+
+class ColumnDoor:
+    """A door for runs of rows in arrival order: the verdicts of its ``Door``, at once.
+
+    Time and counters are the door's own, so that events and columns may take turns. Holds one entry
+    for each open edge row, by its id. Not thread-safe: its owner serialises.
+    """
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        # the starts that open rows were given, by edge id; counted from the beginning of time
+        self._open: IntTable | None = None
+
+    @property
+    def edges(self) -> bool:
+        """Whether edges have come in batches."""
+        return self._open is not None
+
+    def admit(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that go on, and the CTI after them and the batch's own.
+
+        An end edge is matched by its id. Without settings every row goes on; an end edge without an
+        open row is an error then, and promises are checked by the caller.
+        """
+        door = self.door
+        kind = _kinds(batch)
+        if door.settings is None and not len(kind):
+            door.events += len(batch)
+            door.enqueue(batch.cti)
+            return batch
+        edges = _Edges(self._table(), batch.edge, kind) if len(kind) else None
+        row, moved = (_NO_ROWS, _NO_ROWS) if edges is None else (edges.row, edges.moved)
+        judged = self.judge(batch.start, batch.end, kind, row, moved)
+        if door.settings is None:
+            self._refuse_strays(batch, judged)
+        self.take(judged, len(batch))
+        if edges is not None:
+            edges.keep()
+        if len(judged.late) and door.listener is not None:
+            which = judged.late
+            broken = np.maximum(judged.before[which], MIN_TIME)
+            late = LateRows(batch.take(which), judged.reason[which], broken, judged.by)
+            door.listener.rows(late)
+        door.enqueue(batch.cti)
+        return _going_on(batch, kind, judged).replace(cti=max(door.cti, MIN_TIME))
+
+    def judge(
+        self,
+        start: Int64s,
+        end: Int64s,
+        kind: Bytes = _NO_BYTES,
+        row: Int64s = _NO_ROWS,
+        moved: Int64s = _NO_ROWS,
+    ) -> Judged:
+        """Return what becomes of items; the door stays as it is. For the columns see the kernel."""
+        # compiled code is loaded by the first query that needs it
+        from rxtemporal.kernels.door import admit
+
+        door, due = self.door, self.door.due
+        adjust = door.settings is not None and door.settings.policy is AdvanceTimePolicy.ADJUST
+        state = np.array([door.cti, door.own, due.count, due.last, 0], np.int64)
+        starts, ends, reason, before = admit(
+            start, end, kind, row, moved, due.every, due.span, due.delay, adjust, state
+        )
+        late = np.flatnonzero(reason)
+        times = start[late]
+        if len(kind) and len(late):
+            times = np.where(kind[late] == END_EDGE, end[late], times)
+        by = np.maximum(before[late] - times, 0)
+        return Judged(starts, ends, reason, before, state, late, by)
+
+    def take(self, judged: Judged, rows: int) -> None:
+        """Let the door go on from what was judged, of so many rows."""
+        door = self.door
+        door.events += rows
+        door.cti, door.own, door.due.count, door.due.last, by_import = judged.state.tolist()
+        if not len(judged.late):
+            return
+        door.late_by_import += by_import
+        counts = np.bincount(judged.reason[judged.late], minlength=len(REASONS)).tolist()
+        door.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+        matched = judged.by[judged.reason[judged.late] != NO_OPEN_ROW]
+        if len(matched):
+            door.largest_lateness = max(door.largest_lateness, int(matched.max()))
+
+    def _table(self) -> IntTable:
+        if self._open is None:
+            from rxtemporal.kernels.hashing import IntTable
+
+            self._open = IntTable()
+        return self._open
+
+    def _refuse_strays(self, batch: EventBatch, judged: Judged) -> None:
+        strays = np.flatnonzero(judged.reason == NO_OPEN_ROW)
+        if len(strays):
+            stray = batch.take(strays[:1])
+            raise EventError(
+                f"row {int(strays[0])} of a batch of stream {self.door.source!r} is an end edge of "
+                f"id {int(stray.edge[0])}, under which no row is open: {stray.to_dicts()[0]}. "
+                "Hint: an end edge carries its start edge's id."
+            )
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return whether it advances this one."""
+        return self.door.import_cti(cti)
+
+    def finish(self) -> int:
+        """The source has completed; return the CTI."""
+        self.door.finish()
+        return max(self.door.cti, MIN_TIME)
+
+
+def _kinds(batch: EventBatch) -> Bytes:
+    """Return what each row is; nothing where all are complete."""
+    if not batch.edge.any():
+        return _NO_BYTES
+    edges = batch.edge != 0
+    ends = edges & (batch.end != MAX_TIME)
+    return np.where(ends, END_EDGE, np.where(edges, START_EDGE, ROW)).astype(np.int8)
+
+
+def _going_on(batch: EventBatch, kind: Bytes, judged: Judged) -> EventBatch:
+    if not len(kind):
+        if not len(judged.late):
+            return batch
+        return batch.replace(start=judged.start).take(judged.kept)
+    # an end edge at the end of time leaves its row as it is: one that never ends
+    endless = (kind == END_EDGE) & (judged.end == MAX_TIME)
+    return batch.replace(start=judged.start, end=judged.end).take(judged.kept & ~endless)
+
+
+class _Edges:
+    """The edges of one batch: the row of each, and the starts that the rows were given.
+
+    Rows that this batch opens have the first numbers, those that were open before the next ones.
+    """
+
+    def __init__(self, table: IntTable, edge: Int64s, kind: Bytes) -> None:
+        from rxtemporal.kernels.hashing import IntTable
+
+        self._table = table
+        starts, ends = np.flatnonzero(kind == START_EDGE), np.flatnonzero(kind == END_EDGE)
+        self._ids = edge[starts]
+        here = IntTable()
+        here.insert(self._ids, np.arange(len(starts)))
+        rows = here.pop(edge[ends])
+        self._open = np.ones(len(starts), np.bool_)
+        self._open[rows[rows >= 0]] = False
+        elsewhere = np.flatnonzero(rows < 0)
+        given = table.pop(edge[ends[elsewhere]])
+        known = np.flatnonzero(given >= 0)
+        rows[elsewhere[known]] = len(starts) + np.arange(len(known))
+        self.moved = np.full(len(starts) + len(known), NOWHERE, np.int64)
+        self.moved[len(starts) :] = given[known] + MIN_TIME
+        self.row = np.full(len(edge), -1, np.int64)
+        self.row[starts] = np.arange(len(starts))
+        self.row[ends] = rows
+
+    def keep(self) -> None:
+        """Remember the rows that stay open; of one that was dropped nothing is."""
+        given = self.moved[: len(self._ids)]
+        stay = self._open & (given != NOWHERE)
+        if stay.any():
+            self._table.insert(self._ids[stay], given[stay] - MIN_TIME)

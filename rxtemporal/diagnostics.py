@@ -1,0 +1,295 @@
+"""What a process has done so far and what it waits for, as values and as text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from rxtemporal.admission import LateReason
+from rxtemporal.batch import TimeForm
+from rxtemporal.execution import Execution
+from rxtemporal.handoff import HandOffDiagnostics
+from rxtemporal.holding import SIDES, Hold, holds, seconds_told, time_told
+from rxtemporal.meters import Gauge
+from rxtemporal.plan import Node
+from rxtemporal.readings import Reading
+from rxtemporal.ticks import MIN_TIME
+
+__all__ = [
+    "Diagnostics",
+    "InputDiagnostics",
+    "OperatorDiagnostics",
+    "QueryDiagnostics",
+    "StreamDiagnostics",
+    "diagnosed",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InputDiagnostics:
+    """One input of an operator: rows that came, its CTI (ticks), and since when that stands.
+
+    ``name`` is ``left`` or ``right``, or ``input`` where there is one. ``cti_age``: seconds of the
+    wall since the CTI last advanced, or since the start.
+    """
+
+    name: str
+    rows_in: int
+    cti: int
+    cti_age: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OperatorDiagnostics:
+    """One operator of a running query: where it was composed, what passed, what it holds.
+
+    ``rows`` are those it holds. ``next_due`` is the time of the oldest that waits: the earliest
+    start or end (of a window, its end) that the CTI has to pass before anything held can leave;
+    None where nothing waits.
+    """
+
+    name: str
+    line: str
+    rows: int
+    rows_out: int = 0
+    cti: int = MIN_TIME
+    cti_age: float = 0.0
+    next_due: int | None = None
+    inputs: tuple[InputDiagnostics, ...] = ()
+
+    @property
+    def rows_in(self) -> int:
+        """How many rows came, on all inputs."""
+        return sum(each.rows_in for each in self.inputs)
+
+    @property
+    def held_back_by(self) -> InputDiagnostics | None:
+        """The input of two whose CTI is the lower one; None where they are even."""
+        if len({each.cti for each in self.inputs}) < 2:
+            return None
+        return min(self.inputs, key=lambda each: each.cti)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StreamDiagnostics:
+    """One input stream of a process: what came, what was late, and its CTI (ticks).
+
+    ``late_by_import`` is how many of the late events only a CTI from outside (imported, of a
+    heartbeat, or while idle) has made late. ``rows_out`` went on, ``rows`` wait for a CTI, the
+    first at ``next_due``; ``open_rows`` are start edges without an end. ``cti_age``: seconds of the
+    wall since the stream last passed a CTI on, or since the start. ``hand_off`` has what went
+    through the stream's hand-off, if it was made with one.
+    """
+
+    name: str
+    events_in: int
+    late: dict[LateReason, int]
+    largest_lateness: int
+    cti: int
+    late_by_import: int = 0
+    rows_out: int = 0
+    rows: int = 0
+    next_due: int | None = None
+    open_rows: int = 0
+    cti_age: float = 0.0
+    idle: bool = False
+    ended: bool = False
+    hand_off: HandOffDiagnostics | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueryDiagnostics:
+    """One query of a process: what its sink has been given, and its CTI (ticks).
+
+    ``rows`` wait on the way out, in interval shape, for an open row to end: the oldest of them
+    starts at ``next_due``.
+    """
+
+    name: str
+    rows_out: int
+    batches_out: int
+    cti: int
+    rows: int = 0
+    next_due: int | None = None
+    cti_age: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """What a process has done so far, and what it waits for; times are ticks.
+
+    The figures of all its streams and queries together, the CTI being the lowest of its queries';
+    ``streams``, ``operators`` and ``queries`` have those of each. Printed, it is a table that
+    begins with what holds the process back.
+    """
+
+    name: str
+    running: bool
+    events_in: int
+    late: dict[LateReason, int]
+    largest_lateness: int
+    rows_out: int
+    batches_out: int
+    cti: int
+    operators: tuple[OperatorDiagnostics, ...] = ()
+    streams: tuple[StreamDiagnostics, ...] = ()
+    queries: tuple[QueryDiagnostics, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    time: TimeForm = "datetime"
+
+    def holding_back(self) -> tuple[Hold, ...]:
+        """Return what each query waits for; each prints as a sentence. Nothing when all is out."""
+        return self.holds if self.running else ()
+
+    def __str__(self) -> str:
+        """Return it as text: what holds back, then streams, operators and queries in tables."""
+        late = sum(self.late.values())
+        lines = [
+            f"process {self.name!r} {'runs' if self.running else 'has ended'}: "
+            f"{self.events_in:,} events in, {late:,} late, {self.rows_out:,} rows out",
+            *(f"  {each}" for each in self.holding_back()),
+            *_table(self._stream_lines()),
+            *_table(self._operator_lines()),
+            *_table(self._query_lines()),
+        ]
+        return "\n".join(lines)
+
+    def _stream_lines(self) -> Iterable[tuple[str, ...]]:
+        yield ("stream", "in", "late", "out", "waiting", "oldest", "CTI", "for")
+        for each in self.streams:
+            state = " (ended)" if each.ended else " (idle)" if each.idle else ""
+            late = sum(each.late.values())
+            yield (each.name + state, *_counts(each.events_in, late, each.rows_out, each.rows),
+                   *self._times(each))  # fmt: skip
+
+    def _operator_lines(self) -> Iterable[tuple[str, ...]]:
+        yield ("operator", "in", "", "out", "held", "oldest", "CTI", "for")
+        for each in self.operators:
+            line = each.line.rsplit("/", 1)[-1]
+            yield (f"{each.name} ({line})", f"{each.rows_in:,}", "",
+                   *_counts(each.rows_out, each.rows), *self._times(each))  # fmt: skip
+            for side in each.inputs if len(each.inputs) > 1 else ():
+                name = f"  {side.name}{' (behind)' if side is each.held_back_by else ''}"
+                standing = time_told(side.cti, self.time), seconds_told(side.cti_age)
+                yield (name, f"{side.rows_in:,}", "", "", "", "", *standing)
+
+    def _query_lines(self) -> Iterable[tuple[str, ...]]:
+        yield ("query", "", "", "out", "waiting", "oldest", "CTI", "for")
+        for each in self.queries:
+            yield (each.name, "", "", *_counts(each.rows_out, each.rows), *self._times(each))
+
+    def _times(
+        self, of: StreamDiagnostics | OperatorDiagnostics | QueryDiagnostics
+    ) -> tuple[str, str, str]:
+        due, cti = time_told(of.next_due, self.time), time_told(of.cti, self.time)
+        return due, cti, seconds_told(of.cti_age)
+
+
+def _counts(*numbers: int) -> tuple[str, ...]:
+    return tuple(f"{number:,}" for number in numbers)
+
+
+def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return columns set out below each other, the first to the left; nothing for a head alone."""
+    rows = list(lines)
+    if len(rows) < 2:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            if width
+        ).rstrip()
+        for row in rows
+    ]
+
+
+class Given(Protocol):
+    """A query's way out, as far as it is counted."""
+
+    name: str
+    rows: int
+    batches: int
+    cti: int
+
+
+def diagnosed(
+    name: str, running: bool, execution: Execution, outlets: Sequence[Given]
+) -> Diagnostics:
+    """Return what has been counted so far. Takes no lock: a sink at work does not hold it up."""
+    now = execution.wall.elapsed()
+    streams = tuple(_of_stream(each, now) for each in execution.readings)
+    late: Counter[LateReason] = Counter()
+    for stream in streams:
+        late.update(stream.late)
+    leaving = [gauge for _, gauge in execution.leaving]
+    gauges = execution.wiring.gauges.items()
+    return Diagnostics(
+        name=name,
+        running=running,
+        events_in=sum(stream.events_in for stream in streams),
+        late=dict(late),
+        largest_lateness=max(stream.largest_lateness for stream in streams),
+        rows_out=sum(outlet.rows for outlet in outlets),
+        batches_out=sum(outlet.batches for outlet in outlets),
+        cti=min(outlet.cti for outlet in outlets),
+        operators=tuple(_of_operator(node, gauge, now) for node, gauge in gauges),
+        streams=streams,
+        queries=tuple(_of_query(*each, now) for each in zip(outlets, leaving, strict=True)),
+        holds=holds(execution, [outlet.name for outlet in outlets]),
+        time=execution.time,
+    )
+
+
+def _of_stream(reading: Reading, now: float) -> StreamDiagnostics:
+    door = reading.opened.door
+    return StreamDiagnostics(
+        name=door.source,
+        events_in=door.events,
+        late={reason: n for reason, n in door.late.items() if n},
+        largest_lateness=door.largest_lateness,
+        cti=max(door.cti, MIN_TIME),
+        late_by_import=door.late_by_import,
+        rows_out=reading.meter.rows,
+        rows=reading.rows,
+        next_due=reading.next_due,
+        open_rows=len(door.rows),
+        cti_age=max(now - reading.meter.moved, 0.0),
+        idle=reading.idle,
+        ended=reading.ended,
+        hand_off=reading.hand_off,
+    )
+
+
+def _of_operator(node: Node, gauge: Gauge, now: float) -> OperatorDiagnostics:
+    assert node.operator is not None
+    names = SIDES if len(gauge.inputs) > 1 else ("input",)
+    inputs = tuple(
+        InputDiagnostics(name, meter.rows, meter.cti, max(now - meter.moved, 0.0))
+        for name, meter in zip(names, gauge.inputs, strict=True)
+    )
+    return OperatorDiagnostics(
+        name=node.operator.name,
+        line=node.operator.line,
+        rows=gauge.rows,
+        rows_out=gauge.output.rows,
+        cti=gauge.output.cti,
+        cti_age=max(now - gauge.output.moved, 0.0),
+        next_due=gauge.next_due,
+        inputs=inputs,
+    )
+
+
+def _of_query(outlet: Given, leaving: Gauge, now: float) -> QueryDiagnostics:
+    return QueryDiagnostics(
+        name=outlet.name,
+        rows_out=outlet.rows,
+        batches_out=outlet.batches,
+        cti=outlet.cti,
+        rows=leaving.rows,
+        next_due=leaving.next_due,
+        cti_age=max(now - leaving.output.moved, 0.0),
+    )

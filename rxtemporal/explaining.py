@@ -1,0 +1,97 @@
+"""What a query will do, in words: its plan, each operator's CTI rule, and where time comes from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rxtemporal.admission import AdvanceTimePolicy
+from rxtemporal.advance_time import AdvanceTimeGenerationSettings
+from rxtemporal.late import LateSource
+from rxtemporal.plan import AnySource, Node
+from rxtemporal.sources import FrameSource
+from rxtemporal.ticks import describe_span, span
+
+__all__ = ["explained"]
+
+LEGEND = "t: the CTI of what stands below, which is what an operator takes"
+LATE = {
+    AdvanceTimePolicy.DROP: "late events are dropped",
+    AdvanceTimePolicy.ADJUST: "late events are cut to begin at the CTI",
+}
+
+
+def explained(output: Node) -> str:
+    """Return the plan as text: each operator under what it feeds, its CTI rule and its state.
+
+    Below each source stands where its time comes from.
+    """
+    names: dict[int, str] = {}
+    shared = {each for each, n in _uses(output).items() if n > 1}
+    return "\n".join([*_lines(output, 0, shared, names), LEGEND])
+
+
+def _uses(output: Node) -> Counter[int]:
+    return Counter(id(each) for node in output.every() for each in node.inputs)
+
+
+def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> Iterator[str]:
+    indent = "  " * depth
+    if id(node) in names:
+        yield f"{indent}{names[id(node)]}, as above"
+        return
+    label = ""
+    if id(node) in shared:
+        names[id(node)] = f"stream {len(names) + 1}"
+        label = f"{names[id(node)]}: "
+    if node.operator is None:
+        assert node.source is not None
+        yield f"{indent}{label}source {node.source.name!r}: {_fields(node)}"
+        yield f"{indent}  | time: {_time_of(node.source)}"
+        if node.source.settings is None:
+            yield f"{indent}  | hint: advance_time= makes CTIs out of its events"
+        return
+    operator = node.operator
+    grouped = f", by {', '.join(node.inputs[0].keys)}" if node.inputs[0].keys else ""
+    yield f"{indent}{label}{operator.name}{grouped}: {_fields(node)}"
+    yield f"{indent}  | CTI: {operator.cti_rule}; holds {operator.holds}"
+    for each in node.inputs:
+        yield from _lines(each, depth + 1, shared, names)
+
+
+def _fields(node: Node) -> str:
+    if node.schema is None:
+        return "fields known from its first event"
+    return ", ".join(f"{name} {dtype}" for name, dtype in node.schema.items()) or "no fields"
+
+
+def _time_of(source: AnySource) -> str:
+    """Return in words where a source's CTIs come from, and what becomes of late events."""
+    if isinstance(source, LateSource):
+        return f"the CTIs of {source.of.name!r}"
+    settings, lively = source.settings, source.lively
+    if settings is None and isinstance(source, FrameSource):
+        return "it sends no CTIs, so nothing is final before its end"
+    if settings is None:
+        return "the CTIs that it sends; if it sends none, nothing is final before its end"
+    generation, imports = settings.generation, settings.imports
+    words = [] if generation is None else [_generated(generation)]
+    words += [] if imports is None else [f"the CTIs of {imports.stream_name!r}"]
+    words.append(LATE[settings.policy])
+    if generation is not None and not generation.advance_to_infinity_on_shutdown:
+        words.append("at its end only what is final comes out")
+    if lively is not None and lively.heartbeat is not None:
+        words.append(f"heartbeat: {lively.heartbeat}")
+    if lively is not None and lively.idle_after is not None:
+        words.append(f"idle after {describe_span(lively.idle_after)} of silence")
+    return "; ".join(words)
+
+
+def _generated(generation: AdvanceTimeGenerationSettings) -> str:
+    frequency, delay = generation.frequency, generation.delay_ticks
+    if not isinstance(frequency, int):
+        every = f"each {describe_span(span(frequency, 'frequency'))} of event time"
+    else:
+        every = "after each event" if frequency == 1 else f"after every {frequency:,} events"
+    behind = f"{describe_span(abs(delay))} {'behind' if delay > 0 else 'ahead of'} it"
+    return f"a CTI {every}, {behind if delay else 'at its start'}"

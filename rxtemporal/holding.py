@@ -1,0 +1,216 @@
+"""What holds a query back: the input whose CTI everything behind it waits for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from rxtemporal.batch import TimeForm
+from rxtemporal.execution import Execution
+from rxtemporal.meters import Gauge, Meter, Waits
+from rxtemporal.plan import Node
+from rxtemporal.readings import Reading
+from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
+
+__all__ = ["SIDES", "Hold", "holds", "place_of", "seconds_told", "time_told"]
+
+SIDES = ("left", "right")
+
+
+def time_told(time: int | None, form: TimeForm) -> str:
+    """Return a time for people, in the form in which the sources give theirs."""
+    if time is None or time <= MIN_TIME:
+        return "-"
+    return str(time) if form == "ticks" and time < MAX_TIME else describe(time)
+
+
+def seconds_told(seconds: float) -> str:
+    """Return a span of the wall clock for people."""
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
+def place_of(node: Node) -> str:
+    """Return an operator and the line that composed it, for people."""
+    assert node.operator is not None
+    return f"{node.operator.name} ({Path(node.operator.line).name})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hold:
+    """One reason why nothing comes out of a query: whose CTI it waits for, and since when.
+
+    ``stream`` is the input stream that has to advance; ``operator`` and ``side`` name the input of
+    a two-input operator that lies behind the other one, where that is what waits. ``cti`` (ticks)
+    is the one that stands still, and ``cti_age`` for how many seconds of the wall it has. ``rows``
+    wait in the whole query; the CTI has to pass ``next_due`` before the first of them can leave.
+    ``ended``: the stream has ended without the end of time, and will never advance. Without a
+    stream the way out waits for a row that is open: its start is ``next_due``. ``fieldless``: it is
+    the stream's first event that is waited for, since its fields are not known before.
+    """
+
+    query: str
+    stream: str | None
+    operator: str | None
+    side: str | None
+    direct: bool
+    cti: int
+    cti_age: float
+    rows: int
+    next_due: int | None
+    ended: bool
+    others: tuple[str, ...]
+    time: TimeForm
+    fieldless: bool = False
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        due = time_told(self.next_due, self.time)
+        if self.stream is None:
+            return (
+                f"query {self.query!r} waits on its way out for the end of a row that begins at "
+                f"{due}; {_rows(self.rows)} in interval shape, where rows leave complete and in "
+                "order of start"
+            )
+        if self.fieldless:
+            return f"{self._who()}, to show its fields in a first event; {_rows(self.rows)}"
+        first = f", the first for a CTI above {due}" if self.next_due is not None else ""
+        return f"{self._who()}, {self._standing()}; {_rows(self.rows)}{first}"
+
+    def _who(self) -> str:
+        if self.operator is None:
+            return f"query {self.query!r} waits for stream {self.stream!r}"
+        of = "" if self.direct else "which comes of "
+        return f"{self.operator} waits for its {self.side} input, {of}stream {self.stream!r}"
+
+    def _standing(self) -> str:
+        if self.ended:
+            return f"which ended with CTI {time_told(self.cti, self.time)} and never advances"
+        age = seconds_told(self.cti_age)
+        if self.cti <= MIN_TIME:
+            return f"which has had no CTI for {age}"
+        return f"whose CTI has been at {time_told(self.cti, self.time)} for {age}"
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What usually helps, in words."""
+        if self.stream is None:
+            return ("run with EventShape.EDGE, which shows starts at once", "send end edges")
+        if self.fieldless:
+            return (f"schema= where {self.stream!r} is made",)
+        other = repr(self.others[0]) if self.others else "a faster stream"
+        return (
+            f"advance_time= settings with a delay on {self.stream!r}",
+            f"imports=AdvanceTimeImportSettings({other}) in those of {self.stream!r}",
+            f"heartbeat= or idle_after= where {self.stream!r} is made, if it falls silent",
+        )
+
+
+def _rows(n: int) -> str:
+    return {0: "no row waits", 1: "1 row waits"}.get(n, f"{n:,} rows wait")
+
+
+def holds(execution: Execution, queries: Sequence[str]) -> tuple[Hold, ...]:
+    """Return what holds the queries back, those that have not come to the end of time."""
+    found: list[Hold] = []
+    for name, (node, gauge) in zip(queries, execution.leaving, strict=True):
+        if gauge.output.cti < MAX_TIME:
+            found += _Search(execution, name, node, gauge).found()
+    return tuple(found)
+
+
+class _Search:
+    """From a query's way out against the stream, to the sources that it waits for."""
+
+    def __init__(self, execution: Execution, query: str, output: Node, leaving: Gauge) -> None:
+        self._query = query
+        self._output = output
+        self._leaving = leaving
+        self._gauges = execution.wiring.gauges
+        self._now = execution.wall.elapsed()
+        self._time = execution.time
+        self._readings: dict[int, Reading] = {id(r.source): r for r in execution.readings}
+        nodes = output.every()
+        holding = [self._gauges[each] for each in nodes if each.operator is not None]
+        sources = [self._readings[id(each.source)] for each in nodes if each.source is not None]
+        self._names = [each.name for each in sources]
+        holders: list[Waits] = [*holding, *sources, leaving]
+        self._rows = sum(each.rows for each in holders)
+        due = [each.next_due for each in holders]
+        self._due = min((each for each in due if each is not None), default=None)
+
+    def found(self) -> list[Hold]:
+        """Return what the query waits for."""
+        meter = self._leaving.inputs[0]
+        if self._leaving.output.cti < meter.cti and self._leaving.rows:
+            moved = self._now - self._leaving.output.moved
+            return [self._hold(None, self._leaving.output.cti, moved, due=self._leaving.next_due)]
+        return self._behind(self._output, None, 0)
+
+    def _behind(self, node: Node, waiting: Node | None, side: int) -> list[Hold]:
+        """Return whose CTI a stream waits for; ``waiting`` is the last join of two that differ."""
+        if node.source is not None:
+            return self._at_source(self._readings[id(node.source)], waiting, side)
+        missing = self._gauges[node].missing
+        # where the plan knows the fields, a CTI alone will show them
+        if missing is not None and node.inputs[missing].schema is None:
+            return [self._unseen(node, missing)]
+        meters = self._gauges[node].inputs
+        lowest = min(meter.cti for meter in meters)
+        behind = [i for i, meter in enumerate(meters) if meter.cti == lowest]
+        if len(behind) < len(meters):
+            waiting, side = node, behind[0]
+        # a stream that both sides come of is told once
+        found = {
+            (each.stream, each.operator): each
+            for i in behind
+            for each in self._behind(node.inputs[i], waiting, side)
+        }
+        return list(found.values())
+
+    def _unseen(self, node: Node, side: int) -> Hold:
+        """Return that an operator waits for the fields of one of its inputs."""
+        sources = [each for each in node.inputs[side].every() if each.source is not None]
+        unknown = [each for each in sources if each.schema is None] or sources
+        reading, meter = self._readings[id(unknown[0].source)], self._gauges[node].inputs[side]
+        found = self._hold(
+            reading, meter.cti, self._now - meter.moved, due=None, waiting=node, side=side
+        )
+        return dataclasses.replace(found, fieldless=True)
+
+    def _at_source(self, reading: Reading, waiting: Node | None, side: int) -> list[Hold]:
+        meter: Meter = reading.meter
+        due = None
+        if waiting is not None:
+            gauge = self._gauges[waiting]
+            meter, due = gauge.inputs[side], gauge.next_due
+        if meter.cti >= MAX_TIME:
+            return []
+        age = self._now - meter.moved
+        return [self._hold(reading, meter.cti, age, due=due, waiting=waiting, side=side)]
+
+    def _hold(
+        self,
+        reading: Reading | None,
+        cti: int,
+        age: float,
+        *,
+        due: int | None,
+        waiting: Node | None = None,
+        side: int = 0,
+    ) -> Hold:
+        stream = None if reading is None else reading.name
+        return Hold(
+            query=self._query,
+            stream=stream,
+            operator=None if waiting is None else place_of(waiting),
+            side=None if waiting is None else SIDES[side],
+            direct=waiting is None or waiting.inputs[side].source is not None,
+            cti=cti,
+            cti_age=max(age, 0.0),
+            rows=self._rows,
+            next_due=self._due if due is None else due,
+            ended=reading is not None and reading.ended,
+            others=tuple(name for name in self._names if name != stream),
+            time=self._time,
+        )

@@ -1,0 +1,186 @@
+"""The quick way into Spark: rows are handed over in memory, without spool and without checkpoint.
+
+Nothing here survives this process, and nothing restarts Spark: what is under way when either ends
+is lost, and a run that is repeated writes its rows again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import SpoolError
+from rxtemporal.log import get_logger
+from rxtemporal.segments.spool import rows_frame
+from rxtemporal.spark.life import Job
+from rxtemporal.spark.session import require_pyspark, session
+from rxtemporal.spark.targets import DIRECT, Origin, Writer, writer_for
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Direct"]
+
+log = get_logger(__name__)
+
+# rows that wait for Spark; a producer that is further ahead waits, too
+MOST_ROWS = 1_000_000
+# fewer rows than this are one task's work
+ROWS_PER_TASK = 32_768
+REMEMBERED = 1_000
+
+
+class Direct:
+    """Hands settled rows to the target in a thread of its own; what waits is one micro-batch.
+
+    Methods are for one thread at a time. ``write`` waits while ``MOST_ROWS`` wait, and raises what
+    has ended the thread.
+    """
+
+    reached = MIN_TIME
+    segments = restarts = 0
+    last_error: str | None = None
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._changed = threading.Condition()
+        self._waiting: list[EventBatch] = []
+        self._completing = self._stopping = False
+        self._promised = self._handed = MIN_TIME
+        self._ctis: dict[int, int] = {}
+        self._failure: BaseException | None = None
+        self._hurried: BaseException | None = None
+        self._calling = False
+        self.batches, self.start_seconds, self.batch_seconds = 0, 0.0, 0.0
+        self._thread = threading.Thread(target=self._run, name="rxtemporal-direct", daemon=True)
+        self._thread.start()
+        log.info("spark_sink.direct", query=job.query, durable=False, supervised=False)
+
+    @property
+    def runs(self) -> Direct:
+        """What has the counts: this object."""
+        return self
+
+    def write(self, fresh: EventBatch) -> None:
+        """Have new rows handed over soon."""
+        self._promised = max(self._promised, fresh.cti)
+        if len(fresh) or fresh.cti == MAX_TIME > self._handed:
+            self._hand(fresh)
+        self._check()
+
+    def close(self, error: BaseException | None) -> None:
+        """Wait until everything is in the target (without ``error``), and end the thread."""
+        try:
+            if error is None:
+                if self._promised > self._handed:
+                    self._hand(EventBatch.empty(self._job.schema, self._promised))
+                with self._changed:
+                    self._completing = True
+                    self._changed.notify_all()
+                    while self._thread.is_alive() and self._failure is None:
+                        self._check()
+                        self._changed.wait(0.05)
+                self._check()
+        finally:
+            with self._changed:
+                self._stopping = True
+                self._changed.notify_all()
+            self._thread.join()
+
+    def hurry(self, error: BaseException) -> None:
+        """Raise this error in whoever waits here."""
+        with self._changed:
+            self._hurried = error
+            self._changed.notify_all()
+
+    def calls_here(self) -> bool:
+        """Whether the target is at work in this thread."""
+        return self._calling and threading.current_thread() is self._thread
+
+    def cti(self, batch: int) -> int:
+        """Return the CTI reached with a micro-batch; ``SpoolError`` if there was none."""
+        if batch not in self._ctis:
+            raise SpoolError(f"there was no micro-batch {batch}")
+        return self._ctis[batch]
+
+    def _check(self) -> None:
+        for error in (self._failure, self._hurried):
+            if error is not None:
+                raise error
+
+    def _hand(self, batch: EventBatch) -> None:
+        with self._changed:
+            while sum(map(len, self._waiting)) >= MOST_ROWS:
+                self._check()
+                self._changed.wait(1)
+            self._waiting.append(batch)
+            self._handed = batch.cti
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            began = time.monotonic()
+            spark = self._session()
+            job = self._job
+            writer = writer_for(job.target, Origin(job.query, DIRECT, job.schema, 0, job.path))
+            self.start_seconds = time.monotonic() - began
+            try:
+                while (batch := self._next()) is not None:
+                    self._deliver(spark, writer, batch)
+            finally:
+                writer.close()
+        except BaseException as error:
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _session(self) -> SparkSession:
+        require_pyspark()
+        given = self._job.session
+        return session(**(given or {})) if given is None or isinstance(given, Mapping) else given
+
+    def _next(self) -> EventBatch | None:
+        """Return everything that waits, as one batch; None when it is over."""
+        with self._changed:
+            while not self._waiting and not self._stopping and not self._completing:
+                self._changed.wait(1)
+            if self._stopping or not self._waiting:
+                return None
+            batch = EventBatch.concat(self._waiting)
+            self._waiting = []
+            self._changed.notify_all()
+            return batch
+
+    def _deliver(self, spark: SparkSession, writer: Writer, batch: EventBatch) -> None:
+        began, number = time.monotonic(), self.batches
+        segment = max(writer.last, self.segments) + 1
+        self._ctis[number] = batch.cti
+        self._ctis.pop(number - REMEMBERED, None)
+        self._calling = True
+        try:
+            writer.write(_as_dataframe(spark, batch, segment), number, segment)
+        except BaseException as error:
+            error.add_note(f"in micro-batch {number} of a direct Spark sink, which is lost")
+            raise
+        finally:
+            self._calling = False
+        self.batches, self.segments = number + 1, segment
+        self.batch_seconds += time.monotonic() - began
+
+
+def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataFrame:
+    """Return the rows as Spark sees those of a spool; few rows are one partition."""
+    import polars as pl
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from rxtemporal.spark.source import spark_schema, with_times
+
+    schema = spark_schema(batch.schema)
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    rows: Any = rows_frame(batch, segment).to_arrow(compat_level=pl.CompatLevel.oldest())
+    frame = spark.createDataFrame(rows.cast(wanted), schema)
+    return with_times(frame.coalesce(1) if len(batch) < ROWS_PER_TASK else frame)

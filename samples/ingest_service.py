@@ -1,0 +1,93 @@
+"""A service that takes JSON lines over TCP, and one query over all its connections.
+
+Each connection is an input of its own on one subject: it comes, sends and goes. The query runs
+behind a hand-off that spills, so the event loop never waits for it. A line without a "value" is a
+CTI. A load client is included; the service ends by itself when the clients have gone.
+
+    python samples/ingest_service.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+
+import rxtemporal as rxt
+from rxtemporal import agg
+
+CLIENTS, LINES = 8, 500
+SCHEMA = {"client": str, "value": int}
+
+
+class Totals:
+    """A sink that adds up what each window has counted."""
+
+    shape = rxt.EventShape.INTERVAL
+
+    def __init__(self) -> None:
+        self.lines: Counter[str] = Counter()
+        self.values: Counter[str] = Counter()
+
+    def open(self, name, schema):
+        """Nothing has to be made ready."""
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Add a batch of windows."""
+        for client, n, total in batch.payload.select("client", "n", "total").iter_rows():
+            self.lines[client] += n
+            self.values[client] += total
+
+    def close(self, error):
+        """Nothing has to be closed."""
+
+
+async def serve(subject, reader, writer) -> None:
+    """Push what one connection sends, until it closes; its first line is its name."""
+    with subject.input((await reader.readline()).decode().strip()) as into:
+        async for line in reader:
+            fields = json.loads(line)
+            time = fields.pop("time")
+            into.on_next(rxt.PointEvent(time, fields) if fields else rxt.Cti(time))
+    writer.write(b"done\n")
+    writer.close()
+
+
+async def send(port: int, name: str) -> None:
+    """Send lines with a CTI after every ten, and wait until they have been taken."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"{name}\n".encode())
+    for time in range(LINES):
+        line = {"time": time, "client": name, "value": time}
+        writer.write(json.dumps(line).encode() + b"\n")
+        if time % 10 == 9:
+            writer.write(json.dumps({"time": time}).encode() + b"\n")
+            await writer.drain()
+    writer.write_eof()
+    assert await reader.read() == b"done\n"
+
+
+async def main() -> None:
+    subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay=LINES)
+    hand_off = rxt.HandOff(max_rows=1_000, when_full=rxt.WhenFull.SPILL)
+    lines = rxt.from_observable(subject, schema=SCHEMA, name="lines", hand_off=hand_off)
+    counted = lines.group_by("client").tumbling_window(100)
+    totals = Totals()
+    process = counted.aggregate(n=agg.count(), total=agg.sum("value")).run(totals)
+
+    async with await asyncio.start_server(
+        lambda *streams: serve(subject, *streams), "127.0.0.1", 0
+    ) as server:
+        port = server.sockets[0].getsockname()[1]
+        await asyncio.gather(*(send(port, f"client {n}") for n in range(CLIENTS)))
+    subject.on_completed()
+    await asyncio.to_thread(process.wait, 60)
+
+    for client in sorted(totals.lines):
+        print(f"{client}: {totals.lines[client]} lines, sum {totals.values[client]:,}")
+    waiting = process.diagnostics().streams[0].hand_off.rows_waiting
+    print(f"{subject.stats().late} late, {waiting} left")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,235 @@
+"""What a process tells of itself while it runs: counts, who waits for whom, and since when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from reactivex.subject import Subject
+from reactivex.testing import TestScheduler
+from test_process import SOON, Log
+
+import rxtemporal as rxt
+from rxtemporal import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent, agg
+from rxtemporal.ticks import MAX_TIME, MIN_TIME
+
+SCHEMA = {"k": str, "x": int}
+
+
+def row(x: int) -> dict[str, Any]:
+    """A payload."""
+    return {"k": "a", "x": x}
+
+
+class House:
+    """Two pushed streams, joined, under a clock that moves when it is told to."""
+
+    def __init__(self, shape: EventShape = EventShape.EDGE, **options: Any) -> None:
+        self.readings, self.rooms = Subject[Any](), Subject[Any]()
+        self.clock = TestScheduler()
+        readings = rxt.from_observable(self.readings, schema=SCHEMA, name="readings")
+        rooms = rxt.from_observable(self.rooms, schema=SCHEMA, name="rooms")
+        self.sink = Log(shape)
+        query = readings.join(rooms.where(lambda row: row["x"] > 0), on="k", suffix="_r")
+        self.process = query.run(self.sink, name="placed", scheduler=self.clock, **options)
+
+    def told(self) -> list[str]:
+        """What holds the query back, in words, less the line."""
+        line = f" ({__file__.rsplit('/')[-1]}:33)"
+        return [str(each).replace(line, "") for each in self.process.diagnostics().holding_back()]
+
+
+def test_a_join_tells_which_input_it_waits_for() -> None:
+    """The side with the lower CTI, its stream, since when, and what the CTI has to pass."""
+    house = House()
+    house.readings.on_next(PointEvent(12, row(1)))
+    house.clock.advance_by(5)
+    house.readings.on_next(Cti(20))
+    house.rooms.on_next(IntervalEvent(4, 90, row(7)))
+    house.rooms.on_next(Cti(10))
+    house.clock.advance_by(35)
+    assert house.told() == [
+        "join waits for its right input, which comes of stream 'rooms', whose CTI has been at 10 "
+        "for 35 s; 2 rows wait, the first for a CTI above 12"
+    ]
+    house.rooms.on_next(Cti(30))
+    assert house.told() == [
+        "join waits for its left input, stream 'readings', whose CTI has been at 20 for 35 s; "
+        "1 row waits, the first for a CTI above 90"
+    ]
+    house.process.dispose()
+    assert house.process.diagnostics().holding_back() == ()
+
+
+def test_each_input_is_counted() -> None:
+    """Rows in and out, CTIs and ages of each operator and of each of its inputs."""
+    house = House()
+    house.rooms.on_next(IntervalEvent(4, 90, row(7)))
+    house.rooms.on_next(IntervalEvent(4, 90, row(0)))
+    house.rooms.on_next(Cti(5))
+    house.clock.advance_by(3)
+    house.readings.on_next(PointEvent(6, row(1)))
+    house.readings.on_next(PointEvent(8, row(1)))
+    house.readings.on_next(Cti(9))
+    where, join = house.process.diagnostics().operators
+    assert (where.name, where.rows_in, where.rows_out, where.rows) == ("where", 2, 1, 0)
+    assert where.held_back_by is None
+    left, right = join.inputs
+    assert (left.name, left.rows_in, left.cti, left.cti_age) == ("left", 2, 9, 0)
+    assert (right.name, right.rows_in, right.cti, right.cti_age) == ("right", 1, 5, 3)
+    assert join.held_back_by is right
+    assert (join.rows, join.rows_out, join.cti, join.cti_age, join.next_due) == (3, 0, 5, 0, 6)
+    house.rooms.on_next(Cti(7))
+    (_, join), (readings, rooms) = (
+        house.process.diagnostics().operators,
+        house.process.diagnostics().streams,
+    )
+    assert (join.rows_out, join.next_due) == (1, 8)
+    assert (readings.events_in, readings.rows_out, readings.rows) == (2, 2, 0)
+    assert (rooms.events_in, rooms.cti, rooms.ended) == (2, 7, False)
+    house.process.dispose()
+
+
+def test_rows_that_wait_for_their_first_cti_are_seen() -> None:
+    """Before any CTI rows have not even reached the join: the stream holds them."""
+    house = House()
+    house.readings.on_next(PointEvent(12, row(1)))
+    house.readings.on_next(PointEvent(11, row(1)))
+    house.clock.advance_by(40)
+    (stream, _) = house.process.diagnostics().streams
+    assert (stream.rows, stream.next_due, stream.rows_out) == (2, 11, 0)
+    assert house.told() == [
+        f"query 'placed' waits for stream '{name}', which has had no CTI for 40 s; "
+        "2 rows wait, the first for a CTI above 11"
+        for name in ("readings", "rooms")
+    ]
+    house.process.dispose()
+
+
+def test_fields_that_are_not_known_make_a_join_wait() -> None:
+    """What waits for the other input to show its fields is held by the join."""
+    left, right = Subject[Any](), Subject[Any]()
+    streams = [rxt.from_observable(each) for each in (left, right)]
+    process = streams[0].union(streams[1]).run(Log())
+    left.on_next(PointEvent(3, 3))
+    left.on_next(Cti(9))
+    (union,) = process.diagnostics().operators
+    assert (union.rows, union.next_due, union.inputs[0].rows_in) == (1, 3, 1)
+    assert union.held_back_by is union.inputs[1]
+    right.on_next(Cti(99))
+    (hold,) = process.diagnostics().holding_back()
+    assert str(hold).startswith("union (test_diagnostics.py:")
+    assert str(hold).endswith(
+        "waits for its right input, stream 'observable', to show its fields in a first event; "
+        "1 row waits"
+    )
+    assert hold.remedies == ("schema= where 'observable' is made",)
+    process.dispose()
+
+
+def test_time_comes_through_before_the_first_event() -> None:
+    """A stream whose fields no event has told yet passes its CTIs on all the same."""
+    source = Subject[Any]()
+    sink = Log()
+    process = rxt.from_observable(source).run(sink)
+    source.on_next(Cti(4))
+    assert (process.diagnostics().cti, sink.calls) == (4, [])
+    source.on_next(PointEvent(5, 5))
+    source.on_next(Cti(6))
+    assert sink.rows == [5]
+    process.dispose()
+
+
+def test_an_open_row_holds_the_way_out_in_interval_shape() -> None:
+    """The sentence says which row is open and what else could be asked for."""
+    source = Subject[Any]()
+    process = rxt.from_observable(source).run(Log(EventShape.INTERVAL), name="doors")
+    source.on_next(EdgeEvent.create_start(4, "open"))
+    source.on_next(PointEvent(6, "knock"))
+    source.on_next(Cti(9))
+    diagnostics = process.diagnostics()
+    (hold,) = diagnostics.holding_back()
+    assert str(hold) == (
+        "query 'doors' waits on its way out for the end of a row that begins at 4; 2 rows wait in "
+        "interval shape, where rows leave complete and in order of start"
+    )
+    assert "EventShape.EDGE" in hold.remedies[0]
+    assert (diagnostics.queries[0].rows, diagnostics.queries[0].next_due) == (2, 4)
+    process.dispose()
+
+
+def test_a_stream_that_ended_without_the_end_of_time_is_told() -> None:
+    """Where advance_to_infinity_on_shutdown is off, what waits will wait for ever."""
+    first, second = Subject[Any](), Subject[Any]()
+    settings = rxt.AdvanceTimeSettings(
+        rxt.AdvanceTimeGenerationSettings(1, 0, False), policy=rxt.AdvanceTimePolicy.DROP
+    )
+    one = rxt.from_observable(first, name="one", advance_time=settings)
+    process = one.union(rxt.from_observable(second, name="two")).run(Log())
+    first.on_next(PointEvent(5, 1))
+    first.on_completed()
+    second.on_next(PointEvent(7, 1))
+    second.on_next(Cti(9))
+    (hold,) = process.diagnostics().holding_back()
+    assert "stream 'one', which ended with CTI 5 and never advances; " in str(hold)
+    process.dispose()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_one_window_waits_for_its_end(finished: bool) -> None:
+    """A hopping window's next_due is the end of the first window that holds something."""
+    source = Subject[Any]()
+    query = rxt.from_observable(source, schema=SCHEMA).tumbling_window(10)
+    process = query.aggregate(n=agg.count()).run(Log())
+    source.on_next(PointEvent(23, row(1)))
+    source.on_next(Cti(30 if finished else 29))
+    (window,) = process.diagnostics().operators
+    assert (window.next_due, window.rows_out) == ((None, 1) if finished else (30, 0))
+    process.dispose()
+
+
+def test_what_has_run_to_its_end_waits_for_nothing() -> None:
+    """After the end nothing holds back, and every CTI is at the end of time."""
+    process = rxt.from_events([PointEvent(1, 1)]).run(Log())
+    process.wait(SOON)
+    diagnostics = process.diagnostics()
+    assert diagnostics.holding_back() == ()
+    assert {each.cti for each in diagnostics.streams} == {MAX_TIME}
+    assert str(diagnostics).startswith("process 'query' has ended: 1 events in, 0 late, 1 rows out")
+
+
+def test_a_stream_of_batches_is_counted() -> None:
+    """Rows of batches count as events in."""
+    source = Subject[Any]()
+    process = rxt.from_observable(source).run(Log())
+    source.on_next(rxt.EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=5))
+    (stream,) = process.diagnostics().streams
+    assert (stream.events_in, stream.rows_out, stream.cti) == (1, 1, 5)
+    process.dispose()
+
+
+def test_diagnostics_print_as_tables() -> None:
+    """What holds back comes first, then streams, operators with their inputs, and queries."""
+    house = House()
+    house.readings.on_next(PointEvent(12, row(1)))
+    house.readings.on_next(Cti(20))
+    house.clock.advance_by(700)
+    diagnostics = house.process.diagnostics()
+    assert diagnostics.cti == MIN_TIME
+    text = str(diagnostics).replace(f" ({__file__.rsplit('/')[-1]}:33)", "")
+    head, hold, *tables = text.splitlines()
+    assert head == "process 'placed' runs: 1 events in, 0 late, 0 rows out"
+    assert hold.startswith("  join waits for its right input, which comes of stream 'rooms', which")
+    assert [line.split() for line in tables] == [
+        ["stream", "in", "late", "out", "waiting", "oldest", "CTI", "for"],
+        ["readings", "1", "0", "1", "0", "-", "20", "12", "min"],
+        ["rooms", "0", "0", "0", "0", "-", "-", "12", "min"],
+        ["operator", "in", "out", "held", "oldest", "CTI", "for"],
+        ["where", "0", "0", "0", "-", "-", "12", "min"],
+        ["join", "1", "0", "1", "12", "-", "12", "min"],
+        ["left", "1", "20", "12", "min"],
+        ["right", "(behind)", "0", "-", "12", "min"],
+        ["query", "out", "waiting", "oldest", "CTI", "for"],
+        ["placed", "0", "0", "-", "-", "12", "min"],
+    ]
+    house.process.dispose()

@@ -1,0 +1,47 @@
+"""What waits in an operator: the earliest time that the CTI has to pass before anything leaves."""
+
+from __future__ import annotations
+
+import physical
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from law_table import CASES as PLAIN
+from law_table_joins import CASES as JOINS
+from law_table_windows import CASES as WINDOWS
+from oracle import MAX_TIME, MIN_TIME
+from test_laws import drawn, in_runs, plan
+
+from rxtemporal.steps.waiting import earliest_due
+from rxtemporal.testing import Stepper
+
+# cases of one operator alone, whose step is asked
+CASES = {
+    name: case
+    for name, case in (PLAIN | WINDOWS | JOINS).items()
+    if all(node.source is not None for node in plan(name)._node.inputs)
+}
+
+
+def test_most_operators_are_asked() -> None:
+    """The table has a case of its own for most operators."""
+    assert len({plan(name)._node.operator.name for name in CASES}) > 20  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=max(5, settings().max_examples // 10))
+@given(data=st.data())
+def test_nothing_leaves_before_it_is_due(name: str, data: st.DataObject) -> None:
+    """Where time alone comes and rows leave, the CTI has reached what was told to be due."""
+    sides, random = drawn(name, data)
+    stepper = Stepper(plan(name))
+    step = stepper._steps[id(plan(name)._node)]
+    ctis = [MIN_TIME] * CASES[name].inputs
+    for side, batch in in_runs(sides, random):
+        stepper.push(physical.SIDES[side], batch.replace(cti=ctis[side]))
+        ctis[side] = batch.cti
+        due = earliest_due(step)
+        left = sum(map(len, stepper.push(physical.SIDES[side], batch.none(batch.cti))))
+        if left and min(ctis) < MAX_TIME:
+            assert due is not None
+            assert due <= min(ctis)
