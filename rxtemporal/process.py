@@ -194,7 +194,7 @@ class Process:
                 except BaseException as failed:
                     error = error or failed
         self._execution.late.end()
-        self._error = error
+        self._error = None if isinstance(error, _StoppedError) else error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
         self._done.set()
@@ -242,8 +242,6 @@ class Process:
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
         self._execution.join()
-        if isinstance(self._error, _StoppedError):
-            self._error = None
 
     def declare_idle(self, name: str) -> None:
         """Let a stream whose source is silent, or has gone, hold the others back no longer.

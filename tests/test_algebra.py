@@ -27,6 +27,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "algebra.md"
 NO_OPERATORS = {
     "explain",
     "keys",
+    "late_events",
     "run",
     "schema",
     "subscribe",

@@ -158,7 +158,6 @@ def test_a_function_of_time_in_every_form(start: Any) -> None:
         lambda row: timedelta(microseconds=3),
         lambda row: np.int64(row.payload["x"] + 2),
     ],
-    ids=repr,
 )
 def test_a_duration_in_every_form(duration: Any) -> None:
     """Spans, expressions over payload and lifetime, functions of the row."""

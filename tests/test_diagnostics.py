@@ -188,6 +188,19 @@ def test_one_window_waits_for_its_end(finished: bool) -> None:
     process.dispose()
 
 
+def test_an_open_row_is_due_at_each_window() -> None:
+    """A row that has not ended is in every window: the end of the next one is due."""
+    source = Subject[Any]()
+    query = rxt.from_observable(source, schema=SCHEMA).tumbling_window(10)
+    process = query.aggregate(n=agg.count()).run(Log())
+    source.on_next(EdgeEvent.create_start(23, row(1)))
+    for cti, due in ((25, 30), (30, 40), (47, 50)):
+        source.on_next(Cti(cti))
+        (window,) = process.diagnostics().operators
+        assert window.next_due == due
+    process.dispose()
+
+
 def test_what_has_run_to_its_end_waits_for_nothing() -> None:
     """After the end nothing holds back, and every CTI is at the end of time."""
     process = rxt.from_events([PointEvent(1, 1)]).run(Log())

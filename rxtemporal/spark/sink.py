@@ -118,6 +118,7 @@ class SparkSink:
         self._way: Spooled | Direct | None = None
         self._settling: Settling | None = None
         self._is_open = False
+        self._broken: BaseException | None = None
         self._rows = 0
 
     def open(self, name: str, schema: pl.Schema) -> None:
@@ -143,11 +144,18 @@ class SparkSink:
         """Take a batch: what of it is settled and new goes into the spool, and is on disk then.
 
         A batch without new rows costs nothing: the next segment's CTI covers it. What has stopped
-        Spark for good is raised here, after the rows are safe.
+        Spark for good is raised here, after the rows are safe. What is raised ends the run: a later
+        batch would be taken for all that is missing.
         """
         way, rows = self._opened()
-        fresh = rows.on_batch(batch)
-        way.write(fresh)
+        if self._broken is not None:
+            raise self._broken
+        try:
+            fresh = rows.on_batch(batch)
+            way.write(fresh)
+        except BaseException as error:
+            self._broken = error
+            raise
         self._rows += len(fresh)
 
     def close(self, error: BaseException | None) -> None:
@@ -159,7 +167,9 @@ class SparkSink:
             return
         way, _ = self._opened()
         self._is_open = False
-        way.close(error)
+        way.close(error or self._broken)
+        if error is None and self._broken is not None:
+            raise self._broken
         stats = dataclasses.asdict(self.stats())
         log.info("spark_sink.closed", error=error and repr(error), **stats)
 

@@ -79,8 +79,11 @@ class Bounds(Protocol):
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Apply the changes, each at its place on the axis, and return the windows now known."""
 
-    def due(self, at: int) -> int:
-        """Return the CTI that makes what begins or ends at this place on the axis known."""
+    def due(self, at: int | None) -> int | None:
+        """Return the CTI with which a window may next become known; None for none.
+
+        ``at`` is where on the axis something next begins or ends, None where nothing does.
+        """
 
     def cti(self, cti: int) -> int:
         """Return the output CTI."""
@@ -118,8 +121,8 @@ class SnapshotBounds(Stateful):
         """
         return (cti + 1 if self._finished else cti), cti + 1
 
-    def due(self, at: int) -> int:
-        """The place itself: the axis is time."""
+    def due(self, at: int | None) -> int | None:
+        """The place itself: the axis is time, and nothing is told between two changes."""
         return at
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
@@ -181,9 +184,14 @@ class HoppingBounds(Stateful):
     def _limit(self, cti: int) -> int:
         return (cti - self._alignment - self._duration) // self._period + 1
 
-    def due(self, at: int) -> int:
-        """The end of the window of this number."""
-        return min(self._alignment + at * self._period + self._duration, MAX_TIME)
+    def due(self, at: int | None) -> int | None:
+        """The end of the window of this number, or of the next one that holds a row already."""
+        holding = (self._state[:, 0] > 0) | (self._state[:, 3] > 0)
+        numbers = [] if at is None else [at]
+        numbers += [int(self._state[holding, 1].min())] if holding.any() else []
+        if not numbers:
+            return None
+        return min(self._alignment + min(numbers) * self._period + self._duration, MAX_TIME)
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the windows that end by the CTI and hold anything."""

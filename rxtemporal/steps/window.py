@@ -76,8 +76,7 @@ class WindowStep(Stateful):
     @property
     def next_due(self) -> int | None:
         """When the first window ends, or the first row begins, that the CTI has not passed."""
-        first = earliest_due([self._begins, self._ends])
-        return None if first is None else self._bounds.due(first)
+        return self._bounds.due(earliest_due([self._begins, self._ends]))
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the windows that are known."""

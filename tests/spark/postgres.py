@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
 # where Debian keeps what it does not put on the PATH
 DEBIAN = Path("/usr/lib/postgresql")
 
@@ -51,8 +53,9 @@ def server() -> Iterator[str]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait(running, folder / ".s.PGSQL.5432")
-            yield f"host={folder} user=test dbname=postgres"
+            where = f"host={folder} user=test dbname=postgres"
+            _wait(running, where)
+            yield where
         finally:
             running.send_signal(signal.SIGINT)  # fast shutdown: clients are cut off
             running.wait(60)
@@ -60,9 +63,13 @@ def server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(running: subprocess.Popen[bytes], socket: Path) -> None:
+def _wait(running: subprocess.Popen[bytes], where: str) -> None:
     deadline = time.monotonic() + 60
-    while not socket.exists():
-        assert running.poll() is None, "PostgreSQL does not start"
-        assert time.monotonic() < deadline, "PostgreSQL does not listen"
+    while True:
+        try:
+            psycopg.connect(where).close()  # that its socket is there does not mean that it answers
+            return
+        except psycopg.OperationalError:
+            assert running.poll() is None, "PostgreSQL does not start"
+            assert time.monotonic() < deadline, "PostgreSQL does not answer"
         time.sleep(0.05)

@@ -129,7 +129,8 @@ def test_a_row_before_the_runs_own_cti_is_refused(tmp_path: Path) -> None:
     sink.write(EventBatch.empty(SCHEMA, 9))
     with pytest.raises(EventError, match="of an earlier batch of this run"):
         sink.write(EventBatch.from_dicts([row], schema=SCHEMA, cti=12))
-    sink.close(None)
+    with pytest.raises(EventError, match="of an earlier batch of this run"):
+        sink.close(None)  # what was refused is missing: the run has not ended well
 
 
 def test_a_row_that_is_not_finished_is_refused(tmp_path: Path) -> None:
@@ -138,10 +139,12 @@ def test_a_row_that_is_not_finished_is_refused(tmp_path: Path) -> None:
     row = {"start_time": 5, "k": "a", "v": 1}
     with pytest.raises(EventError, match="only finished rows"):
         sink.write(EventBatch.from_dicts([row], schema=SCHEMA, cti=5))
+    sink.close(EventError())
+    sink = opened(tmp_path)
     edge = EventBatch.from_dicts([row], schema=SCHEMA, cti=6)
     with pytest.raises(EventError, match="edge"):
         sink.write(edge.replace(edge=edge.edge + 1))
-    sink.close(None)
+    sink.close(EventError())
 
 
 def test_a_path_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:

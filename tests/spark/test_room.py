@@ -1,0 +1,276 @@
+"""No room in spool or target: the producer is told or waits, and nothing accepted is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from feeding import SCHEMA, batches, until
+
+from rxtemporal.errors import SpoolError
+from rxtemporal.events import EventShape
+from rxtemporal.segments import SegmentFolder, Spool
+from rxtemporal.spark import SparkSink
+from rxtemporal.spark.life import Ended, Listener, outlook
+from rxtemporal.spark.supervision import ATTEMPTS, Supervisor
+
+SOON = 60
+
+
+class Idle:
+    """A life that gets nothing done until it is stopped."""
+
+    def __init__(self, *_: Any) -> None:
+        self._stopped = threading.Event()
+
+    def run(self) -> Ended | None:
+        """Wait for the end."""
+        assert self._stopped.wait(SOON)
+        return None
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+
+    def calls_here(self) -> bool:
+        """Nothing is called."""
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test here start Spark."""
+    monkeypatch.setattr("rxtemporal.spark.spooled.Runner", Idle)
+
+
+def opened(path: Path, **options: Any) -> SparkSink:
+    """A sink that is open."""
+    sink = SparkSink(print, path=path, **options)
+    sink.open("q", SCHEMA)
+    return sink
+
+
+def spooled(path: Path) -> tuple[int, int]:
+    """The bounds of the spool."""
+    return SegmentFolder(path / "spool").bounds()
+
+
+def test_a_full_spool_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
+    """Above its limit ``write`` raises with what to do; the next run finds all that was taken."""
+    sink = opened(tmp_path, spool_limit=1)
+    sink.write(batches(3)[0])
+    with pytest.raises(SpoolError, match=r"bytes wait for Spark .* its limit is 1\. Hint: raise"):
+        sink.write(batches(3)[1])
+    sink.close(RuntimeError("ended by it"))
+    assert spooled(tmp_path) == (0, 1)
+    again = opened(tmp_path)
+    for batch in batches(3):
+        again.write(batch)
+    again.close(RuntimeError("so that the spool stays"))
+    folder = SegmentFolder(tmp_path / "spool")
+    assert sum(folder.describe(number).rows for number in (1, 2, 3, 4)) == 9
+
+
+def test_a_full_spool_blocks_until_spark_has_taken_something(tmp_path: Path) -> None:
+    """The producer waits; what Spark has committed makes room, whether or not Spark deletes it."""
+    sink = opened(tmp_path, spool_limit=1, when_full="block")
+    sink.write(batches(3)[0])
+    writing = threading.Thread(target=sink.write, args=(batches(3)[1],), daemon=True)
+    writing.start()
+    writing.join(0.3)
+    assert writing.is_alive()
+    for kind in ("offsets", "commits"):
+        (tmp_path / "checkpoint" / kind).mkdir(parents=True)
+        (tmp_path / "checkpoint" / kind / "0").write_bytes(b'v1\n{}\n{"segment": 1}')
+    writing.join(SOON)
+    assert not writing.is_alive()
+    assert spooled(tmp_path) == (1, 2)
+    sink.close(RuntimeError())
+
+
+def test_a_producer_that_is_blocked_can_be_interrupted(tmp_path: Path) -> None:
+    """``hurry`` ends the wait with the error of whoever is in a hurry."""
+    sink = opened(tmp_path, spool_limit=1, when_full="block")
+    sink.write(batches(3)[0])
+    raised: list[BaseException] = []
+
+    def push() -> None:
+        try:
+            sink.write(batches(3)[1])
+        except BaseException as error:
+            raised.append(error)
+
+    writing = threading.Thread(target=push, daemon=True)
+    writing.start()
+    sink.hurry(KeyboardInterrupt())
+    writing.join(SOON)
+    assert [type(error) for error in raised] == [KeyboardInterrupt]
+    sink.close(raised[0])
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES])
+def test_a_full_disk_blocks_or_refuses_as_the_limit_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Without space or right the producer waits or is told; the next run then writes the rest."""
+    real, full = os.fsync, threading.Event()
+
+    def fsync(handle: int) -> None:
+        if full.is_set():
+            raise OSError(code, os.strerror(code))
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    waits = opened(tmp_path / "waits", when_full="block")
+    told = opened(tmp_path / "told")
+    full.set()
+    with pytest.raises(SpoolError, match=os.strerror(code)):
+        told.write(batches(1)[0])
+    writing = threading.Thread(target=waits.write, args=(batches(1)[0],), daemon=True)
+    writing.start()
+    writing.join(0.3)
+    assert writing.is_alive()
+    full.clear()
+    writing.join(SOON)
+    assert not writing.is_alive()
+    with pytest.raises(SpoolError, match=os.strerror(code)):
+        told.write(batches(2)[1])
+    with pytest.raises(SpoolError, match=os.strerror(code)):
+        told.close(None)
+    assert spooled(tmp_path / "told") == (0, 0), "nothing stands for rows that were not written"
+    told = opened(tmp_path / "told")
+    told.write(batches(1)[0])
+    for sink, path in [(waits, "waits"), (told, "told")]:
+        assert spooled(tmp_path / path) == (0, 1)
+        sink.close(RuntimeError())
+
+
+def test_another_shape_on_the_same_path_is_refused(tmp_path: Path) -> None:
+    """What was spooled in one shape is not continued in another that has the same columns."""
+    opened(tmp_path).close(RuntimeError())
+    with pytest.raises(ValueError, match="were in interval shape"):
+        opened(tmp_path, shape=EventShape.POINT)
+    opened(tmp_path).close(RuntimeError())
+
+
+class Failing:
+    """Lives that end with an error, some of them after a micro-batch."""
+
+    def __init__(self, errors: list[Ended | None], done: int = 0) -> None:
+        self.errors, self.lives, self._done = errors, 0, done
+
+    def __call__(self, listener: Listener) -> Failing:
+        """Begin the next life."""
+        self._listener = listener
+        return self
+
+    def run(self) -> Ended | None:
+        """End as planned; the last one is well."""
+        self._listener.started(0.1)
+        ended = self.errors[min(self.lives, len(self.errors) - 1)]
+        self.lives += 1
+        if ended is None:
+            self._listener.published(0, 1, 0.1)
+        return ended
+
+    def stop(self) -> None:
+        """It has ended by itself."""
+
+    calls_here = Idle.calls_here
+
+
+@pytest.fixture
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let restarts come at once."""
+    monkeypatch.setattr("rxtemporal.spark.supervision.FIRST_PAUSE", 0.0)
+
+
+def commits(path: Path) -> None:
+    """Spark's note that micro-batch 0 is done."""
+    (path / "commits").mkdir(parents=True)
+    (path / "commits" / "0").write_bytes(b"")
+
+
+@pytest.mark.usefixtures("_no_pauses")
+def test_what_may_pass_is_tried_until_it_has_passed(tmp_path: Path) -> None:
+    """Deaths and full disks are followed by another life, and what waits is then delivered."""
+    full = Ended(OSError(errno.ENOSPC, "full"), "later")
+    lives = Failing([full, full, None])
+    supervisor = Supervisor(lives, tmp_path, 0)
+    commits(tmp_path)
+    supervisor.start()
+    supervisor.wait(1)
+    supervisor.check()
+    assert (supervisor.restarts, supervisor.last_error) == (2, "[Errno 28] full")
+    supervisor.stop()
+
+
+@pytest.mark.usefixtures("_no_pauses")
+def test_what_cannot_pass_ends_the_query_at_once(tmp_path: Path) -> None:
+    """A user's error comes back as itself after one life."""
+    error = LookupError("no such customer")
+    lives = Failing([Ended(error, "never")])
+    supervisor = Supervisor(lives, tmp_path, 0)
+    supervisor.start()
+    until(lambda: supervisor.failure is not None)
+    with pytest.raises(LookupError):
+        supervisor.check()
+    supervisor.stop()
+    assert lives.lives == 1
+
+
+@pytest.mark.usefixtures("_no_pauses")
+@pytest.mark.parametrize("outlook_", ["again", "later"])
+def test_waiting_for_the_end_gives_up(tmp_path: Path, outlook_: Any) -> None:
+    """Lives that get nothing done are enough after a while for somebody who waits for the end."""
+    lives = Failing([Ended(OSError("gone"), outlook_)])
+    supervisor = Supervisor(lives, tmp_path, 0)
+    supervisor.start()
+    with pytest.raises(OSError, match="gone"):
+        supervisor.wait(1)
+    assert lives.lives >= ATTEMPTS
+    supervisor.stop()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ENOSPC, "full"), "later"),
+        (OSError(errno.ENOENT, "gone"), "never"),
+        (LookupError("x"), "never"),
+        (SpoolError("damaged"), "never"),
+        (type("OperationalError", (Exception,), {})("away"), "later"),
+        (type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})("worker"), "again"),
+        (
+            type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})(
+                "java.io.IOException: No space left on device"
+            ),
+            "later",
+        ),
+        (
+            type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})(
+                "rxtemporal.errors.SpoolError: damaged"
+            ),
+            "never",
+        ),
+    ],
+)
+def test_the_outlook_of_an_error(error: BaseException, expected: str) -> None:
+    """What somebody can mend is waited for, what stays as it is ends the query."""
+    assert outlook(error) == expected
+
+
+def test_a_spool_that_is_full_counts_its_bytes(tmp_path: Path) -> None:
+    """What is discarded no longer counts."""
+    with Spool.open(tmp_path, "q", SCHEMA) as spool:
+        for batch in batches(2)[:2]:
+            spool.append(batch)
+        both = spool.waiting_bytes()
+        spool.discard(1)
+        assert 0 < spool.waiting_bytes() < both
+        spool.discard(2)
+        assert spool.waiting_bytes() == 0
