@@ -9,16 +9,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import physical
 import polars as pl
 import pytest
-import strategies
-from hypothesis import given
-from hypothesis import strategies as st
 from physical import SCHEMA
 from reactivex.subject import Subject
 from test_process import SOON, Log
@@ -49,133 +45,6 @@ def settings(every: int | None, delay: int = 0, policy: Any = DROP, imports: Any
     generation = None if every is None else rxt.AdvanceTimeGenerationSettings(every, delay)
     named = None if imports is None else rxt.AdvanceTimeImportSettings(imports)
     return rxt.AdvanceTimeSettings(generation, named, policy=policy)
-
-
-class Ran:
-    """What a run gave: each query's batches, what the doors counted, what it ended with."""
-
-    def __init__(
-        self,
-        streams: dict[str, rxt.Streamable],
-        drive: Callable[[rxt.Process], object] = lambda process: None,
-        record: Path | None = None,
-        dispose: bool = False,
-    ) -> None:
-        app = rxt.Application("recorded")
-        sinks = {}
-        for name, stream in streams.items():
-            app.query("out " + name, app.define_stream(name, stream))
-            sinks["out " + name] = Log(EventShape.EDGE)
-        process = app.run(sinks=sinks, record=record)
-        drive(process)
-        self.failed: Exception | None = None
-        try:
-            if dispose:
-                process.dispose()
-            else:
-                process.wait(SOON)
-        except Exception as error:
-            self.failed = error
-        told = process.diagnostics()
-        self.out = {name: sinks["out " + name].batches for name in streams}
-        self.doors = {
-            each.name: (each.events_in, each.late, each.largest_lateness, each.late_by_import)
-            for each in told.streams
-        }
-        self.ctis = {each.name: each.cti for each in told.queries}
-
-
-def assert_same(one: Ran, other: Ran, *, stopped: bool = False) -> None:
-    """The same rows, CTIs, late events, and end; of a run that was stopped what was final then."""
-    assert other.doors == one.doors
-    assert str(other.failed) == str(one.failed)
-    for name, batches in one.out.items():
-        until = one.ctis["out " + name] if stopped else None
-        assert_same_history(batches, other.out[name], until, tolerance=0)
-        assert stopped or other.ctis == one.ctis
-        assert other.ctis["out " + name] >= one.ctis["out " + name]
-
-
-# Everything there is -----------------------------------------------------------------------------
-
-options = st.fixed_dictionaries(
-    {
-        "every": st.sampled_from([1, 2, 3]),
-        "delay": st.integers(-2, 8),
-        "policy": st.sampled_from([DROP, ADJUST]),
-        "imports": st.sampled_from([None, None, *NAMES]),
-        "schema": st.sampled_from([SCHEMA, None]),
-    }
-)
-
-
-@given(
-    st.fixed_dictionaries(dict.fromkeys(NAMES, options)),
-    strategies.named_arrivals(NAMES, max_size=40),
-    st.sets(st.sampled_from(NAMES)),
-    st.booleans(),
-)
-def test_a_replay_gives_what_was_live(
-    drawn: dict[str, Any], arrivals: list[Any], completed: set[str], end: bool
-) -> None:
-    """Pushed events of any shape, own CTIs, imports in loops: rows, late events, CTIs are the same.
-
-    However the streams take turns, and whichever of them completes before the process is stopped.
-    """
-    subjects = {name: Subject[Any]() for name in NAMES}
-    live = {}
-    for name, each in drawn.items():
-        imports = None if each["imports"] == name else each["imports"]
-        made = settings(each["every"], each["delay"], each["policy"], imports)
-        live[name] = rxt.from_observable(subjects[name], schema=each["schema"], advance_time=made)
-
-    def push(process: rxt.Process) -> None:
-        for name, item in arrivals:
-            subjects[name].on_next(physical.event(item))
-        for name in NAMES if end else sorted(completed):
-            subjects[name].on_completed()
-
-    with tempfile.TemporaryDirectory() as place:
-        first = Ran(live, push, Path(place), dispose=not end)
-        again = Ran(rxt.replay(place), record=Path(place) / "again")
-        assert_same(first, again, stopped=not end)
-        assert_same(again, Ran(rxt.replay(Path(place) / "again")))
-
-
-ways = st.sampled_from(["events", "iterator", "frame", "batches"])
-
-
-@given(
-    st.fixed_dictionaries(dict.fromkeys(NAMES, st.tuples(ways, options))),
-    st.data(),
-)
-def test_every_way_in_is_recorded(drawn: dict[str, Any], data: st.DataObject) -> None:
-    """Lists, iterators, frames and batches, with and without imports from each other."""
-    live = {name: way_in(*each, name, data) for name, each in drawn.items()}
-    with tempfile.TemporaryDirectory() as place:
-        first = Ran(live, record=Path(place))
-        assert_same(first, Ran(rxt.replay(place)))
-
-
-def way_in(way: str, each: dict[str, Any], name: str, data: st.DataObject) -> rxt.Streamable:
-    """A stream of drawn events that enters in a way."""
-    imports = None if each["imports"] == name else each["imports"]
-    made = settings(each["every"], each["delay"], each["policy"], imports)
-    if way == "batches":
-        items = data.draw(strategies.streams(max_size=10))
-        cut = data.draw(strategies.cuts(len(items))) if items else []
-        return rxt.from_events(physical.batches(items, cut), schema=SCHEMA)
-    if way == "frame":
-        rows = data.draw(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=12))
-        frame = pl.DataFrame(
-            [(start, start + length, length) for start, length in rows],
-            schema={"s": pl.Int64, "e": pl.Int64, "x": pl.Int64},
-            orient="row",
-        )
-        return rxt.from_polars(frame, start="s", end="e", advance_time=made, batch_rows=4)
-    events = [physical.event(item) for item in data.draw(strategies.arrivals(max_size=10))]
-    given = events if way == "events" else iter(events)
-    return rxt.from_events(given, schema=each["schema"], advance_time=made)
 
 
 # By example --------------------------------------------------------------------------------------
@@ -380,6 +249,18 @@ def test_recorded_streams_stand_beside_others(folder: Path) -> None:
     starts = [start for batch in sink.batches for start in batch.start.tolist()]
     # at 2 both rows of the slow stream come behind the fast one's 2, and start there
     assert starts == [2, 3, 4, 5]
+
+
+def test_events_that_are_taken_many_at_a_time_are_recorded_each(folder: Path) -> None:
+    """A long list passes its door in columns; each event and CTI of it is a record, in order."""
+    events: list[Any] = [PointEvent(t - 40 * (t % 7 == 0), t) for t in range(3_000)]
+    events[2_000:2_000] = [Cti(2_500), IntervalEvent(10, 2_600, -1)]
+    advance = settings(1, 5, policy=ADJUST)
+    sink, _ = recorded(rxt.from_events(events, advance_time=advance, name="long"), folder)
+    assert kinds(folder)[1_999:2_003] == ["point", "cti", "interval", "point"]
+    assert len(kinds(folder)) == len(events) + 1
+    again, _ = recorded(rxt.replay(folder)["long"], folder / "again")
+    assert_same_history(sink.batches, again.batches)
 
 
 # What a crash leaves -----------------------------------------------------------------------------

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import physical
+import polars as pl
+import pytest
 import strategies
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,15 @@ from rxtemporal.testing import assert_same_history
 
 NAMES = ("a", "b", "c")
 TICK_SECONDS = 1e-6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unsynced() -> Iterator[None]:
+    """Nothing here is about what a dead machine leaves: waiting for its disk takes most time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
 
 beats = st.builds(rxt.Heartbeat, st.integers(10, 30), st.integers(0, 20))
 hand_offs = st.builds(
@@ -108,14 +120,18 @@ def assert_same(live: Ran, again: Ran, *, whole: bool) -> None:
 
 def made(name: str, drawn: dict[str, Any], subject: Subject[Any]) -> rxt.Streamable:
     """A stream with drawn options."""
+    more = {each: drawn[each] for each in ("schema", "heartbeat", "hand_off", "batch_rows")}
+    return rxt.from_observable(subject, advance_time=settings(name, drawn), **more)
+
+
+def settings(name: str, drawn: dict[str, Any]) -> rxt.AdvanceTimeSettings:
+    """The drawn settings; no stream imports from itself."""
     imports = None if drawn["imports"] in (None, name) else drawn["imports"]
-    advance = rxt.AdvanceTimeSettings(
+    return rxt.AdvanceTimeSettings(
         rxt.AdvanceTimeGenerationSettings(drawn["every"], drawn["delay"]),
         None if imports is None else rxt.AdvanceTimeImportSettings(imports),
         policy=drawn["policy"],
     )
-    more = {each: drawn[each] for each in ("schema", "heartbeat", "hand_off", "batch_rows")}
-    return rxt.from_observable(subject, advance_time=advance, **more)
 
 
 @given(
@@ -167,3 +183,41 @@ def test_a_replay_gives_what_was_live(
         once_more = Ran(rxt.replay(Path(place) / "again"), late=late)
         assert (once_more.failed is None) == (again.failed is None)
         assert_same(again, once_more, whole=whole)
+
+
+ways = st.sampled_from(["events", "iterator", "frame", "batches"])
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys(NAMES, st.tuples(ways, options))),
+    st.data(),
+)
+def test_every_way_in_is_recorded(drawn: dict[str, Any], data: st.DataObject) -> None:
+    """Lists, iterators, frames and batches, with and without imports from each other."""
+    live = {name: way_in(*each, name, data) for name, each in drawn.items()}
+    with tempfile.TemporaryDirectory() as place:
+        first = Ran(live, record=Path(place))
+        assert first.failed is None
+        assert_same(first, Ran(rxt.replay(place)), whole=True)
+
+
+def way_in(way: str, each: dict[str, Any], name: str, data: st.DataObject) -> rxt.Streamable:
+    """A stream of drawn events that enters in a way."""
+    made = settings(name, each)
+    if way == "batches":
+        items = data.draw(strategies.streams(max_size=10))
+        cut = data.draw(strategies.cuts(len(items))) if items else []
+        own = data.draw(st.booleans())  # all time is the stream's own, or the door judges it, too
+        advance = None if own else made
+        return rxt.from_events(physical.batches(items, cut), schema=SCHEMA, advance_time=advance)
+    if way == "frame":
+        rows = data.draw(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=12))
+        frame = pl.DataFrame(
+            [(start, start + length, length) for start, length in rows],
+            schema={"s": pl.Int64, "e": pl.Int64, "x": pl.Int64},
+            orient="row",
+        )
+        return rxt.from_polars(frame, start="s", end="e", advance_time=made, batch_rows=4)
+    events = [physical.event(item) for item in data.draw(strategies.arrivals(max_size=10))]
+    given = events if way == "events" else iter(events)
+    return rxt.from_events(given, schema=each["schema"], advance_time=made)
