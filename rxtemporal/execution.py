@@ -296,4 +296,5 @@ def _linked(readings: Sequence[Reading]) -> bool:
                 f"that name in this process; there are {there}"
             )
         found[0].importers.append(importer)
+        importer.imported = found[0]
     return imports

@@ -12,6 +12,7 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.following import follow
 from rxtemporal.handoff import HandOffDiagnostics, Line
 from rxtemporal.late import Hearing, LateFeed, WithLate
+from rxtemporal.merging import admit_merged
 from rxtemporal.meters import Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
@@ -71,6 +72,7 @@ class Reading:
         self.hear: Callable[[], object] | None = None
         self.settle: Callable[[], object] = lambda: None
         self.importers: list[Reading] = []
+        self.imported: Reading | None = None
         self._steps: Steps | None = None
         self.opened: OpenFrames | OpenEvents | OpenRecorded | Packer = source.open(name)
         # where what comes from elsewhere is noted, in a run that is recorded
@@ -195,6 +197,25 @@ class Reading:
             if self._steps.ended:
                 self._entry.on_completed()
 
+    def together_with(self, waiting: Sequence[Reading]) -> FrameSteps | None:
+        """Return its rows at hand where they may be judged with the others', many at once.
+
+        That is: they are rows of frames, no CTI comes to them from what is not one of these, and
+        nobody notes in which order they are accepted.
+        """
+        steps, outside = self._steps, self.imported
+        if self._line is not None or self._tape is not None:
+            return None
+        if not isinstance(steps, FrameSteps) or not steps.at_hand:
+            return None
+        return steps if outside is None or outside.ended or outside in waiting else None
+
+    def push(self, batch: EventBatch) -> None:
+        """Give the query what has been accepted, and let those follow that take their time here."""
+        with self._lock:
+            self._entry.on_next(batch)
+            self.followed_up()
+
     def fail(self, error: Exception) -> None:
         """End the stream by an error, after what was accepted before it."""
         self.unread, self.ended, self.idle = False, True, False
@@ -275,10 +296,13 @@ def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
     """Accept the event with the lowest place of all streams next; ties go by order of the streams.
 
     What follows it on its own stream before any other stream's next event is accepted with it: no
-    CTI comes to it from outside in between, so the verdicts are those of one event at a time.
+    CTI comes to it from outside in between, so the verdicts are those of one event at a time. Where
+    all have rows of frames at hand, these are merged and judged at once, with the same verdicts.
     With a pace it is waited for, and no more is accepted than it is time for.
     """
     places = [reading.next_place() for reading in waiting]
+    if pacing is None and _accepted_at_once(waiting):
+        return
     first = min(range(len(places)), key=lambda i: (places[i], i))
     others = [(place, i) for i, place in enumerate(places) if i != first]
     until, other = min(others, default=(MAX_TIME, len(places)))
@@ -286,6 +310,28 @@ def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
     if pacing is not None and (due := pacing.wait_for(places[first])) < until:
         until, inclusive = due, True
     waiting[first].step(until, inclusive)
+
+
+def _accepted_at_once(asked: Sequence[Asked]) -> bool:
+    """Accept all rows that come before the first one that is not at hand yet, if all are frames.
+
+    Of the stream whose rows at hand end first nobody knows what follows: so far and no farther.
+    """
+    waiting = [each for each in asked if isinstance(each, Reading)]
+    frames = [steps for each in waiting if (steps := each.together_with(waiting))]
+    if len(frames) < len(asked):
+        return False
+    until, last = min((steps.last, i) for i, steps in enumerate(frames))
+    cuts = [steps.cut(until, i <= last) for i, steps in enumerate(frames)]
+    numbers = {id(each): i for i, each in enumerate(waiting)}
+    importers = [
+        [numbers[id(other)] for other in each.importers if id(other) in numbers] for each in waiting
+    ]
+    doors = [steps.door for steps in frames]
+    batches = admit_merged(doors, [rows for rows, _ in cuts], [at for _, at in cuts], importers)
+    for reading, batch in zip(waiting, batches, strict=True):
+        reading.push(batch)
+    return True
 
 
 class _Pusher(abc.ObserverBase[Any]):

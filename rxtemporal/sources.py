@@ -90,6 +90,7 @@ class OpenFrames:
         self.door = door.door
         self.time: TimeForm | None = source.time
         self.columns = door
+        self._nothing = EventBatch.empty(source.schema or pl.Schema(), MIN_TIME)
 
     def __iter__(self) -> Iterator[EventBatch]:
         return self.source.batches(self.columns)
@@ -100,7 +101,7 @@ class OpenFrames:
 
     def due(self) -> EventBatch | None:
         """Return the time that has come by an import."""
-        return EventBatch.empty(self.source.schema or pl.Schema(), max(self.door.cti, MIN_TIME))
+        return self._nothing.replace(cti=max(self.door.cti, MIN_TIME))
 
 
 def scanned(
