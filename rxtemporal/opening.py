@@ -98,6 +98,8 @@ def _opened(path: Path, options: FileOptions) -> dict[str, Streamable]:
 
 def _file(path: Path, options: FileOptions) -> Streamable:
     suffix = path.suffix.lower()
+    if not path.exists():
+        raise SourceError(f"there is no recording and no file {path}. Hint: check the path.")
     if suffix not in _SCANS:
         raise SourceError(
             f"cannot tell what {path} is: it ends in {suffix or 'nothing'!r}, and what is replayed "

@@ -50,7 +50,7 @@ class OpenRecorded:
         records = source.records
         self.time: TimeForm | None = records.facts.time
         self.steps: RowSteps | EventSteps | BatchSteps
-        kinds = records.kinds()
+        kinds = set(records.facts.kinds)
         # verdicts are the same for columns, and sooner reached
         if records.facts.columns or kinds <= _COMPLETE:
             self.steps = RowSteps(records, source.schema, ColumnDoor(Door(source.settings, name)))

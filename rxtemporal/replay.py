@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from rxtemporal.events import Event
+from rxtemporal.log import get_logger
 from rxtemporal.plan import Node
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.recording import Recording
@@ -19,6 +20,8 @@ __all__ = ["merged_by_time", "replay"]
 
 E = TypeVar("E", bound=Event)
 
+_log = get_logger(__name__)
+
 
 def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
     """Return the streams of a recording by name, as ``run(sink, record=path)`` has written it.
@@ -26,9 +29,9 @@ def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
     Each goes through a door with the settings that it had, and the streams that one run reads are
     read in the order in which they were recorded, so the same query gives the same results, late
     events included. A stream whose source had completed ends; one that had not, because the run was
-    stopped or cut off, goes no further, and what was not final then is not now. Where several
-    streams have one name, the second is called ``name 2``, and so on. ``SpoolError``: there is no
-    recording, or it is damaged.
+    stopped or cut off, goes no further, and what was not final then is not now; the log tells of a
+    recording that its run has not ended. Where several streams have one name, the second is called
+    ``name 2``, and so on. ``SpoolError``: there is no recording, or it is damaged.
 
     >>> import tempfile
     >>> import rxtemporal as rxt
@@ -45,6 +48,12 @@ def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
     [IntervalEvent(7, 8, 25)]
     """
     recording = Recording(path)
+    if not recording.complete:
+        _log.warning(
+            "recording has no end: its run was killed, or still goes on; what is there is replayed",
+            path=str(path),
+            records=recording.count(),
+        )
     nodes: dict[str, Node] = {}
     seen: Counter[str] = Counter()
     for number in range(len(recording.streams)):

@@ -28,7 +28,6 @@ from rxtemporal.testing import assert_same_history
 from rxtemporal.ticks import MAX_TIME
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
-NAMES = ("a", "b", "c")
 
 
 @pytest.fixture
@@ -106,7 +105,8 @@ def test_what_is_no_recording_is_refused(folder: Path) -> None:
     recorded(rxt.from_events([PointEvent(1, 1)]), folder)
     header = folder / "recording.json"
     text = header.read_text("utf-8")
-    for bad, message in (text[:-9], "is damaged"), (text.replace(": 1,", ": 9,", 1), "format 9"):
+    newer = text.replace(": 1,", ": 9,", 1).replace('"time"', '"clock"')
+    for bad, message in (text[:-9], "is damaged"), (newer, "format 9, and this version reads 1"):
         header.write_text(bad, "utf-8")
         with pytest.raises(SpoolError, match=message):
             rxt.replay(folder)
@@ -333,8 +333,8 @@ for time in range(100_000):
 """
 
 
-def test_a_killed_run_leaves_a_recording(folder: Path) -> None:
-    """What has been published is a prefix of what came, without a gap."""
+def test_a_killed_run_leaves_a_recording(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What has been published is a prefix of what came, without a gap; the log says so."""
     command = [sys.executable, "-P", "-c", KILLED, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -345,6 +345,23 @@ def test_a_killed_run_leaves_a_recording(folder: Path) -> None:
     # who brings more than may wait is held up until it is written
     assert 1_000 - 150 < len(starts) < 100_000
     assert starts == list(range(len(starts)))
+    assert "recording has no end: its run was killed, or still goes on" in caplog.text
+    assert f"records={len(starts)}" in caplog.text
+
+
+def test_a_run_that_was_stopped_or_failed_has_ended_its_recording(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is torn there: what was accepted until then is there, and the log is silent."""
+    subject = Subject[Any]()
+    process = rxt.from_observable(subject, name="stopped").run(Log(), record=folder / "stopped")
+    subject.on_next(PointEvent(1, 1))
+    process.dispose()
+    recorded(rxt.from_events([PointEvent(1, "a"), PointEvent(2, 2)]), folder / "failed")
+    caplog.clear()
+    assert sum(map(len, rxt.replay(folder / "stopped")["stopped"].to_batches())) == 1
+    rxt.replay(folder / "failed")
+    assert caplog.text == ""
 
 
 def test_a_recording_that_cannot_be_written_ends_the_run(folder: Path, monkeypatch: Any) -> None:

@@ -15,7 +15,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from test_cli import _logging_as_before
 from test_process import Log
-from test_recording import NAMES, options, settings
+from test_recording import settings
+from test_recording_laws import NAMES, options
+from test_recording_laws import settings as drawn_settings
 
 import rxtemporal as rxt
 from rxtemporal.cli import main
@@ -92,8 +94,7 @@ def test_the_command_line_gives_what_was_live(
     folder = tmp_path_factory.mktemp("live")
     app = rxt.Application("live")
     for name, each in drawn.items():
-        imports = None if each["imports"] == name else each["imports"]
-        made = settings(each["every"], each["delay"], each["policy"], imports)
+        made = drawn_settings(name, each)
         events = [physical.event(item) for item in arrivals[name]]
         app.define_stream(name, events, schema=physical.SCHEMA, advance_time=made)
     a, b, c = (app.stream(name) for name in NAMES)
@@ -177,7 +178,8 @@ def test_a_speed_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
         (["r.parquet", "--query", "asked:broken"], "broken returned 7"),
         (["r.parquet", "--query", "asked:both"], "no stream 'a', 'b', 'c'; there are 'r'"),
         (["r.txt", "--query", "asked:passed"], "cannot tell what r.txt is: it ends in '.txt'"),
-        (["none.csv", "--query", "asked:passed"], "there is no file none.csv"),
+        (["none.csv", "--query", "asked:passed"], "there is no recording and no file none.csv"),
+        (["none", "--query", "asked:passed"], "there is no recording and no file none"),
         ([".", "--query", "asked:passed"], "is no recording: it has no recording.json"),
         ([".", "--start", "t", "--query", "asked:passed"], "--start are for files"),
         (["r.parquet", "r.parquet", "--query", "asked:passed"], "two streams are called 'r'"),
@@ -192,6 +194,7 @@ def test_what_cannot_be_replayed_is_said_in_one_line(
 ) -> None:
     """Status 1, one line that says what is wrong, and no file is left behind."""
     pl.DataFrame({"time": [1], "x": [1]}).write_parquet("r.parquet")
+    Path("r.txt").write_text("1", "utf-8")
     before = sorted(path.name for path in Path().iterdir())
     assert replayed(*arguments) == 1
     errors = capsys.readouterr().err.splitlines()

@@ -2,8 +2,9 @@
 
 ::
 
-    recording.json        format version, an id, the process's name, its streams: each one's name,
-                          its folder, its settings, the form of its times
+    recording.json        format version, an id, the process's name, whether its run has ended it,
+                          its streams: each one's name, folder, settings, kinds of records, the form
+                          of its times, what it failed with
     lock                  held by the process that records
     order/                which stream brought how many records next: segments of (stream, records)
     0001/                 the records of the first stream: a row each, in segments

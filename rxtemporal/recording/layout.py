@@ -55,7 +55,8 @@ class StreamFacts:
     """What a recording's header says of one stream.
 
     ``columns``: whether its rows came in frames. ``time`` is the form of its times, None where no
-    event has shown it. ``failed`` is what its source raised, as text.
+    event has shown it. ``failed`` is what its source raised, as text. ``kinds`` are those of its
+    records.
     """
 
     name: str
@@ -64,6 +65,7 @@ class StreamFacts:
     settings: AdvanceTimeSettings | None = None
     time: TimeForm | None = None
     failed: str | None = None
+    kinds: list[str] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON takes them."""
@@ -88,15 +90,14 @@ def header_of(path: Path) -> dict[str, Any]:
         text = place.read_bytes()
     try:
         header: dict[str, Any] = json.loads(text)
-        written = header["format"]
+        if header["format"] != FORMAT:
+            raise SpoolError(
+                f"{place} has the format {header['format']!r}, and this version reads {FORMAT}. "
+                "Hint: replay it with the version that recorded it."
+            )
         streams = [StreamFacts.from_dict(each) for each in header["streams"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpoolError(f"{place} is damaged. Hint: restore it from a copy.") from error
-    if written != FORMAT:
-        raise SpoolError(
-            f"{place} has the format {written!r}, and this version reads {FORMAT}. "
-            "Hint: replay it with the version that recorded it."
-        )
     return {**header, "streams": streams}
 
 

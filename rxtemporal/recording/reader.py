@@ -25,6 +25,8 @@ class Recording:
         self.path = Path(path)
         header = header_of(self.path)
         self.name: str = header["name"]
+        # whether its run has ended it; one that was killed could not, nor one that still runs
+        self.complete: bool = header.get("complete", False)
         self.streams = [StreamRecords(self.path, facts) for facts in header["streams"]]
         self._order = SegmentFolder(self.path / ORDER)
 
@@ -33,6 +35,10 @@ class Recording:
         _, last = self._order.bounds()
         for number in range(1, last + 1):
             yield self._order.read(number)
+
+    def count(self) -> int:
+        """Return how many records there are, of all streams."""
+        return sum(int(each.get_column("records").sum()) for each in self.runs())
 
 
 class StreamRecords:
@@ -59,17 +65,7 @@ class StreamRecords:
             return pl.Schema() if shows else None
         return self._schema(number - 1)
 
-    def kinds(self) -> set[str]:
-        """Return which kinds of records there are."""
-        found: set[str] = set()
-        for number in self._numbers():
-            found.update(self._folder.read(number).get_column("kind").unique().to_list())
-        return found
-
     def segments(self) -> Iterator[pl.DataFrame]:
         """Yield the records a segment at a time: ``kind``, ``start_time``, ``end_time``, … ."""
-        for number in self._numbers():
+        for number in range(1, self._folder.bounds()[1] + 1):
             yield self._folder.read(number)
-
-    def _numbers(self) -> range:
-        return range(1, self._folder.bounds()[1] + 1)

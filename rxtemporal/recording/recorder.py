@@ -164,6 +164,8 @@ class Recorder:
             self._publish_header()
             assert self._order is not None
             self._order.append_frame(pl.DataFrame(runs, schema=ORDER_FIELDS, orient="row"))
+        if closing:
+            self._publish_header(complete=True)
         with self._changed:
             self._waiting -= sum(records for _, records in runs)
             self._since = time.monotonic()
@@ -175,9 +177,10 @@ class Recorder:
             return True
         return self._waiting > 0 and time.monotonic() >= self._since + SECONDS
 
-    def _publish_header(self) -> None:
+    def _publish_header(self, *, complete: bool = False) -> None:
         streams = [tape.facts.to_dict() for tape in self._tapes]
-        header = {"format": FORMAT, "id": self._id, "name": self.name, "streams": streams}
+        header: dict[str, Any] = {"format": FORMAT, "id": self._id, "name": self.name}
+        header.update(complete=complete, streams=streams)
         if header == self._published:
             return
         with reported(f"cannot record into {self.path}"):
@@ -251,7 +254,10 @@ class Tape:
     def publish(self, items: list[Item]) -> None:
         """Write records as the next segment. Used by the recorder."""
         assert self._writer is not None
-        self._writer.append_frame(self._framed(items))
+        frame = self._framed(items)
+        new = set(frame.get_column("kind").unique().to_list()).difference(self.facts.kinds)
+        self.facts.kinds += sorted(new)
+        self._writer.append_frame(frame)
 
     def _framed(self, items: list[Item]) -> pl.DataFrame:
         reader = PayloadReader(self._given)
