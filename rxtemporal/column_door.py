@@ -13,7 +13,7 @@ from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import EventError
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.verdicts import DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
+from rxtemporal.verdicts import CTI, DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
 
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
@@ -41,25 +41,26 @@ class LateRows:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """What became of a run of n items: times that go on, reasons, the CTI before each, the state.
+    """What became of a run of n items: the times that go on, and the door's state after them.
 
-    ``late`` are the numbers of those that were not in time, ``by`` how late each of these was.
+    ``late`` are the numbers of those that were not in time; for each of these the ``reason``, the
+    CTI before it and ``by`` how late it was. ``backwards``: whether a CTI among them goes back.
     """
 
     start: Int64s
     end: Int64s
-    reason: Bytes
-    before: Int64s
     state: Int64s
     late: Int64s
+    reason: Bytes
+    before: Int64s
     by: Int64s
+    backwards: bool
 
     @property
     def kept(self) -> Bools:
         """Which items go on, CTIs among them."""
-        kept: Bools = np.ones(len(self.reason), np.bool_)
-        reasons = self.reason[self.late]
-        kept[self.late[(reasons == DROPPED) | (reasons == NO_OPEN_ROW)]] = False
+        kept: Bools = np.ones(len(self.start), np.bool_)
+        kept[self.late[(self.reason == DROPPED) | (self.reason == NO_OPEN_ROW)]] = False
         return kept
 
 
@@ -87,6 +88,8 @@ class ColumnDoor:
         open row is an error then, and promises are checked by the caller.
         """
         door = self.door
+        if door.tape is not None:
+            door.tape.batch(batch)
         kind = _kinds(batch)
         if door.settings is None and not len(kind):
             door.events += len(batch)
@@ -116,8 +119,8 @@ class ColumnDoor:
     def _going_on(self, batch: EventBatch, kind: Bytes, judged: Judged) -> EventBatch:
         door, which = self.door, judged.late
         if len(which) and door.listener is not None:
-            broken = np.maximum(judged.before[which], MIN_TIME)
-            late = LateRows(batch.take(which), judged.reason[which], broken, judged.by)
+            broken = np.maximum(judged.before, MIN_TIME)
+            late = LateRows(batch.take(which), judged.reason, broken, judged.by)
             door.listener.rows(late)
         door.enqueue(batch.cti)
         return _going_on(batch, kind, judged).replace(cti=max(door.cti, MIN_TIME))
@@ -145,12 +148,18 @@ class ColumnDoor:
     ) -> Judged:
         """Return what becomes of items; the door stays as it is. For the columns see the kernel."""
         # compiled code is loaded by the first query that needs it
-        from rxtemporal.kernels.door import admit
+        from rxtemporal.kernels.door import admit, advance
 
         state = np.array(self.state, np.int64)
+        every, span, delay, _ = self.rules
+        if not len(kind) and advance(start, every, span, delay, state):
+            return Judged(start, end, state, _NO_ROWS, _NO_BYTES, _NO_ROWS, _NO_ROWS, False)
         starts, ends, reason, before = admit(start, end, kind, row, moved, *self.rules, state)
-        judged = np.where(kind == END_EDGE, end, start) if len(kind) else start
-        return _judged(judged, starts, ends, reason, before, state)
+        times, backwards = start, False
+        if len(kind):
+            times = np.where(kind == END_EDGE, end, start)
+            backwards = bool(((kind == CTI) & (start < before)).any())
+        return _judged(times, starts, ends, reason, before, state, backwards=backwards)
 
     def take(self, judged: Judged, rows: int) -> None:
         """Let the door go on from what was judged, of so many rows."""
@@ -160,9 +169,9 @@ class ColumnDoor:
         if not len(judged.late):
             return
         door.late_by_import += by_import
-        counts = np.bincount(judged.reason[judged.late], minlength=len(REASONS)).tolist()
+        counts = np.bincount(judged.reason, minlength=len(REASONS)).tolist()
         door.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
-        matched = judged.by[judged.reason[judged.late] != NO_OPEN_ROW]
+        matched = judged.by[judged.reason != NO_OPEN_ROW]
         if len(matched):
             door.largest_lateness = max(door.largest_lateness, int(matched.max()))
 
@@ -174,7 +183,7 @@ class ColumnDoor:
         return self._open
 
     def _refuse_strays(self, batch: EventBatch, judged: Judged) -> None:
-        strays = np.flatnonzero(judged.reason == NO_OPEN_ROW)
+        strays = judged.late[judged.reason == NO_OPEN_ROW]
         if len(strays):
             stray = batch.take(strays[:1])
             raise EventError(
@@ -194,12 +203,20 @@ class ColumnDoor:
 
 
 def _judged(
-    times: Int64s, starts: Int64s, ends: Int64s, reason: Bytes, before: Int64s, state: Int64s
+    times: Int64s,
+    starts: Int64s,
+    ends: Int64s,
+    reason: Bytes,
+    before: Int64s,
+    state: Int64s,
+    *,
+    backwards: bool = False,
 ) -> Judged:
     """Return the verdicts, with which were late and by how much of their ``times``."""
     late = np.flatnonzero(reason)
-    by = np.maximum(before[late] - times[late], 0)
-    return Judged(starts, ends, reason, before, state, late, by)
+    broken = before[late]
+    by = np.maximum(broken - times[late], 0)
+    return Judged(starts, ends, state, late, reason[late], broken, by, backwards)
 
 
 def _kinds(batch: EventBatch) -> Bytes:

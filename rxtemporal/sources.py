@@ -73,8 +73,9 @@ class FrameSource:
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
-        if door.finish() > cti:
-            yield EventBatch.empty(schema, door.finish())
+        last = door.finish()
+        if last > cti:
+            yield EventBatch.empty(schema, last)
 
     def read(self) -> Iterator[EventBatch]:
         """Yield the rows as they are, before the door."""
@@ -169,6 +170,10 @@ class OpenEvents:
     def due(self) -> EventBatch | None:
         """Return a batch if it is time for one."""
         return self.packer.due()
+
+    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
+        """Return what was accepted before the stream failed, and the first thing wrong."""
+        return self.packer.rescue(error)
 
     def close(self) -> None:
         """Let go of what events are read from, if it can be told; a generator ends by itself."""

@@ -9,6 +9,9 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.rerun import BatchSteps as RecordedBatches
+from rxtemporal.rerun import EventSteps as RecordedEvents
+from rxtemporal.rerun import RowSteps as RecordedRows
 from rxtemporal.sources import OpenEvents, OpenFrames
 from rxtemporal.ticks import MIN_TIME
 
@@ -109,4 +112,4 @@ class FrameSteps:
         return self.door.admit(self.cut(until, inclusive, least=1)[0])
 
 
-Steps: TypeAlias = EventSteps | FrameSteps
+Steps: TypeAlias = EventSteps | FrameSteps | RecordedBatches | RecordedEvents | RecordedRows
