@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import need_java
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -79,6 +80,26 @@ the latest came 21:46:00 behind
 
 INGEST = "".join(f"client {n}: 500 lines, sum 124,750\n" for n in range(8)) + "0 late, 0 left\n"
 
+HOURS = """\
+  00:00 to 01:00  attic   9  25.0
+  00:00 to 01:00  hall    9  25.0
+  00:00 to 01:00  lab     8  25.0
+  01:00 to 02:00  attic   7  25.0
+  01:00 to 02:00  hall   10  25.0
+  01:00 to 02:00  lab     7  24.0
+  02:00 to 03:00  attic   4  25.0
+  02:00 to 03:00  hall    4  25.0
+  02:00 to 03:00  lab     5  25.0
+"""
+
+IN_SPARK = [
+    (
+        "same_query_three_ways.py",
+        [],
+        "".join(f"{title}\n{HOURS}" for title in ("Live", "Replay", "Spark")),
+    ),
+]
+
 RUNS = [
     ("printed_run.py", [], PRINTED_RUN),
     ("printed_run.py", ["--alternate"], PRINTED_RUN),
@@ -88,6 +109,16 @@ RUNS = [
     ("joins.py", [], JOINS),
     ("ingest_service.py", [], INGEST),
 ]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(("name", "arguments", "printed"), IN_SPARK)
+def test_a_sample_of_spark_prints_what_it_promises(
+    name: str, arguments: list[str], printed: str, tmp_path: Path
+) -> None:
+    """The same of those that start a Java process."""
+    need_java()
+    test_a_sample_prints_what_it_promises(name, arguments, printed, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "arguments", "printed"), RUNS)
@@ -112,4 +143,6 @@ def test_a_sample_prints_what_it_promises(
 
 def test_every_sample_is_run() -> None:
     """There is no sample that nobody runs."""
-    assert {path.name for path in SAMPLES.glob("*.py")} == {name for name, _, _ in RUNS}
+    assert {path.name for path in SAMPLES.glob("*.py")} == {
+        name for name, _, _ in [*RUNS, *IN_SPARK]
+    }
