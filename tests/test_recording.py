@@ -165,6 +165,18 @@ def test_a_payload_that_does_not_fit_ends_the_recorded_stream(folder: Path, bad:
     assert str(error) in str(failed)
 
 
+def test_a_bad_payload_behind_a_batch_is_the_one_that_ends_the_stream(folder: Path) -> None:
+    """Events and batches may take turns; the replay fails at the same event."""
+    batch = rxt.EventBatch.from_dicts([{"start_time": 4, "payload": 4}], cti=5)
+    events = [PointEvent(1, 1), Cti(2), batch, PointEvent(6, 6), Cti(7), PointEvent(8, "a")]
+    sink, error = recorded(rxt.from_events(iter(events)), folder)
+    assert sink.rows == [1, 4, 6]
+    again, failed = recorded(rxt.replay(folder)["events"], folder / "again")
+    assert again.rows == [1, 4, 6]
+    assert kinds(folder)[-1] == "failed"
+    assert str(error) in str(failed)
+
+
 def test_time_that_advanced_from_outside_is_recorded(folder: Path) -> None:
     """A heartbeat's CTI makes late in the replay what it made late; it comes where it came."""
     late = recorder.Recorder(folder, "outside")

@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
-from rxtemporal.payloads import PayloadReader
+from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.layout import KINDS, kind_of
 
 __all__ = ["Item", "Mark", "Rows", "empty", "framed"]
@@ -57,13 +57,20 @@ def empty(schema: pl.Schema) -> pl.DataFrame:
 
 
 def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFrame]:
+    seen = 0
     for in_rows, group in groupby(items, key=lambda item: isinstance(item, Rows)):
         if in_rows:
             for rows in group:
                 assert isinstance(rows, Rows)
                 yield _of_rows(rows)
-        else:
-            yield _of_each(list(group), reader)
+            continue
+        events = list(group)
+        try:
+            yield _of_each(events, reader)
+        except BadPayloadError as error:
+            error.row += seen  # it counts all events, whatever came between them
+            raise
+        seen += sum(isinstance(each, RowEvent) for each in events)
 
 
 def _of_rows(rows: Rows) -> pl.DataFrame:
