@@ -290,10 +290,11 @@ def _linked(readings: Sequence[Reading]) -> bool:
             raise AdvanceTimeError(f"stream {wanted!r} imports its own CTIs")
         if len(found) != 1:
             there = ", ".join(repr(each.name) for each in readings)
-            many = "several streams" if found else "no stream"
+            many = "are several streams" if found else "is no stream"
             raise AdvanceTimeError(
-                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there is {many} of "
-                f"that name in this process; there are {there}"
+                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there {many} of "
+                f"that name in this process; there are {there}. Hint: name= where a stream is "
+                "made, or an Application, gives it a name of its own."
             )
         found[0].importers.append(importer)
         importer.imported = found[0]
