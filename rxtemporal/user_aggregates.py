@@ -57,7 +57,9 @@ class _UserCode(Aggregate):
                 f"the type of {self!r} is not known. "
                 "Hint: give dtype=float (or a polars type), or annotate what it returns."
             )
-        return typed(repr(self), given)
+        # kept, since what annotations name is not there any more in a process that it is sent to
+        dtype = self._dtype = typed(repr(self), given)
+        return dtype
 
 
 class UserDefinedAggregate(_UserCode):

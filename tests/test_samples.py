@@ -78,6 +78,20 @@ LGA  7,767 departures, 316 too late to count
 the latest came 21:46:00 behind
 """
 
+REPLAY = """\
+live: 6 rows, 3 events too late
+  12:00  floor 1  20 readings, up to 24.0 degrees
+  12:00  floor 4  11 readings, up to 24.0 degrees
+  12:30  floor 1  18 readings, up to 24.0 degrees
+  12:30  floor 4   9 readings, up to 24.0 degrees
+  13:00  floor 1  19 readings, up to 24.0 degrees
+  13:00  floor 4  10 readings, up to 24.0 degrees
+replay: 6 rows, 3 events too late
+  the same
+at ten minutes a second: 6 rows, 3 events too late
+  the same, in 8.8 s
+"""
+
 INGEST = "".join(f"client {n}: 500 lines, sum 124,750\n" for n in range(8)) + "0 late, 0 left\n"
 
 SPARK_SINK = """\
@@ -97,6 +111,7 @@ RUNS = [
     ("flights.py", [], FLIGHTS),
     ("joins.py", [], JOINS),
     ("ingest_service.py", [], INGEST),
+    ("replay.py", [], REPLAY),
 ]
 
 

@@ -140,7 +140,8 @@ class Apply(ResultSpec):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ArgumentError(f"apply takes a function of a window's rows, got {self.function!r}")
-        self._fields()
+        # what annotations name is not there any more in a process that this is sent to
+        object.__setattr__(self, "schema", self._fields())
 
     @property
     def finished(self) -> bool:  # type: ignore[override]

@@ -134,7 +134,8 @@ class SelectRow(Operator):
     schema: Any = None
 
     def __post_init__(self) -> None:
-        self._fields()
+        # what annotations name is not there any more in a process that this is sent to
+        object.__setattr__(self, "schema", self._fields())
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the fields that the function gives; a grouped stream keeps its keys, first."""

@@ -15,16 +15,30 @@ from rxtemporal.spark.session import session
 if TYPE_CHECKING:
     from rxtemporal.spark.console import Console
     from rxtemporal.spark.database import DatabaseTable
+    from rxtemporal.spark.inputs import stream
+    from rxtemporal.spark.running import explain, run
     from rxtemporal.spark.sink import SparkSink
     from rxtemporal.spark.tables import ParquetTable
 
-__all__ = ["Console", "DatabaseTable", "ParquetTable", "SparkSink", "session"]
+__all__ = [
+    "Console",
+    "DatabaseTable",
+    "ParquetTable",
+    "SparkSink",
+    "explain",
+    "run",
+    "session",
+    "stream",
+]
 
 _HOMES = {
     "Console": "console",
     "DatabaseTable": "database",
     "ParquetTable": "tables",
     "SparkSink": "sink",
+    "explain": "running",
+    "run": "running",
+    "stream": "inputs",
 }
 
 

@@ -1,0 +1,164 @@
+"""DataFrames as the streams of a query: which columns are times, and what judges what is late."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.batch import END, START
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
+from rxtemporal.schema import payload_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Input", "as_input", "stream"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """A DataFrame and how it is read as a stream."""
+
+    frame: DataFrame
+    start: str
+    end: str | None
+    advance_time: AdvanceTimeSettings | None
+    order_by: tuple[str, ...]
+    cti: str | None = None
+
+    @property
+    def fields(self) -> list[str]:
+        """The columns that are the payload."""
+        times = {self.start, self.end, self.cti, *self.order_by}
+        return [name for name in self.frame.columns if name not in times]
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The payload's fields and their types."""
+        return spark_payload(self.frame, self.fields)
+
+    @property
+    def ticks(self) -> bool:
+        """Whether times are integers of ticks, and no timestamps."""
+        return bool(self.frame.schema[self.start].dataType.typeName() != "timestamp")
+
+
+def stream(
+    frame: DataFrame,
+    *,
+    start: str = START,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    order_by: str | Sequence[str] = (),
+    cti: str | None = None,
+) -> Input:
+    """Say how a DataFrame is read as a stream of ``run``.
+
+    ``start`` and ``end`` name columns of timestamps, or of integers of ticks; the others are the
+    payload. Without ``end`` rows are points, unless there is a column ``end_time``; where it is
+    null a row never ends.
+
+    A bounded DataFrame without ``advance_time`` is final as a whole. With it events are judged in
+    the order of the columns ``order_by`` (which are no part of the payload), by one task, before
+    they are spread over buckets: which event is late depends on the order of all of them.
+
+    A streaming DataFrame brings its CTIs in the column ``cti``: a row in which it is not null is no
+    event, and promises what a CTI promises.
+    """
+    _check(frame, start)
+    if end is None and END in frame.columns and start == START:
+        end = END
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    for name in (start, end, cti, *order):
+        if name is not None and name not in frame.columns:
+            raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
+    for name in filter(None, (start, end, cti)):
+        _check_time(frame, name)
+    if cti is not None and not frame.isStreaming:
+        raise AdvanceTimeError(
+            "a bounded DataFrame is final as a whole, and brings no CTIs. Hint: leave cti= out; "
+            "what is late advance_time= and order_by= tell."
+        )
+    if advance_time is not None:
+        _check_order(advance_time, order)
+    elif order:
+        raise AdvanceTimeError(
+            "order_by= is the order in which advance_time= judges events, and there is none"
+        )
+    return Input(frame, start, end, advance_time, order, cti)
+
+
+def as_input(name: str, given: Any) -> Input:
+    """Return what a query is given under a name as an input."""
+    if isinstance(given, Input):
+        return given
+    if not hasattr(given, "isStreaming"):
+        raise ArgumentError(
+            f"run takes Spark DataFrames, got {given!r} for {name!r}. "
+            "Hint: spark.stream(df, start=…, end=…) names the columns of one."
+        )
+    return stream(given)
+
+
+def spark_payload(frame: DataFrame, fields: Sequence[str]) -> pl.Schema:
+    """Return the polars types of some columns; refuse what no payload can carry, by name."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if len(set(fields)) < len(fields):
+        raise SchemaError(f"a DataFrame has a column twice: {fields}")
+    empty = pl.from_arrow(to_arrow_schema(frame.select(*map(quoted, fields)).schema).empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    zoned = {
+        name: pl.Datetime("us", "UTC") if isinstance(dtype, pl.Datetime) and dtype.time_zone
+        else dtype
+        for name, dtype in empty.schema.items()
+    }  # fmt: skip
+    return payload_schema(zoned)
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions take it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _check(frame: Any, start: str) -> None:
+    if not hasattr(frame, "isStreaming"):
+        raise ArgumentError(f"stream takes a Spark DataFrame, got {frame!r}")
+    if start not in frame.columns:
+        raise SchemaError(
+            f"there is no column {start!r}; there are {frame.columns}. "
+            "Hint: stream(df, start=…) names the column in which an event starts."
+        )
+
+
+def _check_time(frame: DataFrame, name: str) -> None:
+    kind = frame.schema[name].dataType.typeName()
+    if kind == "timestamp_ntz":
+        raise SchemaError(
+            f"column {name!r} is TIMESTAMP_NTZ, which names no instant. "
+            f"Hint: cast it to TIMESTAMP in the time zone that it means."
+        )
+    if kind not in ("timestamp", "long", "integer", "short", "byte"):
+        raise SchemaError(
+            f"column {name!r} of type {kind} is no time; a time is a TIMESTAMP or an integer of "
+            "ticks (microseconds since 1970-01-01T00:00:00Z)"
+        )
+
+
+def _check_order(settings: AdvanceTimeSettings, order: tuple[str, ...]) -> None:
+    if not isinstance(settings, AdvanceTimeSettings):
+        raise ArgumentError(f"advance_time is an AdvanceTimeSettings, got {settings!r}")
+    if settings.imports is not None:
+        raise AdvanceTimeError(
+            "CTIs cannot be imported from another stream in Spark: each input is judged by itself. "
+            "Hint: import them on the Rx side, or give the streams generation settings."
+        )
+    if not order:
+        raise AdvanceTimeError(
+            "advance_time= judges events in the order in which they came, and rows of a DataFrame "
+            "have none. Hint: order_by='received', the column that tells their order."
+        )

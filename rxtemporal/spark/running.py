@@ -1,0 +1,224 @@
+"""A query run inside Spark: the same function of streams, over DataFrames."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.batch import END, START
+from rxtemporal.entering import from_events
+from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.explaining import explained
+from rxtemporal.log import get_logger
+from rxtemporal.operators.altering import AlterEventLifetime
+from rxtemporal.operators.operator import Keys
+from rxtemporal.plan import Node
+from rxtemporal.schema import refuse_lists
+from rxtemporal.spark.buckets import BucketRun, Judge, Reader
+from rxtemporal.spark.carrier import BUCKET, STARTS, carried_rows, united
+from rxtemporal.spark.inputs import Input, as_input
+from rxtemporal.spark.session import require_pyspark
+from rxtemporal.splitting import Splitting, splitting
+from rxtemporal.streamable import Streamable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Job", "explain", "run"]
+
+log = get_logger(__name__)
+
+Query = Callable[..., Streamable]
+
+
+def run(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> DataFrame:
+    """Return what a query makes of DataFrames, as a DataFrame: lazily, when Spark asks for it.
+
+    ``query`` is a plain function of streams, as it would be called with ``from_polars(…)``; the
+    DataFrames go by the names of its parameters. Columns are named ``start_time`` and ``end_time``
+    (without the latter rows are points), or as ``stream(df, start=…, end=…)`` says; the others are
+    the payload. The result has ``start_time``, ``end_time`` (null: never ends) and the payload;
+    its rows are in no order.
+
+    Rows go to ``buckets`` (by default as many as ``spark.sql.shuffle.partitions``) by a hash of
+    the fields that the plan can be split by, and each bucket runs the whole query over its part. A
+    plan that cannot be split runs in one bucket; it is logged, and ``explain`` says why.
+
+    A task reads its bucket in order of start and holds what the query holds; sorting is Spark's.
+    An operator whose functions alter lifetimes (``alter_event_…``) has all of its bucket in memory.
+    """
+    job = Job.of(query, dataframes, buckets)
+    if job.streaming:
+        raise BindingError("run takes bounded DataFrames, and these are streaming ones")
+    if job.split.reason is not None:
+        log.warning("spark.one_bucket", reason=job.split.reason)
+    return job.bounded()
+
+
+def explain(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> str:
+    """Return the plan of a query as text, and by which columns its inputs are split, or why not."""
+    return Job.of(query, dataframes, buckets).explained()
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A query over DataFrames, and how it is split."""
+
+    plan: Node
+    inputs: Mapping[str, Input]
+    split: Splitting
+    buckets: int
+
+    @classmethod
+    def of(cls, query: Query, given: Mapping[str, Any], buckets: int | None) -> Job:
+        """Compose the query and see what it can be split by."""
+        require_pyspark()
+        inputs = {name: as_input(name, each) for name, each in given.items()}
+        if not inputs:
+            raise ArgumentError("run takes at least one DataFrame, by the name of a parameter")
+        plan = composed(query, {name: each.schema for name, each in inputs.items()})
+        split = splitting(plan)
+        if buckets is None:
+            session = next(iter(inputs.values())).frame.sparkSession
+            buckets = int(session.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+        if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1:
+            raise ArgumentError(f"buckets is a positive int, got {buckets!r}")
+        return cls(plan, inputs, split, 1 if split.reason is not None else buckets)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the inputs are streaming DataFrames; all have to be, or none."""
+        kinds = {bool(each.frame.isStreaming) for each in self.inputs.values()}
+        if len(kinds) > 1:
+            raise BindingError(
+                "some of these DataFrames are bounded and some streaming. Hint: read all of them "
+                "with spark.read, or all with spark.readStream."
+            )
+        return kinds.pop()
+
+    @property
+    def sources(self) -> list[Node]:
+        """The plan's sources."""
+        return [node for node in self.plan.every() if node.source is not None]
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """How the inputs that the plan reads are read."""
+        numbers = {name: number for number, name in enumerate(self.inputs)}
+        return tuple(
+            Reader(node.source.name, numbers[node.source.name], node.schema or pl.Schema())
+            for node in self.sources
+            if node.source is not None
+        )
+
+    def split_by(self, name: str) -> Keys:
+        """Return the columns that an input is split by; none where any row may be anywhere."""
+        return next(self.split.of(n) for n in self.sources if n.source and n.source.name == name)
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether every row may be anywhere, so that none has to be moved."""
+        free = self.split.reason is None and not any(map(self.split.of, self.sources))
+        return free and all(each.advance_time is None for each in self.inputs.values())
+
+    def bounded(self) -> DataFrame:
+        """Return the result for bounded DataFrames."""
+        rows = united([self._rows(reader) for reader in self.readers])
+        if not self.anywhere:
+            rows = rows.repartitionById(self.buckets, BUCKET)
+        rows = rows.sortWithinPartitions(STARTS)
+        # functions of time are held to what was committed, which on the Rx side only settings do
+        steady = not any(isinstance(n.operator, AlterEventLifetime) for n in self.plan.every())
+        work = BucketRun(self.plan, self.readers, self.written[1], steady)
+        return self.named(rows.mapInArrow(work, self.written[0]))
+
+    def _rows(self, reader: Reader) -> DataFrame:
+        given = self.inputs[reader.name]
+        rows = carried_rows(reader.number, given, self.split_by(reader.name), self.buckets)
+        if given.advance_time is None:
+            return rows
+        order = [f"o{i}" for i in range(len(given.order_by))]
+        schema = rows.drop(*order).schema
+        judge = Judge(reader, given.advance_time, self.buckets, _arrow_schema(schema))
+        return rows.repartition(1).sortWithinPartitions(*order).mapInArrow(judge, schema)
+
+    @property
+    def written(self) -> tuple[Any, Any]:
+        """The results as tasks write them, for Spark and for Arrow: times as ticks."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        times = [pl.Series("s", [], pl.Int64), pl.Series("e", [], pl.Int64)]
+        fields = [
+            pl.Series(f"f{i}", [], t) for i, t in enumerate((self.plan.schema or {}).values())
+        ]
+        empty = pl.DataFrame([*times, *fields]).to_arrow(compat_level=pl.CompatLevel.oldest())
+        schema = from_arrow_schema(pa.schema(empty.schema))
+        return schema, _arrow_schema(schema)
+
+    def named(self, written: DataFrame) -> DataFrame:
+        """Return the results with times and fields as users know them."""
+        from pyspark.sql import functions as sf
+
+        ticks = next(iter(self.inputs.values())).ticks
+        times = {START: sf.col("s"), END: sf.col("e")}
+        columns = [
+            (column if ticks else sf.timestamp_micros(column)).alias(name)
+            for name, column in times.items()
+        ]
+        fields = [sf.col(f"f{i}").alias(name) for i, name in enumerate(self.plan.schema or ())]
+        return written.select(*columns, *fields)
+
+    def explained(self) -> str:
+        """Return the plan and the split as text."""
+        text = explained(self.plan)
+        if self.split.reason is not None:
+            return f"{text}\none bucket: {self.split.reason}"
+        told = [
+            f"{name!r} by {', '.join(self.split_by(name)) or 'any row'}"
+            for name in (reader.name for reader in self.readers)
+        ]
+        return f"{text}\n{self.buckets} buckets, split: {'; '.join(told)}"
+
+
+def composed(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
+    """Return the plan of a query over streams of these fields."""
+    if not callable(query):
+        raise ArgumentError(f"run takes a function from streams to a stream, got {query!r}")
+    try:
+        inspect.signature(query).bind(**dict(schemas))
+    except TypeError as error:
+        raise BindingError(
+            f"the query and the DataFrames do not fit: {error}. Hint: each DataFrame is given by "
+            "the name of the query's parameter."
+        ) from error
+    streams = {name: from_events([], schema=fields, name=name) for name, fields in schemas.items()}
+    result = query(**streams)
+    if not isinstance(result, Streamable):
+        raise BindingError(f"a query returns a stream, got {result!r}")
+    plan = result._node
+    own = {id(each._node) for each in streams.values()}
+    for node in plan.every():
+        if node.source is not None and id(node) not in own:
+            raise BindingError(
+                f"the query reads {node.source.name!r}, which is no parameter of it. Hint: in "
+                "Spark every stream comes from a DataFrame; make it a parameter."
+            )
+    assert plan.schema is not None
+    refuse_lists(plan.schema)
+    if clash := {START, END} & set(plan.schema):
+        raise SchemaError(
+            f"the result has a field {min(clash)!r}, which is the lifetime's name on the way out. "
+            "Hint: rename it with select()."
+        )
+    return plan
+
+
+def _arrow_schema(schema: Any) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")

@@ -1,0 +1,108 @@
+"""A plan run step by step, without Rx: batches are pushed by hand, and its state can be saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.errors import ArgumentError, CheckpointError, blame
+from rxtemporal.operators.operator import TwoInputs
+from rxtemporal.plan import Node
+from rxtemporal.ticks import MIN_TIME
+
+__all__ = ["Stepwise"]
+
+
+class Stepwise:
+    """The steps of one plan, whose sources' fields have to be known.
+
+    ``push`` gives the plan's results in its own form: edges and CTIs included. ``save`` returns
+    what the steps hold; the steps of the same plan that ``load`` it go on as these would have.
+    Not thread-safe: whoever drives it serialises.
+    """
+
+    def __init__(self, output: Node) -> None:
+        self._nodes = output.every()
+        self._output = output
+        self._steps = {id(n): _made(n) for n in self._nodes if n.operator is not None}
+        self._ctis = dict.fromkeys((id(node) for node in self._nodes), MIN_TIME)
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the plan's sources, in its order."""
+        return [node.source.name for node in self._nodes if node.source is not None]
+
+    @property
+    def rows(self) -> int:
+        """How many rows all steps hold."""
+        return sum(step.rows for step in self._steps.values())
+
+    def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
+        """Take one batch of a source, and return the batches that come out for it."""
+        found = [n for n in self._nodes if n.source is not None and n.source.name == source]
+        if len(found) != 1:
+            raise ArgumentError(
+                f"{len(found) or 'no'} sources of the query are called {source!r}; there are "
+                f"{self.sources}. Hint: name= where a stream is made gives it a name of its own."
+            )
+        return self.through(found[0], batch)
+
+    def through(self, source: Node, batch: EventBatch) -> list[EventBatch]:
+        """Take one batch of a source's node, and return the batches that come out for it."""
+        # inputs come before what they feed, so each step has all that comes when its turn comes
+        made: dict[int, list[EventBatch]] = {id(source): [batch]}
+        for node in self._nodes:
+            if node.operator is None:
+                continue
+            results = [
+                self._take(node, side, each)
+                for side, given in enumerate(node.inputs)
+                for each in made.get(id(given), ())
+            ]
+            made[id(node)] = [each for each in results if self._brings(node, each)]
+        return made.get(id(self._output), [])
+
+    def _take(self, node: Node, side: int, batch: EventBatch) -> EventBatch:
+        step = self._steps[id(node)]
+        assert node.operator is not None
+        try:
+            if len(node.inputs) == 1:
+                return step.on_batch(batch)  # type: ignore[no-any-return]
+            return step.on_right(batch) if side else step.on_left(batch)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise blame(error, node.operator.place) from error.__cause__
+
+    def _brings(self, node: Node, batch: EventBatch) -> bool:
+        """Whether a batch brings rows or time; one that brings neither is not passed on."""
+        if not len(batch) and batch.cti <= self._ctis[id(node)]:
+            return False
+        self._ctis[id(node)] = batch.cti
+        return True
+
+    def save(self) -> list[bytes]:
+        """Return what each step holds, in the order of the plan."""
+        return [step.save() for step in self._steps.values()]
+
+    def load(self, saved: list[bytes]) -> None:
+        """Go on from what ``save`` of the steps of the same plan returned."""
+        if len(saved) != len(self._steps):
+            raise CheckpointError(
+                f"the query has {len(self._steps)} steps, and {len(saved)} were saved"
+            )
+        for step, state in zip(self._steps.values(), saved, strict=True):
+            step.load(state)
+
+
+def _made(node: Node) -> Any:
+    """Return a new step of a node's operator."""
+    given = [each.schema for each in node.inputs]
+    if any(schema is None for schema in given):
+        raise ArgumentError(
+            "steps are made here before the first event, and the fields of a stream are not known "
+            "by then. Hint: give schema= where the stream is made."
+        )
+    keys = node.inputs[0].keys
+    if isinstance(node.operator, TwoInputs):
+        return node.operator.step(given[0], given[1], keys)  # type: ignore[arg-type]
+    assert node.operator is not None
+    return node.operator.step(given[0], keys)  # type: ignore[arg-type]

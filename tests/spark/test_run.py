@@ -1,0 +1,176 @@
+"""Queries run inside Spark: how DataFrames are read, split and judged, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from law_seven import in_spark
+from polars.testing import assert_frame_equal
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.spark import explain, run, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.java
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+READINGS = pl.DataFrame(
+    {
+        "time": [BEGIN + timedelta(minutes=10 * n) for n in range(40)],
+        "room": ["hall", "lab", None, "attic"] * 10,
+        "temp": [19.0 + n % 7 for n in range(40)],
+    }
+)
+
+
+def hourly(readings: rxt.Streamable) -> rxt.Streamable:
+    """Each room's hour."""
+    windows = readings.group_by("room").tumbling_window(timedelta(hours=1))
+    return windows.aggregate(n=agg.count(), warmest=agg.max("temp"))
+
+
+def result(frame: DataFrame) -> pl.DataFrame:
+    """What Spark gives, in an order of its own."""
+    found = pl.DataFrame(pl.from_arrow(frame.toArrow()))
+    return found.sort(found.columns)
+
+
+def same(frame: DataFrame, query: rxt.Streamable) -> None:
+    """Say that Spark gives what the Rx side gives, types included."""
+    expected = query.to_polars()
+    assert expected.height
+    assert_frame_equal(result(frame), expected.sort(expected.columns))
+
+
+def test_split_by_key(spark: SparkSession) -> None:
+    """Rows of one key meet in one of many buckets, null among the keys; times are timestamps."""
+    given = stream(in_spark(spark, READINGS), start="time")
+    same(run(hourly, readings=given, buckets=5), hourly(rxt.from_polars(READINGS, start="time")))
+
+
+def test_one_bucket(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """What cannot be split runs in one bucket, says so, and says why."""
+
+    def warmest(readings: rxt.Streamable) -> rxt.Streamable:
+        return readings.tumbling_window(timedelta(hours=1)).aggregate(most=agg.max("temp"))
+
+    given = stream(in_spark(spark, READINGS), start="time")
+    assert explain(warmest, readings=given).endswith(
+        "one bucket: tumbling_window().aggregate of an ungrouped stream sees all rows"
+    )
+    with caplog.at_level("WARNING"):
+        same(run(warmest, readings=given), warmest(rxt.from_polars(READINGS, start="time")))
+    assert "spark.one_bucket" in caplog.text
+
+
+def test_keys_of_two_types(spark: SparkSession) -> None:
+    """Rows that match meet though keys are of two types: -0.0 and 0.0, NaN, short and long."""
+    nan = float("nan")
+    left = pl.DataFrame(
+        {"start_time": [1, 2, 3, 4, 5, 6], "end_time": [9] * 6,
+         "a": pl.Series([1.5, -0.0, nan, 0.0, None, 2.0], dtype=pl.Float32),
+         "b": pl.Series([1, 2, 3, 4, 5, None], dtype=pl.Int16)}
+    )  # fmt: skip
+    right = pl.DataFrame(
+        {"start_time": [1] * 6, "end_time": [20] * 6, "a": [0.0, nan, 1.5, -0.0, None, 2.0],
+         "b": [2, 3, 1, 4, 5, None], "z": list("uvwxyz")}
+    )  # fmt: skip
+
+    def joined(left: rxt.Streamable, right: rxt.Streamable) -> rxt.Streamable:
+        return left.join(right, on=["a", "b"])
+
+    given = {"left": in_spark(spark, left), "right": in_spark(spark, right)}
+    assert explain(joined, **given, buckets=7).endswith("'left' by a, b; 'right' by a, b")
+    frames = [rxt.from_polars(each, start="start_time", end="end_time") for each in (left, right)]
+    made = result(run(joined, **given, buckets=7))
+    assert made.height == 4
+    assert sorted(made["z"]) == sorted(joined(*frames).to_polars()["z"])
+
+
+@pytest.mark.parametrize("infinite", [True, False])
+def test_one_door(spark: SparkSession, infinite: bool) -> None:
+    """Late is what is late among all rows, in the order of a column, not in a bucket."""
+    settings = rxt.AdvanceTimeSettings(
+        rxt.AdvanceTimeGenerationSettings(
+            3, timedelta(minutes=30), advance_to_infinity_on_shutdown=infinite
+        ),
+        policy=rxt.AdvanceTimePolicy.DROP,
+    )
+    came = READINGS.with_columns(received=pl.Series([(n * 17) % 40 for n in range(40)]))
+    given = stream(in_spark(spark, came), start="time", advance_time=settings, order_by="received")
+    in_order = came.sort("received").drop("received")
+    expected = hourly(rxt.from_polars(in_order, start="time", advance_time=settings))
+    assert expected.to_polars()["n"].sum() < READINGS.height
+    same(run(hourly, readings=given, buckets=3), expected)
+
+
+def test_functions_of_users_travel(spark: SparkSession) -> None:
+    """Classes and functions that no worker can import, their annotations among them."""
+
+    class Spread(agg.UserDefinedAggregate):
+        def compute(self, values: list[Any]) -> float:
+            return float(max(values) - min(values))
+
+    def query(readings: rxt.Streamable) -> rxt.Streamable:
+        warm = readings.where(lambda payload: payload["temp"] > 20)
+        return (
+            warm.group_by("room")
+            .tumbling_window(timedelta(hours=3))
+            .aggregate(spread=Spread("temp"))
+        )
+
+    given = stream(in_spark(spark, READINGS), start="time")
+    same(run(query, readings=given), query(rxt.from_polars(READINGS, start="time")))
+
+
+ONE_BY_ONE = rxt.INCREASING_START_TIME
+IMPORTING = rxt.AdvanceTimeSettings(
+    imports=rxt.AdvanceTimeImportSettings("clock"), policy=rxt.AdvanceTimePolicy.DROP
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda df: run(hourly, readings=df), rxt.SchemaError, "no column 'start_time'"),
+        (lambda df: run(hourly, others=stream(df, start="time")), rxt.BindingError, "do not fit"),
+        (lambda df: run(hourly, readings=READINGS), rxt.ArgumentError, "takes Spark DataFrames"),
+        (lambda df: run(hourly), rxt.ArgumentError, "at least one DataFrame"),
+        (lambda df: run(lambda a: 3, a=stream(df, start="time")), rxt.BindingError, "a stream"),
+        (
+            lambda df: run(
+                lambda a: a.union(rxt.from_polars(READINGS, start="time")),
+                a=stream(df, start="time"),
+            ),
+            rxt.BindingError,
+            "make it a parameter",
+        ),
+        (
+            lambda df: stream(df, start="time", advance_time=ONE_BY_ONE),
+            rxt.AdvanceTimeError,
+            "order_by",
+        ),
+        (
+            lambda df: stream(df, start="time", advance_time=IMPORTING, order_by="temp"),
+            rxt.AdvanceTimeError,
+            "judged by itself",
+        ),
+        (lambda df: stream(df, start="room"), rxt.SchemaError, "is no time"),
+        (lambda df: stream(df, start="time", cti="time"), rxt.AdvanceTimeError, "no CTIs"),
+        (
+            lambda df: run(hourly, readings=stream(df, start="time"), buckets=0),
+            rxt.ArgumentError,
+            "positive",
+        ),
+    ],
+)
+def test_refused(spark: SparkSession, call: Any, error: type[Exception], says: str) -> None:
+    """What does not fit is refused when it is composed, and says what would."""
+    with pytest.raises(error, match=says):
+        call(in_spark(spark, READINGS))

@@ -1,0 +1,89 @@
+"""Queries over a year of flights and weather, and the two as frames."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from needs import skip_or_fail
+from test_flights import DATA, FLIGHTS, WEATHER
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.spark import stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LIFETIMES = {"flights": ("departure", "landing"), "weather": ("valid_from", "valid_to")}
+
+
+def need_year() -> None:
+    """Skip, or fail, where the year is not at hand."""
+    if not (FLIGHTS.exists() and WEATHER.exists()):
+        skip_or_fail("data", f"there is no year of flights and weather in {DATA}")
+
+
+def frames() -> dict[str, pl.DataFrame]:
+    """The flights that flew, and the weather at the airports, in order of time."""
+    flights = pl.read_parquet(FLIGHTS).drop_nulls(["departure", "landing"])
+    weather = pl.read_parquet(WEATHER)
+    fields = ["origin", "temp", "wind_speed", "visib"]
+    return {
+        "flights": flights.select(
+            *LIFETIMES["flights"], "origin", "dest", "carrier", "flight", "distance"
+        ).sort("departure"),
+        "weather": weather.select(*LIFETIMES["weather"], *fields).sort("valid_from"),
+    }
+
+
+def on_rx(query: Any, given: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """What the query gives on the Rx side, sorted."""
+    streams = {
+        name: rxt.from_polars(frame, start=LIFETIMES[name][0], end=LIFETIMES[name][1])
+        for name, frame in given.items()
+    }
+    found: pl.DataFrame = query(**streams).to_polars()
+    return found.sort(found.columns)
+
+
+def in_spark(spark: SparkSession, given: dict[str, pl.DataFrame]) -> dict[str, Any]:
+    """The frames as bounded DataFrames of Spark, with their lifetimes named."""
+    tables = {n: f.to_arrow(compat_level=pl.CompatLevel.oldest()) for n, f in given.items()}
+    return {
+        name: stream(spark.createDataFrame(table), start=LIFETIMES[name][0], end=LIFETIMES[name][1])
+        for name, table in tables.items()
+    }
+
+
+def hours(flights: rxt.Streamable) -> rxt.Streamable:
+    """Flights of each airport and carrier that are under way in an hour, and how far they go."""
+    far = flights.where(pl.col("distance") > 500).group_by("origin", "carrier")
+    return far.tumbling_window(timedelta(hours=1)).aggregate(
+        n=agg.count(), miles=agg.sum("distance")
+    )
+
+
+def airborne(flights: rxt.Streamable) -> rxt.Streamable:
+    """Aircraft in the air from each airport, from change to change."""
+    return flights.group_by("origin").snapshot_window().aggregate(airborne=agg.count())
+
+
+def weather_in_the_air(flights: rxt.Streamable, weather: rxt.Streamable) -> rxt.Streamable:
+    """The weather where each flight came from, while it flew."""
+    return flights.join(weather, on="origin").select("origin", "flight", "temp", "wind_speed")
+
+
+def calm_flights(flights: rxt.Streamable, weather: rxt.Streamable) -> rxt.Streamable:
+    """The parts of flights during which there was no strong wind where they came from."""
+    windy = weather.where(pl.col("wind_speed") > 15)
+    return flights.left_anti_join(windy, on="origin").drop("distance")
+
+
+QUERIES = {
+    "hours": (hours, ["flights"]),
+    "airborne": (airborne, ["flights"]),
+    "weather in the air": (weather_in_the_air, ["flights", "weather"]),
+    "calm flights": (calm_flights, ["flights", "weather"]),
+}
