@@ -37,6 +37,11 @@ class Stepwise:
         """How many rows all steps hold."""
         return sum(step.rows for step in self._steps.values())
 
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """What each step is made for: the state of anything else is not loaded."""
+        return tuple(step.made_for for step in self._steps.values())
+
     def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
         """Take one batch of a source, and return the batches that come out for it."""
         found = [n for n in self._nodes if n.source is not None and n.source.name == source]

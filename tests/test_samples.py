@@ -103,6 +103,18 @@ SPARK_SINK_AGAIN = """\
 1,763 rows in the table, 26,483 departures
 """
 
+HOURS = """\
+  00:00 to 01:00  attic   9  25.0
+  00:00 to 01:00  hall    9  25.0
+  00:00 to 01:00  lab     8  25.0
+  01:00 to 02:00  attic   7  25.0
+  01:00 to 02:00  hall   10  25.0
+  01:00 to 02:00  lab     7  24.0
+  02:00 to 03:00  attic   4  25.0
+  02:00 to 03:00  hall    4  25.0
+  02:00 to 03:00  lab     5  25.0
+"""
+
 RUNS = [
     ("printed_run.py", [], PRINTED_RUN),
     ("printed_run.py", ["--alternate"], PRINTED_RUN),
@@ -115,7 +127,7 @@ RUNS = [
 ]
 
 
-WITH_JAVA = {"spark_sink.py"}
+WITH_JAVA = {"spark_sink.py", "same_query_three_ways.py"}
 
 
 def run(name: str, arguments: list[str], folder: Path) -> str:
@@ -149,6 +161,14 @@ def test_the_spark_sample_goes_on_where_it_stopped(tmp_path: Path) -> None:
     need_java()
     assert run("spark_sink.py", [], tmp_path) == SPARK_SINK
     assert run("spark_sink.py", [], tmp_path) == SPARK_SINK_AGAIN
+
+
+@pytest.mark.java
+def test_one_query_has_one_table_in_three_ways(tmp_path: Path) -> None:
+    """Live, replayed, in Spark: the sample asserts that the tables are equal, and prints them."""
+    need_java()
+    tables = "".join(f"{title}\n{HOURS}" for title in ("Live", "Replay", "Spark"))
+    assert run("same_query_three_ways.py", [], tmp_path) == tables
 
 
 def test_every_sample_is_run() -> None:

@@ -1,4 +1,4 @@
-"""The way into Spark: a spool on disk, Spark's own streaming over it, and tables to write.
+"""Into Spark, inside it and back: tables to write, queries to run there, DataFrames to read.
 
 Importing this package imports no pyspark; a Java process starts when a sink is opened or a session
 is asked for.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rxtemporal.spark.console import Console
     from rxtemporal.spark.database import DatabaseTable
     from rxtemporal.spark.inputs import stream
+    from rxtemporal.spark.reading import from_dataframe
     from rxtemporal.spark.running import explain, run
     from rxtemporal.spark.sink import SparkSink
     from rxtemporal.spark.tables import ParquetTable
@@ -26,6 +27,7 @@ __all__ = [
     "ParquetTable",
     "SparkSink",
     "explain",
+    "from_dataframe",
     "run",
     "session",
     "stream",
@@ -37,6 +39,7 @@ _HOMES = {
     "ParquetTable": "tables",
     "SparkSink": "sink",
     "explain": "running",
+    "from_dataframe": "reading",
     "run": "running",
     "stream": "inputs",
 }

@@ -27,7 +27,7 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BucketRun", "Judge", "Reader"]
+__all__ = ["BucketRun", "Judge", "Reader", "Results", "admitted", "frames"]
 
 # rows that are taken as one batch: what Spark sends are a few thousand
 BATCH_ROWS = 65_536
@@ -74,7 +74,7 @@ class BucketRun:
         run = Results(self.plan, self.written)
         # the end of each input's time, where that is not the end of time
         last = dict.fromkeys((reader.number for reader in self.readers), MAX_TIME)
-        for rows in _frames(batches):
+        for rows in frames(batches):
             is_cti = rows[CTI].is_not_null()
             last |= dict(rows.filter(is_cti).select(INPUT, CTI).iter_rows())
             reached = int(rows[STARTS].max() or MIN_TIME) if self.steady else MIN_TIME  # type: ignore[arg-type]
@@ -113,6 +113,15 @@ class Results:
         yield from table.rename_columns(self._written.names).cast(self._written).to_batches()
 
 
+def admitted(door: ColumnDoor, reader: Reader, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that a door lets in, with the starts that they have from now on."""
+    batch = reader.batch(rows, MIN_TIME)
+    numbers = pl.DataFrame({"row": np.arange(len(batch))})
+    going_on = door.admit(batch.replace(payload=numbers))
+    kept = rows[going_on.payload["row"].to_numpy()]
+    return kept.with_columns(pl.Series(STARTS, going_on.start, pl.Int64))
+
+
 @dataclasses.dataclass(frozen=True)
 class Judge:
     """The door of one input: its rows in order, the late ones dropped or adjusted.
@@ -128,13 +137,8 @@ class Judge:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are let in, with the starts that they have from now on."""
         door = ColumnDoor(Door(self.settings, self.reader.name))
-        for rows in _frames(batches):
-            batch = self.reader.batch(rows, MIN_TIME)
-            numbers = pl.DataFrame({"row": np.arange(len(batch))})
-            admitted = door.admit(batch.replace(payload=numbers))
-            kept = rows[admitted.payload["row"].to_numpy()]
-            kept = kept.with_columns(pl.Series(STARTS, admitted.start, pl.Int64))
-            yield from self._arrow(kept)
+        for rows in frames(batches):
+            yield from self._arrow(admitted(door, self.reader, rows))
         if door.finish() < MAX_TIME:
             yield from self._arrow(self._ctis(door.finish()))
 
@@ -152,7 +156,7 @@ class Judge:
         yield from table.cast(self.written).to_batches()
 
 
-def _frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+def frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     """Yield the rows in frames of a good size."""
 
     waiting: list[pa.RecordBatch] = []

@@ -67,7 +67,8 @@ def stream(
     they are spread over buckets: which event is late depends on the order of all of them.
 
     A streaming DataFrame brings its CTIs in the column ``cti``: a row in which it is not null is no
-    event, and promises what a CTI promises.
+    event, and promises what a CTI promises. Or ``advance_time`` makes them: micro-batches are
+    judged as they come, and the rows of one in the order of ``order_by``.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:
@@ -82,6 +83,10 @@ def stream(
         raise AdvanceTimeError(
             "a bounded DataFrame is final as a whole, and brings no CTIs. Hint: leave cti= out; "
             "what is late advance_time= and order_by= tell."
+        )
+    if advance_time is not None and cti is not None:
+        raise AdvanceTimeError(
+            "cti= and advance_time= both say how time advances. Hint: leave one of them out."
         )
     if advance_time is not None:
         _check_order(advance_time, order)

@@ -19,9 +19,11 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node
 from rxtemporal.schema import refuse_lists
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
-from rxtemporal.spark.carrier import BUCKET, STARTS, carried_rows, united
+from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, united
+from rxtemporal.spark.handing import handed_over
 from rxtemporal.spark.inputs import Input, as_input
 from rxtemporal.spark.session import require_pyspark
+from rxtemporal.spark.streaming import streamed
 from rxtemporal.splitting import Splitting, splitting
 from rxtemporal.streamable import Streamable
 
@@ -44,19 +46,24 @@ def run(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> Da
     the payload. The result has ``start_time``, ``end_time`` (null: never ends) and the payload;
     its rows are in no order.
 
-    Rows go to ``buckets`` (by default as many as ``spark.sql.shuffle.partitions``) by a hash of
+    Filters and choices of fields that Spark does as well are its own; ``explain`` names them. Rows
+    go to ``buckets`` (by default as many as ``spark.sql.shuffle.partitions``) by a hash of
     the fields that the plan can be split by, and each bucket runs the whole query over its part. A
     plan that cannot be split runs in one bucket; it is logged, and ``explain`` says why.
 
     A task reads its bucket in order of start and holds what the query holds; sorting is Spark's.
     An operator whose functions alter lifetimes (``alter_event_…``) has all of its bucket in memory.
+
+    Streaming DataFrames give a streaming one, in append mode, whose rows come when they are final.
+    Their CTIs go to every bucket, and each bucket's state is one value in Spark's state store. A
+    checkpoint belongs to the query, the number of buckets and the shuffle partitions that began it;
+    others are refused with a ``CheckpointError``, as the cause of Spark's own error. A row that
+    breaks the CTI of an earlier micro-batch ends the query.
     """
     job = Job.of(query, dataframes, buckets)
-    if job.streaming:
-        raise BindingError("run takes bounded DataFrames, and these are streaming ones")
     if job.split.reason is not None:
         log.warning("spark.one_bucket", reason=job.split.reason)
-    return job.bounded()
+    return job.named(streamed(job)) if job.streaming else job.bounded()
 
 
 def explain(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> str:
@@ -72,6 +79,7 @@ class Job:
     inputs: Mapping[str, Input]
     split: Splitting
     buckets: int
+    handed: Mapping[str, list[str]]
 
     @classmethod
     def of(cls, query: Query, given: Mapping[str, Any], buckets: int | None) -> Job:
@@ -81,13 +89,14 @@ class Job:
         if not inputs:
             raise ArgumentError("run takes at least one DataFrame, by the name of a parameter")
         plan = composed(query, {name: each.schema for name, each in inputs.items()})
+        plan, inputs, handed = handed_over(plan, inputs)
         split = splitting(plan)
         if buckets is None:
             session = next(iter(inputs.values())).frame.sparkSession
             buckets = int(session.conf.get("spark.sql.shuffle.partitions", "2") or 2)
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1:
             raise ArgumentError(f"buckets is a positive int, got {buckets!r}")
-        return cls(plan, inputs, split, 1 if split.reason is not None else buckets)
+        return cls(plan, inputs, split, 1 if split.reason is not None else buckets, handed)
 
     @property
     def streaming(self) -> bool:
@@ -144,7 +153,9 @@ class Job:
         order = [f"o{i}" for i in range(len(given.order_by))]
         schema = rows.drop(*order).schema
         judge = Judge(reader, given.advance_time, self.buckets, _arrow_schema(schema))
-        return rows.repartition(1).sortWithinPartitions(*order).mapInArrow(judge, schema)
+        return (
+            rows.repartition(1).sortWithinPartitions(*order, STARTS, ENDS).mapInArrow(judge, schema)
+        )
 
     @property
     def written(self) -> tuple[Any, Any]:
@@ -176,6 +187,9 @@ class Job:
     def explained(self) -> str:
         """Return the plan and the split as text."""
         text = explained(self.plan)
+        for name, operators in self.handed.items():
+            if operators:
+                text += f"\nSpark itself does of {name!r}: {', '.join(operators)}"
         if self.split.reason is not None:
             return f"{text}\none bucket: {self.split.reason}"
         told = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,17 @@ def in_spark(spark: SparkSession, given: dict[str, pl.DataFrame]) -> dict[str, A
         name: stream(spark.createDataFrame(table), start=LIFETIMES[name][0], end=LIFETIMES[name][1])
         for name, table in tables.items()
     }
+
+
+def in_parts(frame: pl.DataFrame, start: str, parts: int) -> Iterator[pl.DataFrame]:
+    """Yield a frame in parts, each with a row that is the CTI which the next one allows."""
+    size = -(-frame.height // parts)
+    for first in range(0, frame.height, size):
+        part = frame[first : first + size].with_columns(cti=pl.lit(None, frame.schema[start]))
+        rest = frame[first + size :]
+        reached = rest[start][0] if rest.height else rxt.to_datetime(rxt.MAX_TIME)
+        cti = pl.DataFrame({"cti": [reached]}, schema={"cti": frame.schema[start]})
+        yield pl.concat([cti, part], how="diagonal").select(part.columns)
 
 
 def hours(flights: rxt.Streamable) -> rxt.Streamable:

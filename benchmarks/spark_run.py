@@ -1,0 +1,171 @@
+"""W2 inside Spark, bounded and streaming, beside Spark's own windowed aggregation of the same rows.
+
+    python benchmarks/spark_run.py [--events 2000000] [--rounds 3] [--streaming]
+
+Rows are read from Parquet and results counted by a sink that keeps nothing, after they have been
+checked once. A micro-batch's cost is split by running it three times: without rows (Spark's own
+part), with rows that go all the way but are only passed on (transfer), and with the query (ours).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import measure
+import polars as pl
+import workloads
+from pyspark.sql import functions as sf
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.spark import run, session, stream, streaming
+from rxtemporal.spark.kept import BucketWork, Received
+from rxtemporal.ticks import MAX_TIME
+
+
+def w2(points: rxt.Streamable) -> rxt.Streamable:
+    """Count and mean of each key and second."""
+    windows = points.group_by("key").tumbling_window(workloads.SECOND)
+    return windows.aggregate(n=agg.count(), avg=agg.avg("value"))
+
+
+def by_spark(points: Any) -> Any:
+    """The same, as Spark does it itself."""
+    second = (sf.col("start") / workloads.SECOND).cast("long")
+    grouped = points.groupBy("key", second.alias("second"))
+    return grouped.agg(sf.count("*").alias("n"), sf.avg("value").alias("avg"))
+
+
+def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> None:
+    """The whole run over files, medians of interleaved rounds."""
+    parts = folder / "bounded"
+    parts.mkdir()
+    half = work.rows.height // 2
+    for number, rows in enumerate((work.rows[:half], work.rows[half:])):
+        rows.write_parquet(parts / f"{number}.parquet")
+
+    def points() -> Any:
+        return spark.read.parquet(str(parts))
+
+    def ours() -> Any:
+        return run(w2, points=stream(points(), start="start"))
+
+    found = pl.DataFrame(pl.from_arrow(ours().toArrow())).rename({"start_time": "start"})
+    work.check(found)
+    contenders: dict[str, Callable[[], Any]] = {
+        "rxtemporal inside Spark": lambda: counted(ours()),
+        "Spark's own aggregation": lambda: counted(by_spark(points())),
+    }
+    for contender in contenders.values():
+        contender()
+    print("bounded")
+    measure.report(measure.rounds(contenders, rounds), work.rows.height, "Spark's own aggregation")
+
+
+def counted(frame: Any) -> None:
+    """Have everything computed, and keep nothing."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+# Streaming ----------------------------------------------------------------------------------------
+
+
+class Passing(BucketWork):
+    """Takes rows and state in and gives as much out, and computes nothing."""
+
+    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
+        """Return the state as it was; rows are read, and no result is written."""
+        size = sum(len(data) for _, _, data in received)
+        return saved or b"0" * min(size, 1_000_000), {"data": []}
+
+
+def micro_batches(rows: pl.DataFrame, folder: Path, size: int) -> Path:
+    """Write the rows as files, each with the CTI after it."""
+    folder.mkdir()
+    for number, first in enumerate(range(0, rows.height, size)):
+        part, after = rows[first : first + size], rows[first + size :]
+        cti = after["start"][0] if after.height else MAX_TIME
+        promise = pl.DataFrame({"start": [cti], "cti": [cti]})
+        part = part.with_columns(cti=pl.lit(None, pl.Int64))
+        pl.concat([part, promise], how="diagonal").write_parquet(folder / f"{number:04}.parquet")
+        time.sleep(0.005)  # files are read in the order of their times
+    return folder
+
+
+def streamed(spark: Any, files: Path) -> Any:
+    """Return the query over a folder of files, one in each micro-batch."""
+    kinds = "start bigint, key int, value double, cti bigint"
+    rows = spark.readStream.schema(kinds).option("maxFilesPerTrigger", 1).parquet(str(files))
+    return run(w2, points=stream(rows, start="start", cti="cti"))
+
+
+def seconds_of(frame: Any, folder: Path) -> list[float]:
+    """Run a streaming query to the end of its files; return what each micro-batch took."""
+    writer = frame.writeStream.format("noop").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(folder)).start()
+    query.awaitTermination()
+    return [p["durationMs"]["triggerExecution"] / 1e3 for p in query.recentProgress]
+
+
+def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: int) -> None:
+    """Micro-batches of one size: what each takes, and which part of it is whose."""
+    files = micro_batches(work.rows, folder / "rows", size)
+    check(spark, work, files, folder)
+    promises = work.rows[::size].select("start", cti="start")
+    empty = folder / "empty"
+    empty.mkdir()
+    for number, promise in enumerate(promises.iter_slices(1)):
+        row = promise.with_columns(key=pl.lit(0, pl.Int32), value=pl.lit(0.0))
+        row.write_parquet(empty / f"{number:04}.parquet")
+        time.sleep(0.005)
+    whole = seconds_of(streamed(spark, files), folder / "c1")
+    alone = seconds_of(streamed(spark, empty), folder / "c2")
+    own = streaming.BucketWork
+    streaming.BucketWork = Passing
+    passed = seconds_of(streamed(spark, files), folder / "c3")
+    streaming.BucketWork = own
+    # the first micro-batches start processes and compile
+    all_in, spark_s, through = (statistics.median(each[2:]) for each in (whole, alone, passed))
+    print(f"streaming, {size:,} rows a micro-batch")
+    print(f"  {size / all_in / 1e3:,.0f}k events/s, {all_in * 1e3:,.0f} ms a micro-batch:")
+    print(
+        f"  Spark {spark_s * 1e3:,.0f} ms, transfer {(through - spark_s) * 1e3:,.0f} ms, ", end=""
+    )
+    print(f"ours {(all_in - through) * 1e3:,.0f} ms")
+
+
+def check(spark: Any, work: workloads.Workload, files: Path, folder: Path) -> None:
+    """Run the query once, and see that what comes out is the answer."""
+    tables: list[Any] = []
+    writer = streamed(spark, files).writeStream.trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(folder / "c0"))
+    writer.foreachBatch(lambda df, _: tables.append(df.toArrow())).start().awaitTermination()
+    found = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in tables])
+    work.check(found.rename({"start_time": "start"}))
+
+
+def main() -> None:
+    """Print the figures."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("--events", type=int, default=2_000_000)
+    asked.add_argument("--rounds", type=int, default=3)
+    asked.add_argument("--batch", type=int, default=200_000)
+    asked.add_argument("--streaming", action="store_true", help="only micro-batches")
+    options = asked.parse_args()
+    spark = session(**{"spark.master": "local[2]"})
+    work = workloads.w2(options.events)
+    with tempfile.TemporaryDirectory() as name:
+        if not options.streaming:
+            bounded(spark, work, Path(name), options.rounds)
+        streaming_split(spark, work, Path(name), options.batch)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""A query over one bucket of streaming DataFrames: what it keeps from one micro-batch to the next.
+
+Knows nothing of pyspark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.errors import CheckpointError, blame
+from rxtemporal.plan import Node
+from rxtemporal.spark.buckets import Reader, Results
+from rxtemporal.spark.chunks import as_frame
+from rxtemporal.ticks import MIN_TIME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ANEW", "BucketWork", "Kept", "Received", "StreamRun"]
+
+_MAGIC, _VERSION = b"RXTB", 1
+_HEAD = struct.Struct("<4sHI")  # magic, version, length of the header
+_LENGTH = struct.Struct("<Q")
+ANEW = "or begin with a new checkpointLocation, which computes everything anew"
+
+Received = Iterable[tuple[int, int, bytes]]
+"""The number of an input, a CTI, and rows as an Arrow stream."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What saved a state, as text that is the same in another process."""
+
+    steps: tuple[str, ...]
+    inputs: Mapping[str, str]
+    buckets: int
+
+    def told(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {"steps": [*self.steps], "inputs": dict(self.inputs), "buckets": self.buckets}
+
+    def expect(self, saved: Mapping[str, Any]) -> None:
+        """Refuse what saved a state if it is anything else, and say what has changed."""
+        if saved["buckets"] != self.buckets:
+            raise CheckpointError(
+                f"the state in this checkpoint is of {saved['buckets']} buckets, and here there "
+                f"are {self.buckets}. Hint: buckets={saved['buckets']} goes on with it, {ANEW}."
+            )
+        pairs = itertools.zip_longest(saved["steps"], self.steps, fillvalue="nothing")
+        for was, now in [*pairs, *self._inputs(saved["inputs"])]:
+            if was != now:
+                raise CheckpointError(
+                    "the query has changed since this checkpoint was begun: there was "
+                    f"{was}, and here is {now}. Hint: go on with the query as it was, {ANEW}."
+                )
+
+    def _inputs(self, saved: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        for name in sorted({*saved, *self.inputs}):
+            was, now = saved.get(name, "nothing"), self.inputs.get(name, "nothing")
+            yield f"input {name!r} ({was})", f"input {name!r} ({now})"
+
+
+@dataclasses.dataclass(frozen=True)
+class BucketWork:
+    """A query over one bucket, a micro-batch at a time."""
+
+    plan: Node
+    readers: tuple[Reader, ...]
+    written: pa.Schema
+    kept: Kept
+
+    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
+        """Return the new state, and what is final by a micro-batch, as Arrow streams."""
+        run = StreamRun(self.plan, self.readers, self.written, self.kept)
+        if saved is not None:
+            run.load(saved)
+        made = list(run.take(received))
+        return run.save(), {"data": made}
+
+
+class StreamRun:
+    """The steps of a query over one bucket, from one micro-batch to the next.
+
+    The rows of a micro-batch are in no order and need none: they come before its CTI, the highest
+    of those among them, as a run of rows that was cut there. What they break is the CTI of an
+    earlier micro-batch.
+    """
+
+    def __init__(
+        self, plan: Node, readers: tuple[Reader, ...], written: pa.Schema, kept: Kept
+    ) -> None:
+        self._results = Results(plan, written)
+        self._readers = readers
+        self._written = written
+        self._ctis = {reader.number: MIN_TIME for reader in readers}
+        self._kept = kept
+
+    def take(self, received: Received) -> Iterator[bytes]:
+        """Take a micro-batch of this bucket's rows; yield the results, as Arrow streams."""
+        chunks: dict[int, list[tuple[int, bytes]]] = {n: [] for n in self._ctis}
+        for number, cti, data in received:
+            chunks[number].append((cti, data))
+        for reader in self._readers:
+            mine = chunks[reader.number]
+            if mine:
+                yield from self._taken(reader, [as_frame(data) for _, data in mine], max(mine)[0])
+
+    def _taken(self, reader: Reader, rows: list[pl.DataFrame], cti: int) -> Iterator[bytes]:
+        before = self._ctis[reader.number]
+        batch = reader.batch(pl.concat(rows), before if cti == MIN_TIME else cti)
+        try:
+            batch.check(before)
+        except Exception as error:
+            raise blame(error, f"of {reader.name}") from error.__cause__
+        self._ctis[reader.number] = batch.cti
+        made = list(self._results.push(reader.name, batch))
+        if made:
+            yield _stream(made, self._written)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held."""
+        return self._results.steps.rows + self._results.shape.rows
+
+    def save(self) -> bytes:
+        """Return what is held."""
+        header = json.dumps({**self._kept.told(), "ctis": [*self._ctis.items()]}).encode()
+        parts = [*self._results.steps.save(), self._results.shape.save()]
+        body = b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+        return _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + body
+
+    def load(self, data: bytes) -> None:
+        """Go on from what ``save`` of the same query returned."""
+        header, parts = _parts(data)
+        self._kept.expect(header)
+        *steps, shape = parts
+        self._results.steps.load(steps)
+        self._results.shape.load(shape)
+        self._ctis = dict(header["ctis"])
+
+
+def _parts(data: bytes) -> tuple[Any, list[bytes]]:
+    magic, version, length = _HEAD.unpack_from(data)
+    if magic != _MAGIC or version != _VERSION:
+        raise CheckpointError(
+            f"the state in this checkpoint is of version {version}, and this release knows version "
+            f"{_VERSION}. Hint: go on with the release that saved it, {ANEW}."
+        )
+    at = _HEAD.size + length
+    header = json.loads(data[_HEAD.size : at])
+    parts = []
+    while at < len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        parts.append(data[at : at + size])
+        at += size
+    return header, parts
+
+
+def _stream(batches: list[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    import pyarrow as pa
+
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data: bytes = buffer.getvalue().to_pybytes()
+    return data

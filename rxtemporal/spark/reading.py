@@ -1,0 +1,109 @@
+"""A DataFrame as a stream on the Rx side, read in order and a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.batch import START
+from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.plan import Node
+from rxtemporal.sources import FrameSource
+from rxtemporal.spark.inputs import Input, quoted, stream
+from rxtemporal.streamable import Streamable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+__all__ = ["from_dataframe"]
+
+BATCH_ROWS = 65_536
+_DATA = "data"
+
+
+def from_dataframe(
+    frame: DataFrame,
+    *,
+    start: str = START,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    order_by: str | Sequence[str] = (),
+    batch_rows: int = BATCH_ROWS,
+    name: str = "dataframe",
+) -> Streamable:
+    """Make a stream of a bounded DataFrame's rows, in order of start, or of other columns.
+
+    Columns are read as ``stream`` reads them; those in ``order_by`` are no part of the payload.
+    Otherwise as ``from_polars``: ``advance_time`` judges rows in the order in which they come, and
+    without it everything is final at the end. Each run has Spark sort the rows, and fetches them as
+    Arrow, ``batch_rows`` at a time: this process holds a sorted partition or two of them, and never
+    all. A streaming DataFrame is refused.
+    """
+    given = stream(frame, start=start, end=end)
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    if order:  # the same checks, of the columns as well
+        given = Input(given.frame, given.start, given.end, advance_time, order)
+        frame.select(*map(quoted, order))
+    if frame.isStreaming:
+        raise BindingError(
+            "from_dataframe takes a bounded DataFrame, and this is a streaming one. "
+            "Hint: run(query, …) runs the query inside Spark."
+        )
+    if batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    times = [given.start] if given.end is None else [given.start, given.end]
+    kind = pl.Int64() if given.ticks else pl.Datetime("us", "UTC")
+    schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
+
+    def frames() -> Iterator[pl.DataFrame]:
+        yield from _fetched(given, [*times, *given.schema], schema, batch_rows)
+
+    source = FrameSource(
+        frames, schema, start=given.start, end=given.end, settings=advance_time, name=name
+    )
+    return Streamable(Node(source.schema, (), source=source))
+
+
+def _fetched(
+    given: Input, columns: list[str], schema: pl.Schema, batch_rows: int
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""
+    rows = given.frame.orderBy(*map(quoted, given.order_by or (given.start,)))
+    rows = rows.select(*map(quoted, columns))
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _in_frames(batches, batch_rows)
+
+    # Spark's own local iterator gives rows one by one: here each of them is a frame
+    packed = rows.mapInArrow(pack, f"{_DATA} binary")
+    for row in packed.toLocalIterator(prefetchPartitions=True):
+        frame = pl.read_ipc_stream(bytes(row[_DATA]))
+        yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
+
+
+def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows of one binary column, each the Arrow stream of so many rows."""
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= batch_rows:
+            yield _as_row(waiting)
+            waiting = []
+    if waiting:
+        yield _as_row(waiting)
+
+
+def _as_row(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data = pa.array([buffer.getvalue().to_pybytes()], pa.binary())
+    return pa.RecordBatch.from_arrays([data], [_DATA])

@@ -1,0 +1,104 @@
+"""A query over streaming DataFrames, as one more of them: its state is Spark's, bucket by bucket.
+
+The rows of each input are packed, judged by the input's door if it has one, and go to the buckets
+that they belong to, which have the state; what is final comes out and is unpacked.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.errors import AdvanceTimeError, BindingError
+from rxtemporal.operators.operator import Keys
+from rxtemporal.spark.buckets import Reader
+from rxtemporal.spark.carrier import carried_rows
+from rxtemporal.spark.chunks import PACKED, Packing, unpacked
+from rxtemporal.spark.doors import DoorWork
+from rxtemporal.spark.inputs import Input
+from rxtemporal.spark.kept import BucketWork, Kept
+from rxtemporal.stepwise import Stepwise
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rxtemporal.spark.running import Job
+
+__all__ = ["streamed"]
+
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+
+
+def streamed(job: Job) -> DataFrame:
+    """Return the packed results of a job over streaming DataFrames, as they are written."""
+    check_session(next(iter(job.inputs.values())).frame)
+    parts = [_packed(job, reader) for reader in job.readers]
+    rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
+    schema, written = job.written
+    work = BucketWork(job.plan, job.readers, written, _kept(job))
+    return _keeping(rows, work, "data binary").mapInArrow(unpacked, schema)
+
+
+def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
+    """Return what some work makes of packed rows, with a state for each bucket."""
+    from pyspark import cloudpickle
+
+    from rxtemporal.spark.processors import Keeper
+
+    keeper = Keeper(cloudpickle.dumps(work))
+    return rows.groupBy("bucket").transformWithStateInPandas(keeper, schema, "Append", "None")
+
+
+def _packed(job: Job, reader: Reader) -> DataFrame:
+    given = job.inputs[reader.name]
+    _check_time(reader.name, given)
+    rows = carried_rows(reader.number, given, job.split_by(reader.name), job.buckets)
+    if given.advance_time is None:
+        return rows.mapInArrow(Packing(reader.number, job.buckets), PACKED)
+    order = tuple(f"o{i}" for i in range(len(given.order_by)))
+    door = DoorWork(reader, given.advance_time, order, job.buckets)
+    whole = rows.mapInArrow(Packing(reader.number, job.buckets, whole=True), PACKED)
+    return _keeping(whole, door, PACKED)
+
+
+def _kept(job: Job) -> Kept:
+    inputs = {
+        reader.name: f"{_told(reader)}, split by {_names(job.split_by(reader.name))}"
+        for reader in job.readers
+    }
+    return Kept(Stepwise(job.plan).fingerprints, inputs, job.buckets)
+
+
+def _told(reader: Reader) -> str:
+    return ", ".join(f"{name} {dtype}" for name, dtype in reader.schema.items()) or "no fields"
+
+
+def _names(keys: Keys) -> str:
+    return ", ".join(keys) or "nothing"
+
+
+def _check_time(name: str, given: Input) -> None:
+    if given.cti is None and given.advance_time is None:
+        raise AdvanceTimeError(
+            f"nothing tells how time advances on {name!r}, so no result would ever be final. "
+            "Hint: stream(df, cti='…') names a column of CTIs; "
+            "stream(df, advance_time=…, order_by='…') makes them out of the rows."
+        )
+
+
+def check_session(frame: DataFrame) -> None:
+    """Say what a session lacks before it fails in a worker without a word."""
+    session = frame.sparkSession
+    if "RocksDB" not in (session.conf.get(_STORE, "") or ""):
+        raise BindingError(
+            f"a query over streaming DataFrames keeps its state in RocksDB, and {_STORE} is "
+            f"{session.conf.get(_STORE, 'unset')}. Hint: rxtemporal.spark.session() sets it."
+        )
+    try:
+        import google.protobuf  # noqa: F401
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise BindingError(
+            f"Spark's state needs protobuf and pandas: {error}. "
+            "Hint: pip install 'rxtemporal[spark]' brings both."
+        ) from error

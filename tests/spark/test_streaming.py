@@ -1,0 +1,179 @@
+"""Law 7 on streaming DataFrames, restarts, doors, and checkpoints that do not fit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import law_seven
+import oracle
+import polars as pl
+import pyarrow as pa
+import pytest
+from polars.testing import assert_frame_equal
+from test_law_seven import same
+from test_laws import CASES
+from trickling import Trickle, read_out
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.spark import run, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.java
+
+# one of each kind of state: none, groups, windows of all kinds, pairs, sequences, a user's
+NAMES = [
+    "where",
+    "join",
+    "left_anti_join, on and where",
+    "full_outer_join",
+    "snapshot_window, running",
+    "tumbling_window",
+    "session_window, capped",
+    "to_signal, on",
+    "stitch",
+    "scan, grouped",
+]
+TIMED = pl.Schema({**law_seven.SCHEMA, "cti": pl.Int64})
+
+
+def trickled(rows: list[oracle.Row], parts: int, numbers: random.Random) -> list[pl.DataFrame]:
+    """Cut a history into micro-batches, each with the highest CTI that what follows allows."""
+    ordered = sorted(rows, key=lambda row: row.start)
+    cuts = sorted(numbers.randrange(len(ordered) + 1) for _ in range(parts - 1))
+    found = []
+    for first, last in zip([0, *cuts], [*cuts, len(ordered)], strict=True):
+        some = law_seven.frame(ordered[first:last]).with_columns(cti=pl.lit(None, pl.Int64))
+        reached = ordered[last].start if last < len(ordered) else oracle.MAX_TIME
+        cti = pl.DataFrame({"cti": [reached]}, schema={"cti": pl.Int64})
+        together = pl.concat([cti, some], how="diagonal").select(TIMED.names())
+        found.append(together.sample(fraction=1, shuffle=True, seed=numbers.randrange(2**32)))
+    return found
+
+
+@pytest.fixture
+def narrow(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with plans that are not compiled: for small ones that takes longer than rows."""
+    law_seven.by_value()
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def query_of(name: str) -> Any:
+    """A case's query, of named streams."""
+    case = CASES[name]
+
+    def query(left: Any, right: Any = None) -> Any:
+        return case.query(left, right) if case.inputs == 2 else case.query(left)
+
+    return query
+
+
+def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
+    """Micro-batch by micro-batch, stopped after the second and started again: the same history."""
+    number = random.randrange(2**32)
+    print(f"law 7: streams drawn with {number}")
+    numbers = random.Random(number)
+    sides = {name: law_seven.largest(CASES[name].streams(), number) for name in NAMES}
+    waiting: list[tuple[Trickle, list[pl.DataFrame]]] = []
+    results, schemas = [], {}
+    for place, name in enumerate(NAMES):
+        given: dict[str, Any] = {}
+        for side, items in zip(("left", "right"), sides[name], strict=False):
+            folder = Trickle(tmp_path / f"{place}-{side}", TIMED)
+            first, *rest = trickled(oracle.canonical(items), 3, numbers)
+            folder.add(first)
+            waiting.append((folder, rest))
+            given[side] = stream(folder.frame(narrow), cti="cti")
+        job = law_seven.Job.of(query_of(name), given, law_seven.BUCKETS)
+        schemas[name] = job.plan.schema or pl.Schema()
+        results.append(law_seven.packed(name, run(query_of(name), buckets=2, **given)))
+    together = reduce(lambda one, other: one.union(other), results)
+    tables = []
+    for _ in range(3):
+        tables += read_out(together, tmp_path / "checkpoint")
+        for folder, rest in waiting:
+            if rest:
+                folder.add(rest.pop(0))
+    found = law_seven.unpacked(pa.concat_tables(tables), schemas)
+    wrong = [name for name in NAMES if not same(name, sides[name], found.get(name, []))]
+    assert not wrong
+    assert sum(map(len, found.values())) > len(NAMES)
+
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+READINGS = pl.DataFrame(
+    {
+        "received": range(60),
+        "time": [BEGIN + timedelta(minutes=10 * n - (n % 5 == 0) * 40) for n in range(60)],
+        "room": ["hall", "lab", None, "attic", "cellar", "roof"] * 10,
+        "temp": [19.0 + n % 7 for n in range(60)],
+    }
+)
+SETTINGS = rxt.AdvanceTimeSettings(
+    rxt.AdvanceTimeGenerationSettings(
+        3, timedelta(minutes=15), advance_to_infinity_on_shutdown=False
+    ),
+    policy=rxt.AdvanceTimePolicy.DROP,
+)
+
+
+def hourly(readings: rxt.Streamable) -> rxt.Streamable:
+    """Each room's hour."""
+    windows = readings.group_by("room").tumbling_window(timedelta(hours=1))
+    return windows.aggregate(n=agg.count(), warmest=agg.max("temp"))
+
+
+def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows are judged in the order of a column, across micro-batches and a restart.
+
+    A checkpoint then refuses another number of buckets and another query, and goes on with its own.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    folder = Trickle(tmp_path / "in", READINGS.schema)
+    given = stream(folder.frame(spark), start="time", advance_time=SETTINGS, order_by="received")
+    tables = []
+    for first in (0, 25, 40):
+        folder.add(
+            READINGS[first : {0: 25, 25: 40, 40: 60}[first]].sample(fraction=1, shuffle=True)
+        )
+        if first:  # two micro-batches in the first run
+            result = run(hourly, readings=given, buckets=3)
+            tables += read_out(result, tmp_path / "checkpoint")
+    found = pl.DataFrame(pl.from_arrow(pa.concat_tables(tables)))
+    in_order = READINGS.drop("received")
+    expected = hourly(rxt.from_polars(in_order, start="time", advance_time=SETTINGS)).to_polars()
+    assert 10 < expected["n"].sum() < READINGS.height
+    assert_frame_equal(found.sort(found.columns), expected.sort(expected.columns))
+
+    folder.add(READINGS[:5])
+
+    def windows(readings: rxt.Streamable) -> rxt.Streamable:
+        return (
+            readings.group_by("room")
+            .snapshot_window()
+            .aggregate(n=agg.count(), warmest=agg.max("temp"))
+        )
+
+    others = {"of 3 buckets, and here there are 4": (hourly, 4), "has changed since": (windows, 3)}
+    for says, (query, buckets) in others.items():
+        result = run(query, readings=given, buckets=buckets)
+        with pytest.raises(StreamingQueryException, match=says):
+            read_out(result, tmp_path / "checkpoint")

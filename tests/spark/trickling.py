@@ -1,0 +1,54 @@
+"""Streaming DataFrames for tests: a file is a micro-batch; a query runs until all are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+# any moment will do: files are read in the order in which they say that they were written
+BEGAN = 1_700_000_000
+
+
+class Trickle:
+    """A folder that is read as a stream, a file in each micro-batch."""
+
+    def __init__(self, folder: Path, schema: pl.Schema) -> None:
+        self.folder, self.schema, self.files = folder, schema, 0
+        folder.mkdir(parents=True)
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Add the rows of one more micro-batch."""
+        # Spark does not see a file whose name begins with a dot
+        hidden = self.folder / f".{self.files}.parquet"
+        rows.match_to_schema(self.schema).write_parquet(hidden)
+        os.utime(hidden, (BEGAN + self.files,) * 2)
+        hidden.rename(self.folder / f"{self.files}.parquet")
+        self.files += 1
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the folder as a streaming DataFrame."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        empty = pl.DataFrame(schema=self.schema).to_arrow(compat_level=pl.CompatLevel.oldest())
+        reader = spark.readStream.schema(from_arrow_schema(empty.schema))
+        return reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder))
+
+
+def read_out(frame: DataFrame, checkpoint: Path) -> list[pa.Table]:
+    """Run a streaming query until everything that is there is read; return its micro-batches."""
+    tables: list[pa.Table] = []
+    query = (
+        frame.writeStream.foreachBatch(lambda rows, _: tables.append(rows.toArrow()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return tables
