@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cpu", action="store_true", help="CPU time of all threads, not wall time")
     options = parser.parse_args()
+    measure.keep_memory()
     sizes = () if options.events is None else (options.events,)
     for name in WORKLOADS if options.workload == "all" else [options.workload]:
         print(f"{name}: {WORKLOADS[name].__doc__.splitlines()[0]}")

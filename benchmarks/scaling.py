@@ -106,6 +106,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=1_000_000, help="largest size on the curve")
     parser.add_argument("--batch-rows", type=int, default=LARGE)
     options = parser.parse_args()
+    measure.keep_memory()
     for name in CURVES if options.curve == "all" else [options.curve]:
         draw(CURVES[name], options)
 

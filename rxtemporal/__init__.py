@@ -54,6 +54,8 @@ from rxtemporal.events import (
 from rxtemporal.handoff import HandOff, WhenFull
 from rxtemporal.liveliness import Heartbeat
 from rxtemporal.process import Process
+from rxtemporal.replay import replay
+from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import (
     CtiSynchronizingSubject,
@@ -109,6 +111,7 @@ __all__ = [
     "WhenFull",
     "WindowOutput",
     "agg",
+    "at_speed",
     "from_arrow",
     "from_async",
     "from_events",
@@ -118,6 +121,7 @@ __all__ = [
     "read_csv",
     "read_json",
     "read_parquet",
+    "replay",
     "ticks",
     "to_datetime",
 ]

@@ -152,6 +152,22 @@ class LateListener(Protocol):
         """Take the late rows of a batch, a ``LateRows``."""
 
 
+class Tape(Protocol):
+    """Where a door notes what it is brought, in a run that is recorded."""
+
+    def event(self, event: Any) -> None:
+        """Note an event before it is judged."""
+
+    def batch(self, batch: Any) -> None:
+        """Note a batch before it is judged; a CTI above MIN_TIME is its own."""
+
+    def advanced(self, cti: int) -> None:
+        """Note that time was advanced from outside, by neither the source nor an import."""
+
+    def completed(self) -> None:
+        """Note that the source has ended."""
+
+
 class Door:
     """Where one source's events enter a stream: judges each, and makes CTIs as the settings say.
 
@@ -178,6 +194,7 @@ class Door:
         self.rows: OpenRows[Opened] = OpenRows()
         # who is told of each late event
         self.listener: LateListener | None = None
+        self.tape: Tape | None = None
         self._policy = None if settings is None else settings.policy
         self._generation = None if settings is None else settings.generation
         self.due = _Due(self._generation)
@@ -187,6 +204,8 @@ class Door:
 
         ``cti`` is afterwards the stream's CTI, which holds after the event returned.
         """
+        if self.tape is not None:
+            self.tape.event(event)
         if isinstance(event, Cti):
             self._advance(event)
             return None, 0
@@ -210,6 +229,8 @@ class Door:
 
     def finish(self) -> None:
         """The source has completed: advance to the end of time, unless the settings say not to."""
+        if self.tape is not None:
+            self.tape.completed()
         if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
             self.cti = MAX_TIME
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reactivex import abc
 
-from rxtemporal.adapters import Adapted, checked_factory, declared
+from rxtemporal.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import EventShape
-from rxtemporal.execution import Execution
-from rxtemporal.plan import AnySource, Node
+from rxtemporal.execution import Execution, imported
+from rxtemporal.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
+from rxtemporal.recording import Recorder
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
 from rxtemporal.ticks import Span
@@ -100,10 +102,18 @@ class Application:
         ``adapter_factory`` has ``create(config, shape)``, which is called once for each run and
         returns an iterable or async iterable of events or batches; if that has a ``close()``, it is
         called when the run ends. ``declare_advance_time_properties(config, shape)`` may give an
-        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it.
+        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it. A factory may also have
+        ``stream(config, shape, advance_time)``, which returns a stream and is called instead of
+        ``create``: those of ``rxtemporal.adapters`` do. ``schema`` is as ``from_events`` takes it.
         """
         factory = checked_factory(adapter_factory, config, shape)
         settings = advance_time or declared(factory, config, shape)
+        if hasattr(factory, "stream"):
+            if schema is not None:
+                raise ArgumentError(
+                    f"{type(factory).__name__} knows its fields itself. Hint: leave schema= out."
+                )
+            return self.define_stream(name, factory.stream(config, shape, settings))
         events = Adapted(factory, config, shape)
         return self.define_stream(name, events, schema=schema, advance_time=settings)
 
@@ -130,6 +140,7 @@ class Application:
         *queries: Any,
         sinks: Sinks = (),
         name: str | None = None,
+        record: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -139,30 +150,20 @@ class Application:
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``. ``warn_after`` and ``scheduler`` are as in ``Streamable.run``.
+        application is, or ``name``. ``record``, ``warn_after`` and ``scheduler`` are as in
+        ``Streamable.run``.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
         outlets = self._outlets(asked, following or sinks)
         outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
-        others = self._imported([node for node, _ in outputs])
+        streams = {each: stream._node for each, stream in self._streams.items()}
+        others = imported([node for node, _ in outputs], streams)
+        name = name or self.name
+        recorder = None if record is None else Recorder(record, name)
         wall = Wall(scheduler)
         execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
-        return Process(name or self.name, execution, outlets, warn_after).start()
-
-    def _imported(self, outputs: list[Node]) -> list[Node]:
-        """Return the streams whose CTIs are imported, and theirs in turn, beside the queries'."""
-        sources = [each for node in outputs for each in node.every() if each.source is not None]
-        there, others = {id(each.source) for each in sources}, []
-        for node in sources:  # grows while it is gone through
-            settings = node.source.settings if node.source is not None else None
-            imports = settings.imports if settings is not None else None
-            stream = self._streams.get(imports.stream_name) if imports is not None else None
-            if stream is not None and id(stream._node.source) not in there:
-                there.add(id(stream._node.source))
-                others.append(stream._node)
-                sources.append(stream._node)
-        return others
+        return Process(name, execution, outlets, warn_after, recorder).start()
 
     def _names(self) -> dict[int, str]:
         sources: dict[int, str] = {}

@@ -248,12 +248,12 @@ class EventBatch:
                 raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
         starts = time_column(frame[start])
         ends = starts + TICK if end is None else _ends(frame[start], frame[end], starts)
-        # made of its columns: polars' drop goes by way of a query
-        fields = [name for name in frame.columns if name not in (start, end)]
-        payload = pl.DataFrame([frame.get_column(name) for name in fields])
-        payload = conform(payload if fields else pl.DataFrame(height=frame.height))
-        batch = cls.of_rows(starts, ends, payload, time_ticks(cti))
-        return batch.check()
+        payload = frame.clone()
+        for name in {start, start if end is None else end}:
+            payload.drop_in_place(name)  # polars' drop goes by way of a query
+        if not payload.width:
+            payload = pl.DataFrame(height=frame.height)
+        return cls.of_rows(starts, ends, conform(payload), time_ticks(cti)).check()
 
     def to_dicts(self, time: TimeForm = "ticks") -> list[dict[str, Any]]:
         """Return the rows as dicts of start_time, end_time (None: never ends) and the fields."""

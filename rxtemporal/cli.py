@@ -1,9 +1,10 @@
-"""The command line: ``rxtemporal demo`` and ``rxtemporal doctor``."""
+"""The command line: ``rxtemporal demo``, ``rxtemporal replay`` and ``rxtemporal doctor``."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands, shared)
+    _add_replay(commands, shared)
     _add_doctor(commands, shared)
     return parser
 
@@ -79,6 +81,47 @@ def _add_demo(
     demo.set_defaults(run=_demo)
 
 
+def _add_replay(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    replay = commands.add_parser(
+        "replay",
+        parents=[shared],
+        help="run a query over a recording, or over CSV, JSON lines and Parquet files",
+        description="Runs a query over what was recorded with run(sink, record=PATH), or over "
+        "files of rows. Its results are printed as a table, or written to a file. A recording "
+        "gives what the run gave, late events included.",
+    )
+    replay.add_argument(
+        "paths", type=Path, nargs="+", metavar="PATH",
+        help="a recording's folder, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    replay.add_argument(
+        "--query", required=True, metavar="MODULE:FUNCTION",
+        help="a function of streams (or FILE.py:FUNCTION); its parameters name them: a recorded "
+        "stream has the name that it had, a file's is its own without the end",
+    )  # fmt: skip
+    replay.add_argument(
+        "--speed", type=_speed, default=math.inf, metavar="N|max",
+        help="seconds of the events' time in a second: 1 is as recorded (default: max)",
+    )  # fmt: skip
+    replay.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="write the results there: .csv, .parquet, or .json, .jsonl, .ndjson for JSON lines",
+    )  # fmt: skip
+    files = replay.add_argument_group("of files")
+    files.add_argument("--start", metavar="COLUMN", help="the time, or where a row's life begins")
+    files.add_argument("--end", metavar="COLUMN", help="where it ends; without it rows are points")
+    files.add_argument(
+        "--time-zone", metavar="ZONE", help="what times without an offset mean (CSV): UTC, say"
+    )
+    files.add_argument(
+        "--delay", type=float, metavar="SECONDS",
+        help="have time advance with each row, by so much behind it, and drop what is later",
+    )  # fmt: skip
+    replay.set_defaults(run=_replay)
+
+
 def _add_doctor(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
@@ -104,6 +147,13 @@ def _rate(text: str) -> float:
     return rate
 
 
+def _speed(text: str) -> float:
+    speed = math.inf if text == "max" else float(text)
+    if not speed > 0:
+        raise argparse.ArgumentTypeError(f"must be a positive number or max, got {text}")
+    return speed
+
+
 def _configure_logging(verbose: int) -> None:
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
@@ -127,6 +177,26 @@ def _demo(options: argparse.Namespace) -> int:
         display.say(going_on(options.out, spark=not options.no_spark))
         return INTERRUPTED
     display.summary(report)
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from rxtemporal.opening import FileOptions, applied, opened, query_named, time_form
+    from rxtemporal.printing import FileSink, TableSink, followed, on_screen, summary
+    from rxtemporal.speed import at_speed
+
+    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    query = applied(query_named(options.query), opened(options.paths, files))
+    time, quiet = time_form(query), options.out is not None or not sys.stdout.isatty()
+    sink = TableSink(time, sys.stdout) if options.out is None else FileSink(options.out, time)
+    process = at_speed(query, options.speed).run(sink, name="replay")
+    try:
+        with process:
+            followed(process, show=quiet and on_screen())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        print(summary(process), file=sys.stderr)
     return 0
 
 

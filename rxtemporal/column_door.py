@@ -13,7 +13,7 @@ from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import EventError
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.verdicts import DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
+from rxtemporal.verdicts import CTI, DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
 
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
@@ -41,25 +41,26 @@ class LateRows:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """What became of a run of n items: times that go on, reasons, the CTI before each, the state.
+    """What became of a run of n items: the times that go on, and the door's state after them.
 
-    ``late`` are the numbers of those that were not in time, ``by`` how late each of these was.
+    ``late`` are the numbers of those that were not in time; for each of these the ``reason``, the
+    CTI before it and ``by`` how late it was. ``backwards``: whether a CTI among them goes back.
     """
 
     start: Int64s
     end: Int64s
-    reason: Bytes
-    before: Int64s
     state: Int64s
     late: Int64s
+    reason: Bytes
+    before: Int64s
     by: Int64s
+    backwards: bool
 
     @property
     def kept(self) -> Bools:
         """Which items go on, CTIs among them."""
-        kept: Bools = np.ones(len(self.reason), np.bool_)
-        reasons = self.reason[self.late]
-        kept[self.late[(reasons == DROPPED) | (reasons == NO_OPEN_ROW)]] = False
+        kept: Bools = np.ones(len(self.start), np.bool_)
+        kept[self.late[(self.reason == DROPPED) | (self.reason == NO_OPEN_ROW)]] = False
         return kept
 
 
@@ -87,6 +88,8 @@ class ColumnDoor:
         open row is an error then, and promises are checked by the caller.
         """
         door = self.door
+        if door.tape is not None:
+            door.tape.batch(batch)
         kind = _kinds(batch)
         if door.settings is None and not len(kind):
             door.events += len(batch)
@@ -100,13 +103,40 @@ class ColumnDoor:
         self.take(judged, len(batch))
         if edges is not None:
             edges.keep()
-        if len(judged.late) and door.listener is not None:
-            which = judged.late
-            broken = np.maximum(judged.before[which], MIN_TIME)
-            late = LateRows(batch.take(which), judged.reason[which], broken, judged.by)
+        return self._going_on(batch, kind, judged)
+
+    def let_in(
+        self, batch: EventBatch, starts: Int64s, reason: Bytes, before: Int64s, state: Int64s
+    ) -> EventBatch:
+        """Return what goes on of complete rows that were judged elsewhere, among other streams'.
+
+        For the columns see the kernel; ``state`` is what the door goes on from.
+        """
+        judged = _judged(batch.start, starts, batch.end, reason, before, state)
+        self.take(judged, len(batch))
+        return self._going_on(batch, _NO_BYTES, judged)
+
+    def _going_on(self, batch: EventBatch, kind: Bytes, judged: Judged) -> EventBatch:
+        door, which = self.door, judged.late
+        if len(which) and door.listener is not None:
+            broken = np.maximum(judged.before, MIN_TIME)
+            late = LateRows(batch.take(which), judged.reason, broken, judged.by)
             door.listener.rows(late)
         door.enqueue(batch.cti)
         return _going_on(batch, kind, judged).replace(cti=max(door.cti, MIN_TIME))
+
+    @property
+    def rules(self) -> tuple[int, int, int, bool]:
+        """How CTIs are made, N or 0, T and the delay, and whether late rows are adjusted."""
+        due, settings = self.door.due, self.door.settings
+        adjust = settings is not None and settings.policy is AdvanceTimePolicy.ADJUST
+        return due.every, due.span, due.delay, adjust
+
+    @property
+    def state(self) -> tuple[int, int, int, int, int]:
+        """What the kernels go on from."""
+        door, due = self.door, self.door.due
+        return door.cti, door.own, due.count, due.last, 0
 
     def judge(
         self,
@@ -118,20 +148,18 @@ class ColumnDoor:
     ) -> Judged:
         """Return what becomes of items; the door stays as it is. For the columns see the kernel."""
         # compiled code is loaded by the first query that needs it
-        from rxtemporal.kernels.door import admit
+        from rxtemporal.kernels.door import admit, advance
 
-        door, due = self.door, self.door.due
-        adjust = door.settings is not None and door.settings.policy is AdvanceTimePolicy.ADJUST
-        state = np.array([door.cti, door.own, due.count, due.last, 0], np.int64)
-        starts, ends, reason, before = admit(
-            start, end, kind, row, moved, due.every, due.span, due.delay, adjust, state
-        )
-        late = np.flatnonzero(reason)
-        times = start[late]
-        if len(kind) and len(late):
-            times = np.where(kind[late] == END_EDGE, end[late], times)
-        by = np.maximum(before[late] - times, 0)
-        return Judged(starts, ends, reason, before, state, late, by)
+        state = np.array(self.state, np.int64)
+        every, span, delay, _ = self.rules
+        if not len(kind) and advance(start, every, span, delay, state):
+            return Judged(start, end, state, _NO_ROWS, _NO_BYTES, _NO_ROWS, _NO_ROWS, False)
+        starts, ends, reason, before = admit(start, end, kind, row, moved, *self.rules, state)
+        times, backwards = start, False
+        if len(kind):
+            times = np.where(kind == END_EDGE, end, start)
+            backwards = bool(((kind == CTI) & (start < before)).any())
+        return _judged(times, starts, ends, reason, before, state, backwards=backwards)
 
     def take(self, judged: Judged, rows: int) -> None:
         """Let the door go on from what was judged, of so many rows."""
@@ -141,9 +169,9 @@ class ColumnDoor:
         if not len(judged.late):
             return
         door.late_by_import += by_import
-        counts = np.bincount(judged.reason[judged.late], minlength=len(REASONS)).tolist()
+        counts = np.bincount(judged.reason, minlength=len(REASONS)).tolist()
         door.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
-        matched = judged.by[judged.reason[judged.late] != NO_OPEN_ROW]
+        matched = judged.by[judged.reason != NO_OPEN_ROW]
         if len(matched):
             door.largest_lateness = max(door.largest_lateness, int(matched.max()))
 
@@ -155,7 +183,7 @@ class ColumnDoor:
         return self._open
 
     def _refuse_strays(self, batch: EventBatch, judged: Judged) -> None:
-        strays = np.flatnonzero(judged.reason == NO_OPEN_ROW)
+        strays = judged.late[judged.reason == NO_OPEN_ROW]
         if len(strays):
             stray = batch.take(strays[:1])
             raise EventError(
@@ -172,6 +200,23 @@ class ColumnDoor:
         """The source has completed; return the CTI."""
         self.door.finish()
         return max(self.door.cti, MIN_TIME)
+
+
+def _judged(
+    times: Int64s,
+    starts: Int64s,
+    ends: Int64s,
+    reason: Bytes,
+    before: Int64s,
+    state: Int64s,
+    *,
+    backwards: bool = False,
+) -> Judged:
+    """Return the verdicts, with which were late and by how much of their ``times``."""
+    late = np.flatnonzero(reason)
+    broken = before[late]
+    by = np.maximum(broken - times[late], 0)
+    return Judged(starts, ends, state, late, reason[late], broken, by, backwards)
 
 
 def _kinds(batch: EventBatch) -> Bytes:

@@ -112,8 +112,13 @@ class WriterLock:
                 f"{path.parent} is being written by the process with pid {holder}. Hint: end that "
                 "one first, or give this run a path of its own."
             ) from error
-        os.ftruncate(self._handle, 0)
-        os.write(self._handle, str(os.getpid()).encode())
+        try:
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, str(os.getpid()).encode())
+        except BaseException:
+            # on a full disk: held by nobody, it would keep out this process too
+            self.release()
+            raise
         _held.add(self)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from reactivex import Observable
 
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.asynchronous import AsyncEvents
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.events import Event
 from rxtemporal.handoff import HandOff
 from rxtemporal.liveliness import Heartbeat, Liveliness
@@ -190,12 +190,14 @@ def read_parquet(
     end: str | None = None,
     advance_time: AdvanceTimeSettings | None = None,
     batch_rows: int = BATCH_ROWS,
+    fields: Sequence[str] | None = None,
 ) -> Streamable:
     """Make a stream of a Parquet file's rows, in the file's order, read a batch at a time.
 
-    Columns are read as ``from_polars`` reads them.
+    Columns are read as ``from_polars`` reads them; ``fields`` are those of the payload, by default
+    all the others.
     """
-    return _read(lambda: pl.scan_parquet(path), path, start, end, advance_time, batch_rows)
+    return _read(lambda: pl.scan_parquet(path), path, start, end, advance_time, batch_rows, fields)
 
 
 def read_csv(
@@ -206,11 +208,12 @@ def read_csv(
     advance_time: AdvanceTimeSettings | None = None,
     batch_rows: int = BATCH_ROWS,
     time_zone: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> Streamable:
     """Make a stream of a CSV file's rows, in the file's order, read a batch at a time.
 
     Times are ISO 8601 with an offset, or integers of ticks; times without an offset are refused
-    unless ``time_zone`` says what they mean. Columns are read as ``from_polars`` reads them.
+    unless ``time_zone`` says what they mean. Columns are read as ``read_parquet`` reads them.
     """
 
     def scan() -> pl.LazyFrame:
@@ -227,7 +230,7 @@ def read_csv(
             for column in naive
         )
 
-    return _read(scan, path, start, end, advance_time, batch_rows)
+    return _read(scan, path, start, end, advance_time, batch_rows, fields)
 
 
 def read_json(
@@ -237,10 +240,12 @@ def read_json(
     end: str | None = None,
     advance_time: AdvanceTimeSettings | None = None,
     batch_rows: int = BATCH_ROWS,
+    fields: Sequence[str] | None = None,
 ) -> Streamable:
     """Make a stream of a file of JSON lines, in the file's order, read a batch at a time.
 
-    Times are ISO 8601 strings with an offset, or integers of ticks.
+    Times are ISO 8601 strings with an offset, or integers of ticks. Columns are read as
+    ``read_parquet`` reads them.
     """
 
     def scan() -> pl.LazyFrame:
@@ -255,7 +260,7 @@ def read_json(
             for column in written
         )
 
-    return _read(scan, path, start, end, advance_time, batch_rows)
+    return _read(scan, path, start, end, advance_time, batch_rows, fields)
 
 
 def _read(
@@ -265,11 +270,29 @@ def _read(
     end: str | None,
     advance_time: AdvanceTimeSettings | None,
     batch_rows: int,
+    fields: Sequence[str] | None,
 ) -> Streamable:
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     frames, schema = scanned(scan, batch_rows, str(path))
+    if fields is not None:
+        wanted = _wanted(fields, [start] if end is None else [start, end], schema, path)
+        frames, schema = scanned(lambda: scan().select(wanted), batch_rows, str(path))
     settings = _settings(advance_time)
     return _stream(
         FrameSource(frames, schema, start=start, end=end, settings=settings, name=str(path))
     )
+
+
+def _wanted(
+    fields: Sequence[str], times: list[str], schema: pl.Schema, path: str | Path
+) -> list[str]:
+    if isinstance(fields, str):
+        raise ArgumentError(f"fields is a list of columns, got {fields!r}. Hint: [{fields!r}]")
+    wanted = [*times, *(each for each in fields if each not in times)]
+    unknown = [each for each in wanted if each not in schema]
+    if unknown:
+        raise SchemaError(
+            f"{path} has no column {unknown[0]!r}; it has {', '.join(schema) or 'none'}"
+        )
+    return wanted

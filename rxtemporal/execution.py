@@ -9,20 +9,23 @@ from typing import Any, TypeAlias
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import TimeForm
-from rxtemporal.errors import AdvanceTimeError
+from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.handoff import Drain, HandOff
 from rxtemporal.idling import Idling
 from rxtemporal.late import LateFeed, LateSource, WithLate
 from rxtemporal.lifting import Entry, Lifted
 from rxtemporal.log import get_logger
 from rxtemporal.meters import Gauge, Meter
+from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
+from rxtemporal.playback import played_back
 from rxtemporal.readings import Reading, RealSource, accept_next
+from rxtemporal.recording import Recorder
 from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
 from rxtemporal.watching import watched
 
-__all__ = ["Execution", "Output"]
+__all__ = ["Execution", "Output", "imported"]
 
 _log = get_logger(__name__)
 
@@ -87,6 +90,9 @@ class Execution:
         ranks = {source: rank for rank, source in enumerate(named)}
         self.readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self._others = {id(node.source) for node in others}
+        pulled = [reading for reading in self.readings if reading.pulls]
+        self._pacing = self._paced()
+        self._asked = played_back(pulled, exact=self._imports or self._pacing is not None)
 
     @property
     def doors(self) -> list[Door]:
@@ -108,6 +114,26 @@ class Execution:
     def may_block(self) -> bool:
         """Whether asking a source for more may take for ever."""
         return any(isinstance(reading.source, EventSource) for reading in self.readings)
+
+    def _paced(self) -> Pacing | None:
+        paces = set(self.wiring.paces)
+        if not paces:
+            return None
+        if len(paces) > 1:
+            speeds = ", ".join(sorted(f"{pace.speed:g}" for pace in paces))
+            self.dispose()
+            raise BindingError(
+                f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
+                "Hint: at_speed() of the whole query."
+            )
+        for reading in self.readings:
+            reading.answer_promptly()
+        return Pacing(paces.pop(), lambda: self.ended)
+
+    def record(self, recorder: Recorder) -> None:
+        """Have what comes recorded; before ``start``."""
+        for reading in self.readings:
+            reading.record(recorder)
 
     def start(
         self,
@@ -158,15 +184,16 @@ class Execution:
         """Push one batch of a source that has to be asked; False when there are no more.
 
         Of several the one that has come least far in time, in the plan's order where they are even:
-        so all of them advance together, and nothing waits longer than it must.
+        so all of them advance together, and nothing waits longer than it must. At a pace it waits
+        until it is time for what comes next.
         """
-        waiting = [reading for reading in self.readings if reading.unread]
+        waiting = [each for each in self._asked if each.unread]
         if not waiting or self.ended:
             return False
-        if self._imports:
-            accept_next(waiting)
+        if self._imports or self._pacing is not None:
+            accept_next(waiting, self._pacing)
             return not self.ended
-        min(waiting, key=lambda reading: reading.place).advance()
+        min(waiting, key=lambda each: each.place).advance()
         return not self.ended
 
     def drain(self) -> None:
@@ -211,6 +238,27 @@ class Execution:
                     _log.exception("a source could not be closed", source=reading.name)
 
 
+def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
+    """Return the streams whose CTIs are imported, and theirs in turn, beside the outputs' own.
+
+    They are found among those named here, and beside a recorded one in its recording.
+    """
+    sources = [each for node in outputs for each in node.every() if each.source is not None]
+    there, others = {id(each.source) for each in sources}, []
+    for node in sources:  # grows while it is gone through
+        source = node.source.of if isinstance(node.source, LateSource) else node.source
+        if source is None or source.settings is None or source.settings.imports is None:
+            continue
+        beside: Mapping[str, Node] = getattr(source, "beside", {})
+        wanted = source.settings.imports.stream_name
+        stream = named.get(wanted) or beside.get(wanted)
+        if stream is not None and id(stream.source) not in there:
+            there.add(id(stream.source))
+            others.append(stream)
+            sources.append(stream)
+    return others
+
+
 def _hand_off(source: RealSource) -> HandOff | None:
     return source.hand_off if isinstance(source, ObservableSource) else None
 
@@ -242,10 +290,12 @@ def _linked(readings: Sequence[Reading]) -> bool:
             raise AdvanceTimeError(f"stream {wanted!r} imports its own CTIs")
         if len(found) != 1:
             there = ", ".join(repr(each.name) for each in readings)
-            many = "several streams" if found else "no stream"
+            many = "are several streams" if found else "is no stream"
             raise AdvanceTimeError(
-                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there is {many} of "
-                f"that name in this process; there are {there}"
+                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there {many} of "
+                f"that name in this process; there are {there}. Hint: name= where a stream is "
+                "made, or an Application, gives it a name of its own."
             )
         found[0].importers.append(importer)
+        importer.imported = found[0]
     return imports

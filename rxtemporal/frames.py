@@ -12,16 +12,32 @@ import polars as pl
 __all__ = ["rows_of", "stacked", "typed"]
 
 
+# of so few columns, if they are plain numbers, numpy gathers rows faster than polars
+FEW_COLUMNS = 6
+_PLAIN = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)
+
+
 def rows_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> pl.DataFrame:
     """Return these rows, in this order.
 
     A single one is cut out of the frame in 2 µs; polars' gather takes 60 and more, for it hands the
-    columns out to its threads.
+    columns out to its threads, and from several chunks it takes five times as long as from one. So
+    plain numbers are gathered by numpy, and the rest from columns that are joined up if need be.
     """
     if len(numbers) == 1:
         return frame.slice(int(numbers[0]), 1)
+    rows = np.asarray(numbers)
+    columns = frame.get_columns()
+    if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
+        return pl.DataFrame([pl.Series(c.name, c.to_numpy().take(rows)) for c in columns])
+    if 2 * len(rows) > frame.height:
+        frame = frame.rechunk()
     # in the type in which polars keeps row numbers: of any other it looks at the signs first
-    return frame[pl.Series(np.asarray(numbers).astype(np.uint32, copy=False))]
+    return frame[pl.Series(rows.astype(np.uint32, copy=False))]
+
+
+def _is_plain(column: pl.Series) -> bool:
+    return isinstance(column.dtype, _PLAIN) and not column.null_count()
 
 
 def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

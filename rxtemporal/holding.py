@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rxtemporal.batch import TimeForm
 from rxtemporal.execution import Execution
+from rxtemporal.late import LateSource
 from rxtemporal.meters import Gauge, Meter, Waits
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
@@ -132,12 +133,17 @@ class _Search:
         self._readings: dict[int, Reading] = {id(r.source): r for r in execution.readings}
         nodes = output.every()
         holding = [self._gauges[each] for each in nodes if each.operator is not None]
-        sources = [self._readings[id(each.source)] for each in nodes if each.source is not None]
+        sources = [self._reading(each) for each in nodes if each.source is not None]
         self._names = [each.name for each in sources]
         holders: list[Waits] = [*holding, *sources, leaving]
         self._rows = sum(each.rows for each in holders)
         due = [each.next_due for each in holders]
         self._due = min((each for each in due if each is not None), default=None)
+
+    def _reading(self, node: Node) -> Reading:
+        """Return what reads a source; late events are read with what they were late on."""
+        source = node.source.of if isinstance(node.source, LateSource) else node.source
+        return self._readings[id(source)]
 
     def found(self) -> list[Hold]:
         """Return what the query waits for."""
@@ -150,7 +156,7 @@ class _Search:
     def _behind(self, node: Node, waiting: Node | None, side: int) -> list[Hold]:
         """Return whose CTI a stream waits for; ``waiting`` is the last join of two that differ."""
         if node.source is not None:
-            return self._at_source(self._readings[id(node.source)], waiting, side)
+            return self._at_source(self._reading(node), waiting, side)
         missing = self._gauges[node].missing
         # where the plan knows the fields, a CTI alone will show them
         if missing is not None and node.inputs[missing].schema is None:
@@ -172,7 +178,7 @@ class _Search:
         """Return that an operator waits for the fields of one of its inputs."""
         sources = [each for each in node.inputs[side].every() if each.source is not None]
         unknown = [each for each in sources if each.schema is None] or sources
-        reading, meter = self._readings[id(unknown[0].source)], self._gauges[node].inputs[side]
+        reading, meter = self._reading(unknown[0]), self._gauges[node].inputs[side]
         found = self._hold(
             reading, meter.cti, self._now - meter.moved, due=None, waiting=node, side=side
         )

@@ -18,6 +18,7 @@ from rxtemporal.events import RowEvent
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Meter
 from rxtemporal.payloads import PayloadReader
+from rxtemporal.recorded import RecordedSource
 from rxtemporal.seam import synchronize
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.subjects import TransformSubject
@@ -38,7 +39,9 @@ _FIELDS: dict[str, pl.DataType] = {
 class LateSource:
     """The late events of a source, as a source of their own: one door, read once."""
 
-    def __init__(self, of: FrameSource | EventSource | ObservableSource, suffix: str) -> None:
+    def __init__(
+        self, of: FrameSource | EventSource | ObservableSource | RecordedSource, suffix: str
+    ) -> None:
         self.of = of
         self.name = f"late events of {of.name}"
         self.settings = of.settings
@@ -213,7 +216,10 @@ class WithLate:
     def on_next(self, batch: EventBatch) -> None:
         """Push a batch, and then what was late."""
         self._main.on_next(batch)
-        self._tell_late(batch.cti, batch.schema)
+        try:
+            self._tell_late(batch.cti, batch.schema)
+        except Exception as error:  # a late payload does not fit, and the producer cannot help it
+            self.on_error(error)
 
     def _tell_late(self, cti: int, payload: pl.Schema | None = None) -> None:
         if not self._lates or self.hearing is None:

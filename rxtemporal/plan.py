@@ -16,11 +16,13 @@ from rxtemporal.late import LateSource
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
+from rxtemporal.pacing import Pace
+from rxtemporal.recorded import RecordedSource
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 
-__all__ = ["AnySource", "Node", "Wiring"]
+__all__ = ["AnySource", "Node", "Wiring", "paced"]
 
-AnySource = FrameSource | EventSource | ObservableSource | LateSource
+AnySource = FrameSource | EventSource | ObservableSource | RecordedSource | LateSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -35,6 +37,8 @@ class Node:
     source: AnySource | None = None
     operator: Operator | TwoInputs | None = None
     inputs: tuple[Node, ...] = ()
+    # of a source that is replayed at a speed
+    pace: Pace | None = None
 
     def every(self) -> list[Node]:
         """Return the nodes that this one stands on and itself, each once, inputs first."""
@@ -54,6 +58,16 @@ def _every(outputs: Sequence[Node]) -> list[Node]:
     return list(found.values())
 
 
+def paced(output: Node, pace: Pace) -> Node:
+    """Return the same plan over sources that are replayed at a pace."""
+    made: dict[int, Node] = {}
+    for node in output.every():
+        inputs = tuple(made[id(each)] for each in node.inputs)
+        changes = {"pace": pace} if node.source is not None else {"inputs": inputs}
+        made[id(node)] = dataclasses.replace(node, **changes)
+    return made[id(output)]
+
+
 class Wiring:
     """A plan as observables: a subject for each source, and one for each stream used twice.
 
@@ -68,6 +82,7 @@ class Wiring:
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
         self.entries: list[tuple[AnySource, Entry]] = []
+        self.paces = {node.pace for node in nodes if node.pace is not None}
         # what passes by each operator, inputs first
         self.gauges: dict[Node, Gauge] = {}
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []

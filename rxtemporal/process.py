@@ -18,6 +18,7 @@ from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
+from rxtemporal.recording import Recorder
 from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span
@@ -97,10 +98,12 @@ class Process:
         execution: Execution,
         outlets: Sequence[Outlet],
         warn_after: Span | None = WARN_AFTER,
+        recorder: Recorder | None = None,
     ) -> None:
         self.name = name
         self._stalls = StallWatch(name, execution, outlets, warn_after)
         self._execution = execution
+        self._recorder = recorder
         self._outlets = outlets
         self._started = False
         self._done = threading.Event()
@@ -123,6 +126,9 @@ class Process:
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
+            if self._recorder is not None:
+                self._execution.record(self._recorder)
+                self._recorder.begin()
             for outlet in self._outlets:
                 outlet.wrote = self._execution.wall.elapsed()
             writes = [partial(self._write, outlet) for outlet in self._outlets]
@@ -186,6 +192,11 @@ class Process:
     def _finish(self, error: BaseException | None) -> None:
         self._stalls.dispose()
         self._execution.dispose()
+        if self._recorder is not None:
+            try:
+                self._recorder.close()
+            except BaseException as failed:
+                error = error or failed
         with self._sinking:
             for outlet in self._outlets:
                 try:

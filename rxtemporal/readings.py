@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from reactivex import abc
 
@@ -12,9 +12,13 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.following import follow
 from rxtemporal.handoff import HandOffDiagnostics, Line
 from rxtemporal.late import Hearing, LateFeed, WithLate
+from rxtemporal.merging import admit_merged
 from rxtemporal.meters import Meter
+from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
+from rxtemporal.recorded import OpenRecorded, RecordedSource
+from rxtemporal.recording import Recorder, Tape
 from rxtemporal.sources import (
     EventSource,
     FrameSource,
@@ -25,10 +29,26 @@ from rxtemporal.sources import (
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Reading", "RealSource", "accept_next"]
+__all__ = ["Asked", "Reading", "RealSource", "accept_next"]
 
 # what is read; late events come with what they were late on
-RealSource: TypeAlias = FrameSource | EventSource | ObservableSource
+RealSource: TypeAlias = FrameSource | EventSource | ObservableSource | RecordedSource
+
+
+class Asked(Protocol):
+    """What has to be asked for what comes next: one source, or several that stand together."""
+
+    unread: bool
+    place: int
+
+    def next_place(self) -> int:
+        """Return the place of the next event."""
+
+    def step(self, until: int, inclusive: bool) -> None:
+        """Accept what comes next, up to a place."""
+
+    def advance(self) -> None:
+        """Accept what comes next, as much as is at hand."""
 
 
 class Reading:
@@ -52,8 +72,11 @@ class Reading:
         self.hear: Callable[[], object] | None = None
         self.settle: Callable[[], object] = lambda: None
         self.importers: list[Reading] = []
+        self.imported: Reading | None = None
         self._steps: Steps | None = None
-        self.opened: OpenFrames | OpenEvents | Packer = source.open(name)
+        self.opened: OpenFrames | OpenEvents | OpenRecorded | Packer = source.open(name)
+        # where what comes from elsewhere is noted, in a run that is recorded
+        self._tape: Tape | None = None
         # a source that may be silent is followed on a thread of its own, not asked in turn
         self._follows = isinstance(source, EventSource) and source.lively is not None
         self.pulls = not (isinstance(source, ObservableSource) or self._follows)
@@ -62,10 +85,8 @@ class Reading:
         self._meter = entry.meter
         self._line = line
         self._entry: WithLate | Line = line or entry
-        opened = self.opened
-        payloads = PayloadReader(source.schema)
-        if not isinstance(opened, OpenFrames):
-            payloads = (opened.packer if isinstance(opened, OpenEvents) else opened).payloads
+        opened, packer = self.opened, self.packer
+        payloads = PayloadReader(source.schema) if packer is None else packer.payloads
         entry.hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
         opened.door.listener = entry.hearing
         self._lock = lock
@@ -83,11 +104,11 @@ class Reading:
 
     @property
     def packer(self) -> Packer | None:
-        """What collects the source's events until a CTI; frames need none."""
+        """What collects the source's events until a CTI; what comes as columns needs none."""
         opened = self.opened
         if isinstance(opened, OpenFrames):
             return None
-        return opened.packer if isinstance(opened, OpenEvents) else opened
+        return opened if isinstance(opened, Packer) else opened.packer
 
     @property
     def rows(self) -> int:
@@ -111,8 +132,37 @@ class Reading:
             assert isinstance(self.opened, OpenEvents)
             pusher = _Pusher(self, self._entry, self._lock)
             return follow(self.opened.events, pusher, f"rxtemporal source {self.name}")
-        self._batches = iter(self.opened)  # type: ignore[arg-type]
+        if isinstance(self.opened, OpenFrames | OpenEvents):
+            self._batches = iter(self.opened)
         return None
+
+    def record(self, recorder: Recorder) -> None:
+        """Have what comes noted, in the order in which it is accepted; before ``connect``.
+
+        The door notes what it is brought, before its verdict: the one place that all events pass,
+        whether one by one or in columns, pushed, asked for, or behind a hand-off. What the source
+        does not bring, an error and time from outside, is noted here.
+        """
+        opened = self.opened
+        in_columns = isinstance(opened, OpenFrames) or (
+            isinstance(opened, OpenRecorded) and opened.in_columns
+        )
+        self._tape = opened.door.tape = recorder.tape(
+            self.name,
+            columns=in_columns,
+            settings=self.source.settings,
+            schema=self.source.schema,
+            time=opened.time,
+        )
+
+    def answer_promptly(self) -> None:
+        """Have every CTI answered at once, however many events are there already."""
+        if self.packer is not None:
+            self.packer.least = 1
+
+    def _note_failure(self, error: Exception) -> None:
+        if self._tape is not None:
+            self._tape.failed(error)
 
     def next_place(self) -> int:
         """Return the place of the next event: the highest start shown, its own included.
@@ -122,7 +172,9 @@ class Reading:
         if self._steps is None:
             opened = self.opened
             assert not isinstance(opened, Packer)
-            if isinstance(opened, OpenEvents):
+            if isinstance(opened, OpenRecorded):
+                self._steps = opened.steps
+            elif isinstance(opened, OpenEvents):
                 self._steps = EventSteps(opened)
             else:
                 self._steps = FrameSteps(opened)
@@ -145,13 +197,34 @@ class Reading:
             if self._steps.ended:
                 self._entry.on_completed()
 
+    def together_with(self, waiting: Sequence[Reading]) -> FrameSteps | None:
+        """Return its rows at hand where they may be judged with the others', many at once.
+
+        That is: they are rows of frames, no CTI comes to them from what is not one of these, and
+        nobody notes in which order they are accepted.
+        """
+        steps, outside = self._steps, self.imported
+        if self._line is not None or self._tape is not None:
+            return None
+        if not isinstance(steps, FrameSteps) or not steps.at_hand:
+            return None
+        return steps if outside is None or outside.ended or outside in waiting else None
+
+    def push(self, batch: EventBatch) -> None:
+        """Give the query what has been accepted, and let those follow that take their time here."""
+        with self._lock:
+            self._entry.on_next(batch)
+            self.followed_up()
+
     def fail(self, error: Exception) -> None:
         """End the stream by an error, after what was accepted before it."""
         self.unread, self.ended, self.idle = False, True, False
-        if self.packer is not None:
-            accepted, error = self.packer.rescue(error)
-            if accepted is not None:
-                self._entry.on_next(accepted)
+        accepted = None
+        if not isinstance(self.opened, OpenFrames):
+            accepted, error = self.opened.rescue(error)
+        self._note_failure(error)
+        if accepted is not None:
+            self._entry.on_next(accepted)
         self._entry.on_error(error)
 
     def followed_up(self) -> None:
@@ -170,17 +243,23 @@ class Reading:
         while waiting:
             reading = waiting.pop()
             cti = reading.opened.door.cti
-            waiting += [each for each in reading.importers if each.advanced_to(cti)]
+            waiting += [each for each in reading.importers if each._follow_to(cti)]
 
     def advanced_to(self, cti: int) -> bool:
         """Advance this stream from outside; return whether it moves.
 
-        Whatever is not the source itself comes through here: the CTI of a stream that is imported,
-        or that an idle one follows, and a heartbeat's. Those that follow in turn are the caller's
-        business.
+        What neither the source nor the settings say comes through here: the CTI that an idle stream
+        follows to, and a heartbeat's. Those that follow in turn are the caller's business.
         """
+        return self._follow_to(cti, outside=True)
+
+    def _follow_to(self, cti: int, *, outside: bool = False) -> bool:
+        """Advance to a CTI that the source has not made; return whether the stream moves."""
         if self.ended or not self.opened.import_cti(cti):
             return False
+        # an imported one follows from what the other stream brought, when it is brought again
+        if outside and self._tape is not None:
+            self._tape.advanced(cti)
         try:
             batch = self.opened.due()
         except Exception as error:  # a payload that waited for the CTI does not fit
@@ -196,8 +275,9 @@ class Reading:
         try:
             batch = next(self._batches, None)
         except Exception as error:
-            self.unread = False
+            self.unread, self.ended = False, True
             with self._lock:
+                self._note_failure(error)
                 self._entry.on_error(error)
             return
         with self._lock:
@@ -212,17 +292,46 @@ class Reading:
             self.settle()
 
 
-def accept_next(waiting: Sequence[Reading]) -> None:
+def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
     """Accept the event with the lowest place of all streams next; ties go by order of the streams.
 
     What follows it on its own stream before any other stream's next event is accepted with it: no
-    CTI comes to it from outside in between, so the verdicts are those of one event at a time.
+    CTI comes to it from outside in between, so the verdicts are those of one event at a time. Where
+    all have rows of frames at hand, these are merged and judged at once, with the same verdicts.
+    With a pace it is waited for, and no more is accepted than it is time for.
     """
     places = [reading.next_place() for reading in waiting]
+    if pacing is None and _accepted_at_once(waiting):
+        return
     first = min(range(len(places)), key=lambda i: (places[i], i))
     others = [(place, i) for i, place in enumerate(places) if i != first]
     until, other = min(others, default=(MAX_TIME, len(places)))
-    waiting[first].step(until, first < other)
+    inclusive = first < other
+    if pacing is not None and (due := pacing.wait_for(places[first])) < until:
+        until, inclusive = due, True
+    waiting[first].step(until, inclusive)
+
+
+def _accepted_at_once(asked: Sequence[Asked]) -> bool:
+    """Accept all rows that come before the first one that is not at hand yet, if all are frames.
+
+    Of the stream whose rows at hand end first nobody knows what follows: so far and no farther.
+    """
+    waiting = [each for each in asked if isinstance(each, Reading)]
+    frames = [steps for each in waiting if (steps := each.together_with(waiting))]
+    if len(frames) < len(asked):
+        return False
+    until, last = min((steps.last, i) for i, steps in enumerate(frames))
+    cuts = [steps.cut(until, i <= last) for i, steps in enumerate(frames)]
+    numbers = {id(each): i for i, each in enumerate(waiting)}
+    importers = [
+        [numbers[id(other)] for other in each.importers if id(other) in numbers] for each in waiting
+    ]
+    doors = [steps.door for steps in frames]
+    batches = admit_merged(doors, [rows for rows, _ in cuts], [at for _, at in cuts], importers)
+    for reading, batch in zip(waiting, batches, strict=True):
+        reading.push(batch)
+    return True
 
 
 class _Pusher(abc.ObserverBase[Any]):

@@ -1,17 +1,68 @@
-"""Replaying recorded streams: several of them accepted as one process, in a fixed order."""
+"""Replaying recorded streams: recordings, and several sources accepted in a fixed order."""
 
 from __future__ import annotations
 
 import heapq
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from rxtemporal.events import Event
+from rxtemporal.log import get_logger
+from rxtemporal.plan import Node
+from rxtemporal.recorded import RecordedSource
+from rxtemporal.recording import Recording
+from rxtemporal.streamable import Streamable
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["merged_by_time"]
+__all__ = ["merged_by_time", "replay"]
 
 E = TypeVar("E", bound=Event)
+
+_log = get_logger(__name__)
+
+
+def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
+    """Return the streams of a recording by name, as ``run(sink, record=path)`` has written it.
+
+    Each goes through a door with the settings that it had, and the streams that one run reads are
+    read in the order in which they were recorded, so the same query gives the same results, late
+    events included. A stream whose source had completed ends; one that had not, because the run was
+    stopped or cut off, goes no further, and what was not final then is not now; the log tells of a
+    recording that its run has not ended. Where several streams have one name, the second is called
+    ``name 2``, and so on. ``SpoolError``: there is no recording, or it is damaged.
+
+    >>> import tempfile
+    >>> import rxtemporal as rxt
+    >>> class Nowhere:
+    ...     shape = rxt.EventShape.INTERVAL
+    ...     def open(self, name, schema): ...
+    ...     def write(self, batch): ...
+    ...     def close(self, error): ...
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> readings = rxt.from_events([rxt.PointEvent(4, 20), rxt.PointEvent(7, 25)], name="readings")
+    >>> with readings.run(Nowhere(), record=folder.name) as process:
+    ...     pass
+    >>> rxt.replay(folder.name)["readings"].where(lambda row: row["payload"] > 20).to_events()
+    [IntervalEvent(7, 8, 25)]
+    """
+    recording = Recording(path)
+    if not recording.complete:
+        _log.warning(
+            "recording has no end: its run was killed, or still goes on; what is there is replayed",
+            path=str(path),
+            records=recording.count(),
+        )
+    nodes: dict[str, Node] = {}
+    seen: Counter[str] = Counter()
+    for number in range(len(recording.streams)):
+        source = RecordedSource(recording, number)
+        seen[source.name] += 1
+        again = f" {seen[source.name]}" if seen[source.name] > 1 else ""
+        source.beside = nodes
+        nodes[source.name + again] = Node(source.schema, (), source=source)
+    return {name: Streamable(node) for name, node in nodes.items()}
 
 
 def merged_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]]:

@@ -89,6 +89,9 @@ def _at_once(packer: Packer, run: _Run) -> tuple[EventBatch | None, bool]:
     frame = _framed(packer, payloads)
     if frame is None:
         return None, False
+    if packer.door.tape is not None:
+        for item in run.items:
+            packer.door.tape.event(item)
     packer.columns.take(judged, len(run.items) - int(run.ctis.sum()))
     _tell(packer, run, judged)
     if packer.time is None:
@@ -101,7 +104,7 @@ def _at_once(packer: Packer, run: _Run) -> tuple[EventBatch | None, bool]:
 
 
 def _breaks_a_promise(run: _Run, judged: Judged) -> bool:
-    return bool(len(judged.late)) or bool((run.start < judged.before)[run.ctis].any())
+    return bool(len(judged.late)) or judged.backwards
 
 
 def _framed(packer: Packer, payloads: list[Any]) -> pl.DataFrame | None:
@@ -119,8 +122,8 @@ def _tell(packer: Packer, run: _Run, judged: Judged) -> None:
     listener = packer.door.listener
     if listener is None or not len(judged.late):
         return
-    broken = np.maximum(judged.before[judged.late], MIN_TIME).tolist()
-    reasons = judged.reason[judged.late].tolist()
+    broken = np.maximum(judged.before, MIN_TIME).tolist()
+    reasons = judged.reason.tolist()
     for n, number, cti, by in zip(
         judged.late.tolist(), reasons, broken, judged.by.tolist(), strict=True
     ):

@@ -224,6 +224,8 @@ def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFram
     With ``schema`` the frame has to have just its fields, in types that cast without loss.
     """
     if schema is None:
+        if all(isinstance(dtype, _KEPT) for dtype in frame.dtypes):
+            return frame
         schema = pl.Schema({name: carried(name, dtype) for name, dtype in frame.schema.items()})
     elif set(frame.columns) != set(schema):
         raise SchemaError(

@@ -73,8 +73,9 @@ class FrameSource:
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
-        if door.finish() > cti:
-            yield EventBatch.empty(schema, door.finish())
+        last = door.finish()
+        if last > cti:
+            yield EventBatch.empty(schema, last)
 
     def read(self) -> Iterator[EventBatch]:
         """Yield the rows as they are, before the door."""
@@ -89,6 +90,7 @@ class OpenFrames:
         self.door = door.door
         self.time: TimeForm | None = source.time
         self.columns = door
+        self._nothing = EventBatch.empty(source.schema or pl.Schema(), MIN_TIME)
 
     def __iter__(self) -> Iterator[EventBatch]:
         return self.source.batches(self.columns)
@@ -99,7 +101,7 @@ class OpenFrames:
 
     def due(self) -> EventBatch | None:
         """Return the time that has come by an import."""
-        return EventBatch.empty(self.source.schema or pl.Schema(), max(self.door.cti, MIN_TIME))
+        return self._nothing.replace(cti=max(self.door.cti, MIN_TIME))
 
 
 def scanned(
@@ -168,6 +170,10 @@ class OpenEvents:
     def due(self) -> EventBatch | None:
         """Return a batch if it is time for one."""
         return self.packer.due()
+
+    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
+        """Return what was accepted before the stream failed, and the first thing wrong."""
+        return self.packer.rescue(error)
 
     def close(self) -> None:
         """Let go of what events are read from, if it can be told; a generator ends by itself."""

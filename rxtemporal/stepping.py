@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.rerun import BatchSteps as RecordedBatches
+from rxtemporal.rerun import EventSteps as RecordedEvents
+from rxtemporal.rerun import RowSteps as RecordedRows
 from rxtemporal.sources import OpenEvents, OpenFrames
 from rxtemporal.ticks import MIN_TIME
 
@@ -56,17 +59,29 @@ class FrameSteps:
 
     def __init__(self, opened: OpenFrames) -> None:
         self.ended = False
-        self._door = opened.columns
+        self.door = opened.columns
         self._schema = opened.source.schema or pl.Schema()
         self._rows: Iterator[EventBatch] = opened.source.read()
-        self._batch: EventBatch | None = None
-        self._places: Any = None
+        # the frame at hand, the places of its rows, and how many of them have been taken
+        self._batch = EventBatch.empty(self._schema, MIN_TIME)
+        self._places: Int64s = self._batch.start
+        self._taken = 0
         self._failed: Exception | None = None
         self._reached = MIN_TIME
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether there are rows at hand, once the next place has been asked for."""
+        return self._taken < len(self._batch)
+
+    @property
+    def last(self) -> int:
+        """The place of the last row at hand."""
+        return int(self._places[-1])
+
     def place(self) -> int:
         """Return the place of the next row; reads its frame."""
-        while self._batch is None and not self.ended and self._failed is None:
+        while not (self.at_hand or self.ended or self._failed is not None):
             try:
                 batch = next(self._rows, None)
             except Exception as error:
@@ -74,26 +89,27 @@ class FrameSteps:
                 break
             if batch is None:
                 break
-            if len(batch):
-                self._batch = batch
-                places = np.maximum.accumulate(batch.start)
-                self._places = np.maximum(places, self._reached)
-        return self._reached if self._batch is None else int(self._places[0])
+            self._batch, self._taken = batch, 0
+            self._places = np.maximum(np.maximum.accumulate(batch.start), self._reached)
+        return int(self._places[self._taken]) if self.at_hand else self._reached
+
+    def cut(self, until: int, inclusive: bool, least: int = 0) -> tuple[EventBatch, Int64s]:
+        """Take the rows at hand up to a place, itself included or not; return their places, too."""
+        begin, side = self._taken, "right" if inclusive else "left"
+        upto = int(np.searchsorted(self._places, until, side=side))  # type: ignore[call-overload]
+        end = self._taken = max(begin + least, upto)
+        if end > begin:
+            self._reached = int(self._places[end - 1])
+        return self._batch.slice(begin, end), self._places[begin:end]
 
     def take(self, until: int, inclusive: bool) -> EventBatch | None:
         """Accept the rows up to a place, itself included or not; the first in any case."""
         if self._failed is not None:
             raise self._failed
-        if self._batch is None:
+        if not self.at_hand:
             self.ended = True
-            return EventBatch.empty(self._schema, self._door.finish())
-        upto = np.searchsorted(self._places, until, side="right" if inclusive else "left")
-        n = max(1, int(upto))
-        rows, everything = self._batch, np.arange(len(self._batch))
-        self._reached = int(self._places[n - 1])
-        self._batch = rows.take(everything[n:]) if n < len(rows) else None
-        self._places = self._places[n:]
-        return self._door.admit(rows.take(everything[:n]))
+            return EventBatch.empty(self._schema, self.door.finish())
+        return self.door.admit(self.cut(until, inclusive, least=1)[0])
 
 
-Steps: TypeAlias = EventSteps | FrameSteps
+Steps: TypeAlias = EventSteps | FrameSteps | RecordedBatches | RecordedEvents | RecordedRows

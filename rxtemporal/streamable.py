@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -17,7 +18,7 @@ from rxtemporal.asynchronous import results
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.events import Event, EventShape
-from rxtemporal.execution import Execution, Output
+from rxtemporal.execution import Execution, Output, imported
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
@@ -27,6 +28,7 @@ from rxtemporal.late import LateSource
 from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
+from rxtemporal.recording import Recorder
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -226,12 +228,15 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         sink: Sink,
         *,
         name: str | None = None,
+        record: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
+        ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
+        the same results from it, late events included.
         When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
@@ -241,11 +246,13 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
+        recorder = None if record is None else Recorder(record, name)
         execution = self._execution(sink.shape, Wall(scheduler))
-        return Process(name, execution, [Outlet(name, sink, self.schema)], warn_after).start()
+        outlets = [Outlet(name, sink, self.schema)]
+        return Process(name, execution, outlets, warn_after, recorder).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
-        return Execution(self._output(shape), wall=wall)
+        return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)
 
     def _output(self, shape: EventShape) -> Output:
         """Return what an execution takes: this stream, and how it leaves in a shape."""

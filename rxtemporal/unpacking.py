@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
+
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.events import Cti, EdgeEvent, Event, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.schema import SCALAR_FIELD
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
-__all__ = ["row_events", "unpacked"]
+__all__ = ["payloads_of", "row_events", "unpacked"]
 
 
 def unpacked(
@@ -47,7 +49,7 @@ class _Unpacker:
     def events(self, batch: EventBatch) -> list[Event]:
         form: Callable[[int], Time] = to_datetime if self._time() == "datetime" else int
         events: list[Event] = []
-        payloads = _payloads(batch)
+        payloads = payloads_of(batch.payload)
         for start, end, edge, payload in zip(
             batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), payloads, strict=True
         ):
@@ -69,7 +71,12 @@ class _Unpacker:
 def row_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
     """Return each row as the event that it came as, edges as edges."""
     form: Callable[[int], Time] = to_datetime if time == "datetime" else int
-    columns = batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), _payloads(batch)
+    columns = (
+        batch.start.tolist(),
+        batch.end.tolist(),
+        batch.edge.tolist(),
+        payloads_of(batch.payload),
+    )
     return [
         _row_event(form(start), form(end), end - start, edge, end == MAX_TIME, payload)
         for start, end, edge, payload in zip(*columns, strict=True)
@@ -86,10 +93,11 @@ def _row_event(
     return PointEvent(start, payload) if length == TICK else IntervalEvent(start, end, payload)
 
 
-def _payloads(batch: EventBatch) -> list[Any]:
-    if batch.payload.columns == [SCALAR_FIELD]:
-        return batch.payload[SCALAR_FIELD].to_list()
-    return batch.payload.to_dicts() if batch.payload.width else [{}] * len(batch)
+def payloads_of(frame: pl.DataFrame) -> list[Any]:
+    """Return each row of a frame as a payload: a dict, or the bare value where it is a scalar."""
+    if frame.columns == [SCALAR_FIELD]:
+        return frame[SCALAR_FIELD].to_list()
+    return frame.to_dicts() if frame.width else [{}] * frame.height
 
 
 def _point(start: Time, end: Time, payload: Any) -> RowEvent:

@@ -32,7 +32,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let all tests that need Java run in one process, which starts one JVM."""
+    """Let all tests that need Java run in one process, which starts one JVM.
+
+    Except those with a group of their own, which start and end their JVMs themselves.
+    """
     for item in items:
-        if item.get_closest_marker("java"):
+        if item.get_closest_marker("java") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("java"))

@@ -79,6 +79,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "drop: nothing": (lambda st: st.drop(), "drop takes at least one field"),
     "explode: an expression": (lambda st: st.explode(x), "takes the name of a field, got"),
     "distinct: an expression": (lambda st: st.distinct(x), "takes names of fields, got"),
+    "distinct: one twice": (lambda st: st.distinct("x", "x"), r"a field twice: \['x', 'x'\]"),
     "group_by: nothing": (lambda st: st.group_by(), "group_by takes at least one field"),
     "group_by: an expression": (
         lambda st: st.group_by(s),
@@ -102,6 +103,10 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "join: on nothing": (lambda st: st.join(st, on=[]), rf"join: {NO_ON} \[\]. Hint: leave it"),
     "join: on an expression": (lambda st: st.join(st, on=x), f"join: {NO_ON} <Expr"),
     "join: on a set": (lambda st: st.join(st, on={"x"}), f"join: {NO_ON} {{'x'}}"),
+    "join: on one twice": (
+        lambda st: st.join(st, on=["x", "x"]),
+        "join: on names a pair of fields",
+    ),
     "left_anti_join: on a number": (lambda st: st.left_anti_join(st, on=[5]), NO_ON),
     "join: where a function": (
         lambda st: st.join(st, on="x", where=lambda row: True),

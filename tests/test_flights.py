@@ -27,10 +27,15 @@ YEAR = datetime(2013, 1, 1, 5, tzinfo=UTC), datetime(2014, 1, 1, 5, tzinfo=UTC)
 DELAY = timedelta(hours=24)
 
 
-@pytest.fixture(autouse=True)
-def _at_hand() -> None:
+def need_year() -> None:
+    """Skip, or fail, where the year is not at hand."""
     if not (FLIGHTS.exists() and WEATHER.exists()):
         skip_or_fail("data", f"there is no year of flights and weather in {DATA}")
+
+
+@pytest.fixture(autouse=True)
+def _at_hand() -> None:
+    need_year()
 
 
 def departures() -> pl.DataFrame:

@@ -70,6 +70,7 @@ PUBLIC = [
     "WhenFull",
     "WindowOutput",
     "agg",
+    "at_speed",
     "from_arrow",
     "from_async",
     "from_events",
@@ -79,6 +80,7 @@ PUBLIC = [
     "read_csv",
     "read_json",
     "read_parquet",
+    "replay",
     "ticks",
     "to_datetime",
 ]

@@ -192,3 +192,15 @@ def test_after_the_end_of_time_late_events_are_only_counted() -> None:
     process.wait(SOON)
     assert sum(map(len, sink.batches)) == 0
     assert process.diagnostics().late == {LateReason.DROPPED: 1}
+
+
+def test_a_stream_of_late_events_waits_for_its_stream() -> None:
+    """What holds it back is the stream whose events are late, under that one's name."""
+    source: Subject[Any] = Subject()
+    stream = rxt.from_observable(source, schema={"x": int}, name="doors", advance_time=DROP)
+    with stream.late_events().run(Log()) as process:
+        for time in 7, 5:
+            source.on_next(PointEvent(time, {"x": time}))
+        (held,) = process.diagnostics().holds
+        assert (held.stream, held.cti) == ("doors", 7)
+        source.on_completed()

@@ -78,7 +78,30 @@ LGA  7,767 departures, 316 too late to count
 the latest came 21:46:00 behind
 """
 
+REPLAY = """\
+live: 6 rows, 3 events too late
+  12:00  floor 1  20 readings, up to 24.0 degrees
+  12:00  floor 4  11 readings, up to 24.0 degrees
+  12:30  floor 1  18 readings, up to 24.0 degrees
+  12:30  floor 4   9 readings, up to 24.0 degrees
+  13:00  floor 1  19 readings, up to 24.0 degrees
+  13:00  floor 4  10 readings, up to 24.0 degrees
+replay: 6 rows, 3 events too late
+  the same
+at ten minutes a second: 6 rows, 3 events too late
+  the same, in 8.8 s
+"""
+
 INGEST = "".join(f"client {n}: 500 lines, sum 124,750\n" for n in range(8)) + "0 late, 0 left\n"
+
+SPARK_SINK = """\
+1,763 rows written, 0 were there
+1,763 rows in the table, 26,483 departures
+"""
+SPARK_SINK_AGAIN = """\
+0 rows written, 1,763 were there
+1,763 rows in the table, 26,483 departures
+"""
 
 HOURS = """\
   00:00 to 01:00  attic   9  25.0
@@ -91,14 +114,7 @@ HOURS = """\
   02:00 to 03:00  hall    4  25.0
   02:00 to 03:00  lab     5  25.0
 """
-
-IN_SPARK = [
-    (
-        "same_query_three_ways.py",
-        [],
-        "".join(f"{title}\n{HOURS}" for title in ("Live", "Replay", "Spark")),
-    ),
-]
+THREE_WAYS = "".join(f"{title}\n{HOURS}" for title in ("Live", "Replay", "Spark"))
 
 RUNS = [
     ("printed_run.py", [], PRINTED_RUN),
@@ -108,41 +124,53 @@ RUNS = [
     ("flights.py", [], FLIGHTS),
     ("joins.py", [], JOINS),
     ("ingest_service.py", [], INGEST),
+    ("replay.py", [], REPLAY),
 ]
 
 
-@pytest.mark.java
-@pytest.mark.parametrize(("name", "arguments", "printed"), IN_SPARK)
-def test_a_sample_of_spark_prints_what_it_promises(
-    name: str, arguments: list[str], printed: str, tmp_path: Path
-) -> None:
-    """The same of those that start a Java process."""
-    need_java()
-    test_a_sample_prints_what_it_promises(name, arguments, printed, tmp_path)
+WITH_JAVA = {"same_query_three_ways.py", "spark_sink.py"}
+
+
+def run(name: str, arguments: list[str], folder: Path) -> str:
+    """Run a sample in a folder, to a good end and without a warning; return what it prints."""
+    # a dependency's warning of this kind is none of ours
+    quiet = {key: value for key, value in os.environ.items() if key != "PYTHONWARNDEFAULTENCODING"}
+    ran = subprocess.run(
+        [sys.executable, str(SAMPLES / name), *arguments],
+        cwd=folder,
+        env=quiet,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=600,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
 
 
 @pytest.mark.parametrize(("name", "arguments", "printed"), RUNS)
 def test_a_sample_prints_what_it_promises(
     name: str, arguments: list[str], printed: str, tmp_path: Path
 ) -> None:
-    """A sample ends well, prints just these lines, and no warning."""
-    # a dependency's warning of this kind is none of ours
-    quiet = {key: value for key, value in os.environ.items() if key != "PYTHONWARNDEFAULTENCODING"}
-    ran = subprocess.run(
-        [sys.executable, str(SAMPLES / name), *arguments],
-        cwd=tmp_path,
-        env=quiet,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == printed
+    """A sample ends well and prints just these lines."""
+    assert run(name, arguments, tmp_path) == printed
+
+
+@pytest.mark.java
+def test_the_spark_sample_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """A second run finds every row written, and adds none."""
+    need_java()
+    assert run("spark_sink.py", [], tmp_path) == SPARK_SINK
+    assert run("spark_sink.py", [], tmp_path) == SPARK_SINK_AGAIN
+
+
+@pytest.mark.java
+def test_three_ways_give_one_table(tmp_path: Path) -> None:
+    """Live, as a replay and inside Spark a query gives the same rows."""
+    need_java()
+    assert run("same_query_three_ways.py", [], tmp_path) == THREE_WAYS
 
 
 def test_every_sample_is_run() -> None:
     """There is no sample that nobody runs."""
-    assert {path.name for path in SAMPLES.glob("*.py")} == {
-        name for name, _, _ in [*RUNS, *IN_SPARK]
-    }
+    assert {path.name for path in SAMPLES.glob("*.py")} == {name for name, _, _ in RUNS} | WITH_JAVA

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+import numpy as np
 from numba.core import event as numba_event
 
 from rxtemporal.log import get_logger
@@ -20,6 +21,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _log = get_logger(__name__)
+
+# Steps take and give back some megabytes for each batch. The C library hands what is beyond a
+# threshold back to the system at once and fetches it page by page for the next batch, which is a
+# quarter of a query's time on a virtual machine. It raises the threshold to the size of the largest
+# block that was given back, up to 32 MiB (glibc, mallopt(3), M_MMAP_THRESHOLD): this one, which is
+# never touched and costs nothing.
+np.empty(31 << 20, np.uint8)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -22,7 +22,7 @@ from rxtemporal.verdicts import (
     made,
 )
 
-__all__ = ["admit"]
+__all__ = ["admit", "advance"]
 
 # the same rules as for events, compiled
 _landing, _closing = compiled(landing), compiled(closing)
@@ -91,3 +91,36 @@ def admit(
             cti, own = max(cti, time), max(own, time)
     state[0], state[1], state[2], state[3], state[4] = cti, own, count, last, by_import
     return starts, ends, reason, before
+
+
+@compiled
+def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool:
+    """Let complete rows advance the state if they come in order and can none of them be late.
+
+    That is so where the first is in time and no CTI runs ahead of the row that made it. Returns
+    whether it is; the state is as before otherwise. Outcome and arguments as of ``admit``, of which
+    this is the short way. O(n), one look at each row.
+    """
+    n = len(start)
+    if n == 0 or delay < 0 or start[0] < state[0]:
+        return False
+    falls = 0
+    for i in range(1, n):
+        falls += start[i] < start[i - 1]
+    if falls > 0:
+        return False
+    cti, own, count, last = state[0], state[1], state[2], state[3]
+    # the row that last made a CTI due: of rows in order its CTI is the latest
+    due = n
+    if every > 0:
+        due = n - 1 - (count + n) % every
+    else:
+        for i in range(n):
+            if _is_due(start[i], count + i + 1, every, span, last):
+                due, last = i, start[i]
+    if 0 <= due < n:
+        last = start[due]
+        time = _made(last, delay)
+        cti, own = max(cti, time), max(own, time)
+    state[0], state[1], state[2], state[3] = cti, own, count + n, last
+    return True

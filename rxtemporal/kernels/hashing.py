@@ -53,7 +53,8 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
     Writes ``codes`` ``int64[n]`` from row ``begin`` on and returns the row at which it stopped: n,
     or one whose value is new to a table that is half full. O(n) expected.
     """
-    mask = len(slots) - 1
+    # unsigned: a signed index is tested for being negative each time
+    mask, one = np.uint64(len(slots) - 1), np.uint64(1)
     nulls = len(valid) > 0
     for i in range(begin, len(values)):
         if nulls and not valid[i]:
@@ -62,18 +63,22 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
                 counts[NEXT] += 1
             codes[i] = counts[NULL]
             continue
-        key = values[i]
-        at = _home(key, mask)
-        while slots[at, 1] >= 0 and slots[at, 0] != key:
-            at = (at + 1) & mask
-        if slots[at, 1] < 0:
+        row = np.uint64(i)
+        key = values[row]
+        at = np.uint64(_home(key, len(slots) - 1))
+        code = slots[at, 1]
+        while code >= 0 and slots[at, 0] != key:
+            at = (at + one) & mask
+            code = slots[at, 1]
+        if code < 0:
             if 2 * counts[USED] >= len(slots):
                 return i
+            code = counts[NEXT]
             slots[at, 0] = key
-            slots[at, 1] = counts[NEXT]
+            slots[at, 1] = code
             counts[USED] += 1
             counts[NEXT] += 1
-        codes[i] = slots[at, 1]
+        codes[row] = code
     return len(values)
 
 

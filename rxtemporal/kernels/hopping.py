@@ -8,7 +8,7 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["first_window", "hops", "last_window"]
+__all__ = ["first_window", "hops", "last_window", "lifetimes"]
 
 _MIN, _MAX = MIN_TIME, MAX_TIME
 
@@ -51,6 +51,19 @@ def last_window(time: Ints, period: int, alignment: int) -> Ints:
             high = low + period
         out[i] = number
     return out
+
+
+@compiled
+def lifetimes(number: Ints, duration: int, period: int, alignment: int) -> tuple[Ints, Ints, bool]:
+    """Return where windows begin and end, ``int64[n]``, and whether all are within time. O(n)."""
+    start = np.empty(len(number), np.int64)
+    end = np.empty(len(number), np.int64)
+    beyond = 0
+    for i in range(len(number)):
+        start[i] = alignment + number[i] * period
+        end[i] = start[i] + duration
+        beyond += int(start[i] < _MIN) + int(end[i] >= _MAX)
+    return start, end, beyond == 0
 
 
 @compiled

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["contents", "over"]
+__all__ = ["contents"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -74,14 +74,3 @@ def _longer(array: Ints, size: int) -> Ints:
     longer = np.empty(size, np.int64)
     longer[: len(array)] = array
     return longer
-
-
-@compiled
-def over(what: Ints) -> Ints:
-    """Return the rows ``int64[<= n]`` that are no longer needed after changes ``what & 2``."""
-    out = np.empty(len(what), np.int64)
-    r = 0
-    for i in range(len(what)):
-        out[r] = what[i] >> 3
-        r += (what[i] >> 1) & 1
-    return out[:r]

@@ -39,12 +39,22 @@ def in_order(times: Ints) -> bool:
     return falls == 0
 
 
-@compiled
 def merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
     """Return two runs, each in order of time, as one; at equal times the first run's come first.
 
     All ``int64``. O(n + m).
     """
+    if not len(time):
+        return time2, what2
+    if not len(time2):
+        return time, what
+    if time[-1] <= time2[0]:
+        return np.concatenate([time, time2]), np.concatenate([what, what2])
+    return _merged(time, what, time2, what2)
+
+
+@compiled
+def _merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
     n, m = len(time), len(time2)
     out_time = np.empty(n + m, np.int64)
     out_what = np.empty(n + m, np.int64)

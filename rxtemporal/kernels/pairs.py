@@ -6,14 +6,39 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
+from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["NOT_LISTED", "close", "find_pairs", "push", "register", "take_out", "unlink"]
+__all__ = ["NOT_LISTED", "close", "find_pairs", "parted", "push", "register", "take_out", "unlink"]
 
 NOT_LISTED = -2
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Number = int | np.uint64
+
+_MAX = MAX_TIME
+
+
+@compiled
+def parted(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
+    """Return the rows that have ended by the CTI, and the ends of the others and the others.
+
+    ``rows`` ``int64[n]``, ``end`` of all rows. Of rows that never end only those are returned whose
+    end has come with that of time. O(n).
+    """
+    over = np.empty(len(rows), np.int64)
+    ends = np.empty(len(rows), np.int64)
+    later = np.empty(len(rows), np.int64)
+    o = r = 0
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        time = end[row]
+        over[o] = rows[i]
+        ends[r] = time
+        later[r] = rows[i]
+        o += int(time <= cti)
+        r += int(time > cti and time != _MAX)
+    return over[:o], ends[:r], later[:r]
 
 
 @compiled

@@ -55,4 +55,6 @@ def distinct(*fields: str) -> Distinct:
     for field in fields:
         if not isinstance(field, str):
             raise ArgumentError(f"distinct takes names of fields, got {field!r}")
+    if len(set(fields)) < len(fields):
+        raise ArgumentError(f"distinct names a field twice: {list(fields)}")
     return Distinct(fields=fields, line=composed_at())

@@ -45,6 +45,8 @@ def pairs_of(on: On, operator: str) -> tuple[tuple[str, str], ...]:
             f"{operator}: on is a field's name, names, or a mapping left -> right, got {on!r}. "
             "Hint: leave it out to match every row with every other."
         )
+    if len(set(pairs)) < len(pairs):
+        raise ArgumentError(f"{operator}: on names a pair of fields twice: {on!r}")
     return tuple(pairs)
 
 

@@ -1,9 +1,11 @@
-"""The ordered spool: numbered Arrow segments in a folder, published atomically, read in order.
+"""The segment store: numbered Arrow segments in a folder, published atomically, read in order.
+
+A query's spool and the streams of a recording are such folders.
 
 ::
 
     spool.json            format version, an id, the query's name, the fields
-    lock                  held by the one writer; holds its pid
+    lock                  held by the one writer; holds its pid (a recording has one for all of it)
     000000000007.done     the mark: segments up to 7 are gone; what 7 held, and the CTI after it
     000000000008.json     what segment 8 holds: rows, bytes, CRC-32, and the CTI after it
     000000000008.arrow    segment 8, a plain Arrow IPC file
@@ -20,5 +22,6 @@ from __future__ import annotations
 
 from rxtemporal.segments.folder import SEGMENT, Segment, SegmentFolder
 from rxtemporal.segments.spool import Spool
+from rxtemporal.segments.writer import SegmentWriter
 
-__all__ = ["SEGMENT", "Segment", "SegmentFolder", "Spool"]
+__all__ = ["SEGMENT", "Segment", "SegmentFolder", "SegmentWriter", "Spool"]

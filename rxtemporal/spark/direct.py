@@ -11,12 +11,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.batch import END, START, EventBatch
 from rxtemporal.errors import SpoolError
 from rxtemporal.log import get_logger
 from rxtemporal.segments.spool import rows_frame
 from rxtemporal.spark.life import Job
 from rxtemporal.spark.session import require_pyspark, session
+from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import DIRECT, Origin, Writer, writer_for
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
@@ -173,14 +174,27 @@ class Direct:
 
 
 def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataFrame:
-    """Return the rows as Spark sees those of a spool; few rows are one partition."""
+    """Return the rows as Spark sees those of a spool; few rows are one partition.
+
+    What ``with_times`` does in Java is done here: for few rows, telling Java takes longer.
+    """
     import polars as pl
+    from pyspark.sql import types as st
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from rxtemporal.spark.source import spark_schema, with_times
+    from rxtemporal.spark.source import spark_schema
 
-    schema = spark_schema(batch.schema)
+    ends, instant = pl.col(END) < MAX_TIME, pl.Datetime("us", "UTC")
+    times = [pl.col(START).cast(instant), pl.when(ends).then(pl.col(END)).cast(instant)]
+    fields = {field.name: field for field in spark_schema(batch.schema)}
+    fields |= {name: st.StructField(name, st.TimestampType()) for name in (START, END)}
+    if EDGE in batch.schema:
+        state = pl.when(ends).then(pl.lit("closed")).otherwise(pl.lit("open"))
+        times.append(state.alias(STATE))
+        fields[STATE] = st.StructField(STATE, st.StringType())
+    schema = st.StructType(list(fields.values()))
     wanted = to_arrow_schema(schema, timezone="UTC")
-    rows: Any = rows_frame(batch, segment).to_arrow(compat_level=pl.CompatLevel.oldest())
+    given = rows_frame(batch, segment).with_columns(times)
+    rows: Any = given.to_arrow(compat_level=pl.CompatLevel.oldest())
     frame = spark.createDataFrame(rows.cast(wanted), schema)
-    return with_times(frame.coalesce(1) if len(batch) < ROWS_PER_TASK else frame)
+    return frame.coalesce(1) if len(batch) < ROWS_PER_TASK else frame

@@ -109,7 +109,8 @@ def sole_driver(path: Path) -> Iterator[None]:
             break
         except SpoolError as error:
             # the Spark process of a run that was killed ends by itself
-            if error.__cause__ is not None or time.monotonic() > deadline:
+            held = isinstance(error.__cause__, BlockingIOError)
+            if not held or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
     try:

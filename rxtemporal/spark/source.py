@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -109,6 +110,11 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._tasks = int(options["tasks"])
         self._schema = schema
         self._target: int | None = None
+        self._discarding: tuple[ThreadPoolExecutor, Future[None]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to the tasks, which discard nothing."""
+        return {**self.__dict__, "_discarding": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Start after what was discarded: an earlier checkpoint has committed that."""
@@ -156,5 +162,14 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                     yield segment.get_batch(index).select(wanted.names).cast(wanted)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Delete the segments up to ``end``."""
-        self._folder.discard(end["segment"])
+        """Delete the segments up to ``end``, in the background; what failed is raised next time.
+
+        Spark asks for it after planning a micro-batch and before running it, which need not wait
+        for the disk.
+        """
+        if self._discarding is None:
+            worker = ThreadPoolExecutor(1, thread_name_prefix="rxtemporal-discard")
+        else:
+            worker, before = self._discarding
+            before.result()
+        self._discarding = worker, worker.submit(self._folder.discard, end["segment"])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import UnboundedWindowError
-from rxtemporal.kernels.hopping import first_window, hops, last_window
+from rxtemporal.kernels.hopping import first_window, hops, last_window, lifetimes
 from rxtemporal.kernels.snapshot import snapshots
 from rxtemporal.steps.rows import grown, taller
 from rxtemporal.steps.running import Changes
@@ -70,7 +70,7 @@ class Bounds(Protocol):
     def begins(self, batch: EventBatch) -> Int64s:
         """Return where on the axis each row is first held."""
 
-    def ends(self, batch: EventBatch) -> Int64s:
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """Return where on the axis each row is no longer held; of endless ones anything."""
 
     def limits(self, cti: int) -> tuple[int, int]:
@@ -109,7 +109,7 @@ class SnapshotBounds(Stateful):
         """A row is held from its start."""
         return batch.start
 
-    def ends(self, batch: EventBatch) -> Int64s:
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """A row is held up to its end."""
         return batch.end
 
@@ -170,11 +170,11 @@ class HoppingBounds(Stateful):
         """A row is held from the earliest window that ends after its start."""
         return first_window(batch.start, self._duration, self._period, self._alignment)
 
-    def ends(self, batch: EventBatch) -> Int64s:
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """A row is held up to the latest window that begins before its end."""
         # a row in a gap touches no window, and leaves where it enters
         last = last_window(batch.end, self._period, self._alignment)
-        return np.asarray(np.maximum(last + 1, self.begins(batch)))
+        return np.asarray(np.maximum(last + 1, begins))
 
     def limits(self, cti: int) -> tuple[int, int]:
         """The windows that end by the CTI are known; at the end of time all there will ever be."""
@@ -210,13 +210,9 @@ class HoppingBounds(Stateful):
                 "for very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        start = number * self._period
-        start += self._alignment
-        edge = np.zeros(len(start), np.int64)
-        windows = Windows(start, start + self._duration, edge, key, sample, alive)
-        if len(start) and (start.min() < MIN_TIME or windows.end.max() >= MAX_TIME):
-            windows = self._within_time(windows)
-        return windows
+        start, end, within = lifetimes(number, self._duration, self._period, self._alignment)
+        windows = Windows(start, end, np.zeros(len(start), np.int64), key, sample, alive)
+        return windows if within else self._within_time(windows)
 
     def _within_time(self, windows: Windows) -> Windows:
         """Cut windows at the ends of time; one that reaches the last tick has no point after it."""

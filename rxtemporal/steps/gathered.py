@@ -9,11 +9,12 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.frames import typed
+from rxtemporal.kernels.changes import BITS
 from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.gathering import Gathered, Gathering
 from rxtemporal.steps.listed import Contents
 from rxtemporal.steps.results import Made, Results
-from rxtemporal.steps.running import BITS, Changes
+from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, TICK
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.kernels.order import merged
-from rxtemporal.kernels.pairs import NOT_LISTED, close, find_pairs, register, unlink
+from rxtemporal.kernels.pairs import NOT_LISTED, close, find_pairs, parted, register, unlink
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.state import Stateful
@@ -114,11 +114,11 @@ class Side(Stateful):
         if opened.any():
             self.open.open(batch.edge[opened], rows[opened])
 
-    def begun(self, cti: int, rows: Int64s) -> None:
-        """Remember when rows that have just begun will end, those that have not by now."""
-        end = self.rows.columns[END][rows]
-        later = (end > cti) & (end != MAX_TIME)
-        self.ends.push(end[later], rows[later])
+    def begun(self, cti: int, rows: Int64s) -> Int64s:
+        """Remember when rows that have just begun will end; return those that have by now."""
+        over, end, later = parted(rows, self.rows.columns[END], cti)
+        self.ends.push(end, later)
+        return over
 
     def compact(self) -> Int64s | None:
         """Give the rows new numbers if it is time for that; return them."""
@@ -189,9 +189,7 @@ class Pairs(Stateful):
         key, end, after, before = (self._both(which) for which in (KEY, END, AFTER, BEFORE))
         heads = left.head, right.head
         a, b, start = find_pairs(time, what, self.cti, key, end, after, before, heads)
-        for side, begun in zip(self.sides, rows, strict=True):
-            side.begun(self.cti, begun)
-        self._begun = rows
+        self._brief = [side.begun(self.cti, b) for side, b in zip(self.sides, rows, strict=True)]
         return self._judged(a, b, start)
 
     def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> Found:
@@ -231,12 +229,11 @@ class Pairs(Stateful):
         self._over: list[Int64s] = []
         for number, side in enumerate(self.sides):
             _, over = side.ends.due(self.cti + 1)
-            begun = self._begun[number]
-            over = np.concatenate([over, begun[end[number][begun] <= self.cti]])
-            known = np.concatenate([self._ended[number], over])
-            self._ended[number] = np.empty(0, np.int64)
+            over = np.concatenate([over, self._brief[number]])
             if int(self._pairs[7, 0]) < self._pairs.shape[1] - 1:
+                known = np.concatenate([self._ended[number], over])
                 parts.append(close(known, number, self.cti, end, opened, first, self._pairs))
+            self._ended[number] = np.empty(0, np.int64)
             self._over.append(over)
         left, right, edge = (
             (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -18,9 +18,10 @@ _NONE = np.empty(0, np.int64)
 class Queue(Stateful):
     """Things due at times: a few runs in order of time, each at least twice the next one's size.
 
-    A new run is merged with its neighbour while the two are of similar size, so that each thing is
-    moved O(log n) times in all and a commit looks only at the heads of O(log n) runs. A thing is an
-    int64, whatever it stands for. Holds each until it is due.
+    A run is merged with its neighbour while the two are of similar size, so that each thing is
+    moved O(log n) times in all and a commit looks only at the heads of O(log n) runs; not before
+    the next one comes, for most of it may be due by then. A thing is an int64, whatever it stands
+    for. Holds each until it is due.
     """
 
     held = ("_runs",)
@@ -35,11 +36,11 @@ class Queue(Stateful):
         """Keep these, in whatever order they come."""
         if not len(time):
             return
-        rows = order(time)
-        self._runs.append((time, what) if rows is None else (time[rows], what[rows]))
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             last = self._runs.pop()
             self._runs[-1] = merged(*self._runs[-1], *last)
+        rows = order(time)
+        self._runs.append((time, what) if rows is None else (time[rows], what[rows]))
 
     def due(self, before: int) -> tuple[Int64s, Int64s]:
         """Take out what is due before a time, in order of time."""

@@ -67,7 +67,12 @@ class Output(Stateful):
     name: str
     reads: pl.Expr
     by: Running | Listed | None
+    # the field, where the expression is no more than its name: a select costs ten times as much
+    column: str | None = dataclasses.field(init=False)
     held = ("by",)
+
+    def __post_init__(self) -> None:
+        self.column = self.reads.meta.output_name() if self.reads.meta.is_column() else None
 
     @property
     def running(self) -> Running | None:
@@ -76,8 +81,8 @@ class Output(Stateful):
 
     def field(self, payload: pl.DataFrame) -> pl.Series:
         """Return what is read of each row."""
-        if self.reads.meta.is_column():  # most are, and a select costs ten times as much
-            return payload.get_column(self.reads.meta.output_name())
+        if self.column is not None:
+            return payload.get_column(self.column)
         field = payload.select(self.reads.alias(self.name)).to_series()
         # a literal reads the same of every row
         return field if len(field) == payload.height else field.new_from_index(0, payload.height)

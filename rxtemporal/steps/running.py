@@ -18,10 +18,6 @@ from rxtemporal.steps.rows import Column, grown, taller
 from rxtemporal.steps.state import Stateful
 
 __all__ = [
-    "BITS",
-    "ENDS",
-    "LAST",
-    "ONCE",
     "Average",
     "Changes",
     "Count",
@@ -34,9 +30,6 @@ __all__ = [
 ]
 
 Own = Sequence[Column]
-
-# what a change is, beside its row's number
-ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -190,9 +183,8 @@ class Average(FloatSum):
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
         means, counts = self._sums(changes, own, samples, mean=True)
-        nothing = counts == 0
         result = pl.Series(means)
-        return result.set(pl.Series(nothing), None) if nothing.any() else result
+        return result if counts.all() else result.set(pl.Series(counts == 0), None)
 
 
 class Variance(Stateful):

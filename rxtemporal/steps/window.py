@@ -9,14 +9,15 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.frames import typed
-from rxtemporal.kernels.listing import contents, over
+from rxtemporal.kernels.changes import BITS, ENDS, LAST, changes, over
+from rxtemporal.kernels.listing import contents
 from rxtemporal.kernels.order import merged
 from rxtemporal.steps.bounds import Bounds, Windows
 from rxtemporal.steps.listed import Contents
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.results import Results
 from rxtemporal.steps.rows import Rows, grown, relink
-from rxtemporal.steps.running import BITS, ENDS, LAST, ONCE, Changes
+from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.steps.waiting import earliest_due
@@ -100,30 +101,25 @@ class WindowStep(Stateful):
         self._begin(batch.take(~closes))
         ended = batch.take(closes)
         rows = self._open.close(ended.edge)
-        self._ends.push(self._bounds.ends(ended), (rows << BITS) | ENDS | LAST)
+        ends = self._bounds.ends(ended, self._bounds.begins(ended))
+        self._ends.push(ends, (rows << BITS) | ENDS | LAST)
         if self._lists:
             self._rows.columns[END][rows] = ended.end
 
     def _begin(self, batch: EventBatch) -> None:
         """Keep rows that begin, and queue where they do and where they end."""
         rows = self._rows.append(self._columns(batch), batch.payload if self._lists else None)
-        opens = batch.edge != 0
-        if opens.any():
+        opens = np.flatnonzero(batch.edge)
+        if len(opens):
             self._open.open(batch.edge[opens], rows[opens])
-        begins, ends = self._bounds.begins(batch), self._bounds.ends(batch)
-        what, lasts = rows << BITS, batch.end != MAX_TIME
-        if not self._lists and not lasts.all():  # nothing will ask for a row that never ends
-            what |= np.where(lasts | opens, 0, LAST)
-        if self._once:
-            alone = (ends - begins == 1) & lasts
-            if alone.any():
-                what |= np.where(alone, ONCE | LAST, 0)
-                lasts &= ~alone
+        begins = self._bounds.begins(batch)
+        ends = self._bounds.ends(batch, begins)
+        what, *leaving = changes(
+            self._rows.height - len(batch), begins, ends, batch.end, batch.edge,
+            self._lists, self._once,
+        )  # fmt: skip
         self._begins.push(begins, what)
-        if lasts.all():
-            self._ends.push(ends, (rows << BITS) | ENDS | LAST)
-        elif lasts.any():
-            self._ends.push(ends[lasts], (rows[lasts] << BITS) | ENDS | LAST)
+        self._ends.push(*leaving)
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)

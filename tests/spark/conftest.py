@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from cells import crash_table
 from needs import need_java, skip_or_fail
 from postgres import programs, server
 
@@ -19,6 +20,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs Java where there is none, or fail where it is required."""
     if item.get_closest_marker("java") is not None:
         need_java()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print who was killed when, and whether the rows were the same."""
+    stats = terminalreporter.stats
+    lines = list(crash_table([*stats.get("passed", []), *stats.get("failed", [])]))
+    if lines:
+        terminalreporter.section("crashes")
+    for line in lines:
+        terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")

@@ -35,14 +35,17 @@ def rows(hours: int, each: int = 3) -> list[dict[str, Any]]:
     ]
 
 
-def batches(hours: int, *, end: int = MAX_TIME, step: int = 1) -> list[EventBatch]:
-    """The rows as a query would write them: a batch for every ``step`` hours, then the last CTI."""
-    given = rows(hours)
-    cut = []
+def batches(hours: int, *, end: int = MAX_TIME, step: int = 1, shift: int = 0) -> list[EventBatch]:
+    """The rows as a query would write them: a batch for every ``step`` hours, then the last CTI.
+
+    ``shift`` is how many ticks into the next hour a batch goes, whose rows are on its first three.
+    """
+    given, last, cut = rows(hours), -1, []
     for hour in range(0, hours, step):
-        until = min(hour + step, hours) * HOUR
-        part = [row for row in given if hour * HOUR <= row["start_time"] < until]
-        cut.append(EventBatch.from_dicts(part, schema=SCHEMA, cti=until))
+        cti = min(hour + step, hours) * HOUR + shift
+        part = [row for row in given if last <= row["start_time"] < cti]
+        cut.append(EventBatch.from_dicts(part, schema=SCHEMA, cti=cti))
+        last = cti
     return [*cut, EventBatch.empty(SCHEMA, end)]
 
 

@@ -1,27 +1,31 @@
-"""A run in a process of its own: ``job.py PATH HOURS``.
-
-With ``dying`` as a third argument its Java process is killed in the middle.
-"""
+"""A run in a process of its own: ``job.py PATH HOURS``; ``--help`` has the rest."""
 
 from __future__ import annotations
 
+import argparse
 import os
+import pickle
 import signal
-import sys
 from pathlib import Path
+from typing import Any
 
 from feeding import SCHEMA, batches, feed, until, write
+from moments import Held, Moments, in_the_spool
 
+from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.spark.sink import SparkSinkStats
 
 
-def sink(path: Path) -> SparkSink:
+def sink(path: Path, target: Any = None, **options: Any) -> SparkSink:
     """The sink into the table below a path."""
-    table = ParquetTable(path / "table")
-    return SparkSink(table, path=path / "sink", trigger="0 seconds", max_segments_per_batch=2)
+    target = target or ParquetTable(path / "table")
+    return SparkSink(
+        target, path=path / "sink", trigger="0 seconds", max_segments_per_batch=2, **options
+    )
 
 
-def killed(path: Path, hours: int) -> SparkSink:
+def killed(path: Path, hours: int) -> SparkSinkStats:
     """Run the query; as soon as something is in the table its Java process is killed."""
     given, it = batches(hours), sink(path)
     it.open("q", SCHEMA)
@@ -31,13 +35,42 @@ def killed(path: Path, hours: int) -> SparkSink:
     write(it, given[2:])
     it.close(None)
     print(it.stats().last_error)
-    return it
+    return it.stats()
 
 
-def main(path: Path, hours: int, *, dying: bool) -> None:
+def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> SparkSinkStats:
+    """Run the query; it goes no further than the next moment while that has not been."""
+    target = Held(ParquetTable(path / "table", partition_by="k"), moments)
+    it = sink(path, target, session={"spark.master": master})
+    in_the_spool(moments)
+    it.open("q", SCHEMA)
+    spool = SegmentFolder(path / "sink" / "spool")
+    for batch in batches(hours, shift=shift):
+        until(lambda: moments.may_write(spool.bounds()[1] + 1), 900)
+        it.write(batch)
+    it.close(None)
+    return it.stats()
+
+
+def main() -> None:
     """Run the query."""
-    print((killed(path, hours) if dying else feed(sink(path), batches(hours))).stats())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("hours", type=int)
+    parser.add_argument("--dying", action="store_true", help="its Java process is killed under way")
+    parser.add_argument("--moments", type=Path, help="a pickle of where to stand still")
+    parser.add_argument("--shift", type=int, default=0, help="ticks, as in feeding.batches")
+    parser.add_argument("--master", default="local[2]")
+    given = parser.parse_args()
+    if given.dying:
+        stats = killed(given.path, given.hours)
+    elif given.moments:
+        moments = pickle.loads(given.moments.read_bytes())
+        stats = held(given.path, given.hours, given.shift, moments, given.master)
+    else:
+        stats = feed(sink(given.path), batches(given.hours)).stats()
+    print(stats)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), dying="dying" in sys.argv)
+    main()

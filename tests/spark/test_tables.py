@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from feeding import until
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
@@ -297,8 +299,25 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
         (batch,) = reader.read(source.Run(2, 2))
         assert batch.to_pylist() == [{"start_time": 1, "end_time": 2, "x": 1, "_segment": 2}]
         reader.commit({"segment": 3})
-        assert SegmentFolder(tmp_path).bounds() == (3, 6)
+        until(lambda: SegmentFolder(tmp_path).bounds() == (3, 6))
+        assert pickle.loads(pickle.dumps(reader)).initialOffset() == {"segment": 3}, "tasks get it"
         assert reader.initialOffset() == {"segment": 3}
+
+
+@pytest.mark.java
+def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Discarding goes on in the background; the next commit raises what failed in it."""
+    from rxtemporal.spark import source
+
+    def denied(*_: Any) -> None:
+        raise SpoolError("cannot discard")
+
+    monkeypatch.setattr(SegmentFolder, "discard", denied)
+    options = {"path": str(tmp_path), "max_segments": "2", "tasks": "2"}
+    reader = source.SpoolReader(options, source.spark_schema(SCHEMA))
+    reader.commit({"segment": 1})
+    with pytest.raises(SpoolError, match="cannot discard"):
+        reader.commit({"segment": 2})
 
 
 @pytest.mark.java

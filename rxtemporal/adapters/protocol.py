@@ -1,4 +1,4 @@
-"""Adapters: factories that make a source out of a configuration, in the documents' sense."""
+"""What an adapter factory is, in the documents' sense, and its adapters being read."""
 
 from __future__ import annotations
 

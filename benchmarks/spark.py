@@ -1,0 +1,267 @@
+"""The way into Spark: how long a segment takes to the handler, and how many rows a second pass.
+
+``latency``: from a segment's name appearing to the handler being entered, beside a bare Python data
+source of Spark's (a folder of Arrow files, nothing verified) in the same session, in turns; and in
+the direct mode, from ``write`` to the handler. ``parquet``: rows a second from the spool into a
+``ParquetTable``, from Spark's commit of a micro-batch to that of the next one. ``spool``: rows a
+second that are appended, synced to disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from rxtemporal.batch import EventBatch
+from rxtemporal.segments import Spool, spool
+from rxtemporal.spark import ParquetTable, SparkSink, session
+from rxtemporal.spark.checkpoint import last_segment
+
+SCHEMA = pl.Schema({"key": pl.Int64(), "value": pl.Float64()})
+ROWS = 1_000
+
+
+def made(count: int, rows: int) -> Iterator[EventBatch]:
+    """Yield batches of points with a key and a value, one a microsecond."""
+    rng = np.random.default_rng(7)
+    for number in range(count):
+        start = np.arange(number * rows, (number + 1) * rows)
+        payload = pl.DataFrame(
+            {"key": rng.integers(0, 1_000, rows), "value": rng.random(rows)}, schema=SCHEMA
+        )
+        yield EventBatch.of_rows(start, start + 1, payload, (number + 1) * rows)
+
+
+class Bare(DataSource):
+    """A folder of Arrow files, read as simply as Spark's interface allows."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "bare"
+
+    def schema(self) -> str:
+        return "start_time bigint, end_time bigint, key bigint, value double"
+
+    def streamReader(self, schema: Any) -> BareReader:  # noqa: N802
+        return BareReader(self.options["path"])
+
+
+class BareReader(DataSourceStreamReader):
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"file": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        names = [name for name in os.listdir(self.path) if name.endswith(".arrow")]
+        return {"file": len(names)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(start["file"] + 1, end["file"] + 1)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        with pa.ipc.open_file(f"{self.path}/{partition.value}.arrow") as file:
+            for index in range(file.num_record_batches):
+                yield file.get_batch(index)
+
+
+def paced(times: int, send: Callable[[int], None], entered: list[float]) -> None:
+    """Send one after the other, each some time after the handler has had the one before."""
+    rng = random.Random(7)
+    for number in range(times):
+        before = len(entered)
+        send(number)
+        while len(entered) == before:
+            time.sleep(0.002)
+        time.sleep(0.3 + rng.random() / 10)  # Spark notes the micro-batch, and is idle
+
+
+def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
+    """Return seconds from a segment's name to the handler."""
+    visible, entered = list[float](), list[float]()
+    sync = spool.sync_folder
+
+    def noting(path: Path) -> None:
+        visible.append(time.perf_counter())
+        sync(path)
+
+    def handler(frame: Any, _: int) -> None:
+        entered.append(time.perf_counter())
+        frame.count()
+
+    batches = list(made(times, ROWS))
+    sink = SparkSink(handler, path=folder, session=spark, trigger="0 seconds")
+    sink.open("q", SCHEMA)
+    spool.sync_folder = noting  # type: ignore[attr-defined]
+    try:
+        time.sleep(3)
+        entered.clear()
+        paced(times, lambda number: sink.write(batches[number]), entered)
+    finally:
+        spool.sync_folder = sync  # type: ignore[attr-defined]
+        sink.close(RuntimeError("measured"))
+    return [there - at for at, there in zip(visible, entered, strict=True)]
+
+
+def through_the_bare_source(spark: Any, folder: Path, times: int) -> list[float]:
+    """Return seconds from a file's name to the handler."""
+    visible, entered = list[float](), list[float]()
+    files = folder / "files"
+    files.mkdir(parents=True)
+    batches = list(made(times, ROWS))
+
+    def send(number: int) -> None:
+        batch = batches[number]
+        times_ = {"start_time": batch.start, "end_time": batch.end}
+        aside = folder / "aside"
+        pl.DataFrame(times_).hstack(batch.payload).write_ipc(
+            aside, compat_level=pl.CompatLevel.oldest()
+        )
+        os.replace(aside, files / f"{number + 1}.arrow")
+        visible.append(time.perf_counter())
+
+    def handler(frame: Any, _: int) -> None:
+        entered.append(time.perf_counter())
+        frame.count()
+
+    spark.dataSource.register(Bare)
+    query = (
+        spark.readStream.format("bare").option("path", str(files)).load()
+        .writeStream.foreachBatch(handler).option("checkpointLocation", f"file://{folder}/c")
+        .trigger(processingTime="0 seconds").start()
+    )  # fmt: skip
+    time.sleep(3)
+    entered.clear()
+    paced(times, send, entered)
+    query.stop()
+    return [there - at for at, there in zip(visible, entered, strict=True)]
+
+
+def direct(spark: Any, folder: Path, times: int) -> list[float]:
+    """Return seconds from ``write`` to the handler."""
+    sent, entered = list[float](), list[float]()
+
+    def handler(frame: Any, _: int) -> None:
+        entered.append(time.perf_counter())
+        frame.count()
+
+    batches = list(made(times, ROWS))
+    sink = SparkSink(handler, path=folder, session=spark, mode="direct")
+    sink.open("q", SCHEMA)
+
+    def send(number: int) -> None:
+        sent.append(time.perf_counter())
+        sink.write(batches[number])
+
+    paced(times, send, entered)
+    sink.close(None)
+    return [there - at for at, there in zip(sent, entered, strict=True)]
+
+
+def latency(spark: Any, folder: Path, rounds: int, times: int) -> None:
+    """Print medians of all three; the first of each round, which warms up, is left out."""
+    ways = {
+        "spool to handler": through_the_spool,
+        "bare source to handler": through_the_bare_source,
+        "direct": direct,
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number, (name, way) in itertools.product(range(rounds), ways.items()):
+        taken[name] += way(spark, folder / f"{name.split()[0]}{number}", times)[2:]
+    for name, seconds in taken.items():
+        low, median, high = statistics.quantiles(seconds, n=10)[::4]
+        print(
+            f"{name:<28} {median * 1e3:6.0f} ms (p10 {low * 1e3:.0f}, p90 {high * 1e3:.0f}), "
+            f"{ROWS:,} rows, n={len(seconds)}"
+        )
+    spooled, bare = (statistics.median(taken[name]) for name in list(ways)[:2])
+    print(f"{'spool over bare':<28} {spooled / bare:6.2f} x")
+
+
+def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
+    """Print rows a second in micro-batches of ten segments; the first ones warm up."""
+    table = folder / "table"
+    sink = SparkSink(
+        ParquetTable(table), path=folder, session=spark,
+        trigger="0 seconds", max_segments_per_batch=10,
+    )  # fmt: skip
+    sink.open("q", SCHEMA)
+    for batch in made(10 * batches, rows // 10):
+        sink.write(batch)
+    sink.close(None)
+    assert sum(pl.scan_parquet(table).select(pl.len()).collect()["len"]) == rows * batches
+    checkpoint = folder / "checkpoint"
+    numbers = sorted(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
+    noted = [(checkpoint / "commits" / str(number)).stat().st_mtime for number in numbers]
+    last = [last_segment(checkpoint, number) for number in numbers]
+    seconds = [
+        after - before
+        for before, after, low, high in zip(noted, noted[1:], last, last[1:], strict=False)
+        if high - low == 10
+    ][1:]
+    median = statistics.median(seconds)
+    spent = sink.stats().batch_seconds / len(numbers)
+    print(
+        f"spool to Parquet, {rows:>9,} rows a micro-batch: {rows / median:9,.0f} rows/s "
+        f"({median:.2f} s each, from {min(seconds):.2f} to {max(seconds):.2f}, n={len(seconds)}; "
+        f"in the target {spent:.2f} s)"
+    )
+
+
+def spooling(folder: Path, rows: int, count: int) -> None:
+    """Print rows and bytes a second that are appended, each append synced to disk."""
+    batches = list(made(count, rows))
+    seconds = []
+    with Spool.open(folder, "q", SCHEMA) as to:
+        for batch in batches:
+            begun = time.perf_counter()
+            to.append(batch)
+            seconds.append(time.perf_counter() - begun)
+        size = to.waiting_bytes() / (rows * count)
+    print(
+        f"spool writing, {rows:>9,} rows a segment: {rows / statistics.median(seconds):12,.0f} "
+        f"rows/s, {size:.1f} bytes a row, n={count}"
+    )
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["latency", "parquet", "spool"])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--batches", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if given.what == "spool":
+            for rows in (1_000, 100_000, 1_000_000):
+                spooling(folder / str(rows), rows, 10)
+            return
+        spark = session(**{"spark.driver.memory": "4g"})
+        if given.what == "latency":
+            latency(spark, folder, given.rounds, given.times)
+        else:
+            parquet(spark, folder, given.rows, given.batches)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""What the command line replays: recordings and files as streams, and a query found by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.admission import AdvanceTimePolicy
+from rxtemporal.advance_time import AdvanceTimeGenerationSettings, AdvanceTimeSettings
+from rxtemporal.batch import TimeForm
+from rxtemporal.entering import read_csv, read_json, read_parquet
+from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
+from rxtemporal.recorded import RecordedSource
+from rxtemporal.replay import replay
+from rxtemporal.sources import FrameSource, scanned
+from rxtemporal.streamable import Streamable
+
+__all__ = ["FileOptions", "applied", "opened", "query_named", "time_form"]
+
+# names that a column of times has, the likeliest first; in any case of letters
+STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")
+ENDS = ("end_time", "end")
+
+_SCANS: dict[str, Callable[[Path], pl.LazyFrame]] = {
+    ".csv": lambda path: pl.scan_csv(path, try_parse_dates=True),
+    ".json": pl.scan_ndjson,
+    ".jsonl": pl.scan_ndjson,
+    ".ndjson": pl.scan_ndjson,
+    ".parquet": pl.scan_parquet,
+}
+_READS: dict[str, Callable[..., Streamable]] = {
+    ".csv": read_csv,
+    ".parquet": read_parquet,
+}
+
+
+class FileOptions:
+    """How plain files are read: which columns hold the times, and how time advances.
+
+    ``delay`` is in seconds: with it a CTI follows each row at so long before its start, and what is
+    later is dropped; without it everything is final at the end.
+    """
+
+    def __init__(
+        self,
+        start: str | None = None,
+        end: str | None = None,
+        time_zone: str | None = None,
+        delay: float | None = None,
+    ) -> None:
+        self.start, self.end, self.time_zone = start, end, time_zone
+        self.settings: AdvanceTimeSettings | None = None
+        if delay is not None:
+            generation = AdvanceTimeGenerationSettings(1, timedelta(seconds=delay))
+            self.settings = AdvanceTimeSettings(generation, policy=AdvanceTimePolicy.DROP)
+
+    @property
+    def given(self) -> list[str]:
+        """The options that were given, as the command line calls them."""
+        named = {"--start": self.start, "--end": self.end, "--time-zone": self.time_zone}
+        named["--delay"] = self.settings  # type: ignore[assignment]
+        return [name for name, value in named.items() if value is not None]
+
+
+def opened(paths: Sequence[Path], options: FileOptions) -> dict[str, Streamable]:
+    """Return the streams of recordings and files by name; a file's is its name without the end."""
+    streams: dict[str, Streamable] = {}
+    for path in paths:
+        for name, stream in _opened(path, options).items():
+            if name in streams:
+                raise BindingError(
+                    f"two streams are called {name!r}, the second from {path}. Hint: rename a file."
+                )
+            streams[name] = stream
+    return streams
+
+
+def _opened(path: Path, options: FileOptions) -> dict[str, Streamable]:
+    if path.is_dir():
+        if options.given:
+            raise ArgumentError(
+                f"{', '.join(options.given)} are for files; the recording {path} knows its own. "
+                "Hint: leave them out."
+            )
+        return replay(path)
+    return {path.stem: _file(path, options)}
+
+
+def _file(path: Path, options: FileOptions) -> Streamable:
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise SourceError(f"there is no recording and no file {path}. Hint: check the path.")
+    if suffix not in _SCANS:
+        raise SourceError(
+            f"cannot tell what {path} is: it ends in {suffix or 'nothing'!r}, and what is replayed "
+            f"is a recording's folder, or a file that ends in {', '.join(_SCANS)}"
+        )
+    _, schema = scanned(lambda: _SCANS[suffix](path), 1, str(path))
+    start = options.start or _found(STARTS, schema)
+    if start is None:
+        raise SchemaError(
+            f"no column of {path} is known to be its time; it has {', '.join(schema)}. "
+            "Hint: --start COLUMN, and --end COLUMN if its rows have an end."
+        )
+    end = options.end or _found([each for each in ENDS if each != start], schema)
+    more: dict[str, Any] = {} if options.time_zone is None else {"time_zone": options.time_zone}
+    if more and suffix != ".csv":
+        raise ArgumentError(f"--time-zone is for CSV files, whose times may have none, not {path}")
+    return _READS.get(suffix, read_json)(
+        path, start=start, end=end, advance_time=options.settings, **more
+    )
+
+
+def _found(names: Sequence[str], schema: pl.Schema) -> str | None:
+    there = {column.lower(): column for column in schema}
+    return next((there[name] for name in names if name in there), None)
+
+
+def query_named(text: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` or ``file.py:function`` names."""
+    place, _, name = text.rpartition(":")
+    if not place or not name:
+        raise ArgumentError(f"--query is module:function or file.py:function, got {text!r}")
+    try:
+        module = _module(place)
+    except ModuleNotFoundError as error:
+        raise SourceError(
+            f"there is no module {error.name!r}, which --query {text} needs. Hint: it is looked "
+            "for where Python looks and in the current folder; a file is named as path/file.py."
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        own = [
+            each for each, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
+        ]  # fmt: skip
+        raise SourceError(
+            f"{place} has no function {name!r}; it has {', '.join(own) or 'no function'}"
+        )
+    return function  # type: ignore[no-any-return]
+
+
+def _module(place: str) -> Any:
+    if not place.endswith(".py"):
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        return importlib.import_module(place)
+    if not Path(place).is_file():
+        raise SourceError(f"there is no file {place}. Hint: check the path.")
+    name = Path(place).stem
+    spec = importlib.util.spec_from_file_location(name, place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # a dataclass in it looks itself up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def applied(query: Callable[..., Any], streams: Mapping[str, Streamable]) -> Streamable:
+    """Return the query over the streams that its parameters name.
+
+    A name that is no Python name is taken with ``_`` for what cannot be in one; a single stream is
+    the single parameter's, whatever they are called. Parameters with a default may be left over.
+    """
+    wanted = [
+        each for each in inspect.signature(query).parameters.values()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]  # fmt: skip
+    needed = [each.name for each in wanted if each.default is each.empty]
+    named = {re.sub(r"\W", "_", name): stream for name, stream in streams.items()}
+    if len(needed) == len(streams) == 1 and needed[0] not in named:
+        named = {needed[0]: next(iter(streams.values()))}
+    missing = [name for name in needed if name not in named]
+    if missing:
+        raise BindingError(
+            f"the query's parameters name its streams, and there is no stream "
+            f"{', '.join(map(repr, missing))}; there are {', '.join(map(repr, streams))}"
+        )
+    result = query(**{each.name: named[each.name] for each in wanted if each.name in named})
+    if not isinstance(result, Streamable):
+        raise BindingError(
+            f"a query returns a stream, and {getattr(query, '__name__', 'this one')} returned "
+            f"{result!r}"
+        )
+    return result
+
+
+def time_form(stream: Streamable) -> TimeForm:
+    """Return the form in which a query's sources give times; datetimes where none is known."""
+    for node in stream._node.every():
+        source = node.source
+        if isinstance(source, RecordedSource) and source.records.facts.time is not None:
+            return source.records.facts.time
+        if isinstance(source, FrameSource):
+            return source.time
+    return "datetime"

@@ -1,0 +1,131 @@
+"""What lies where in a recording, and what its header says of the streams."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.admission import AdvanceTimePolicy
+from rxtemporal.advance_time import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimeImportSettings,
+    AdvanceTimeSettings,
+)
+from rxtemporal.batch import TimeForm
+from rxtemporal.durable import reported
+from rxtemporal.errors import SpoolError
+from rxtemporal.ticks import ticks
+
+__all__ = [
+    "FORMAT",
+    "HEADER",
+    "KINDS",
+    "NO_FIELDS",
+    "ORDER",
+    "ORDER_FIELDS",
+    "StreamFacts",
+    "header_of",
+    "kind_of",
+]
+
+FORMAT = 1
+HEADER = "recording.json"
+ORDER = "order"
+ORDER_FIELDS = pl.Schema({"stream": pl.Int32(), "records": pl.Int32()})
+# the segments of a stream say themselves which fields they have
+NO_FIELDS = pl.Schema()
+
+_NAMES = ["point", "interval", "start", "end", "cti", "row", "outside", "completed", "failed"]
+KINDS = pl.Enum(_NAMES)
+_CODES = {name: code for code, name in enumerate(_NAMES)}
+
+
+def kind_of(name: str) -> int:
+    """Return the number of a kind of record, as it stands in the column ``kind``."""
+    return _CODES[name]
+
+
+@dataclasses.dataclass(slots=True)
+class StreamFacts:
+    """What a recording's header says of one stream.
+
+    ``columns``: whether its rows came in frames. ``time`` is the form of its times, None where no
+    event has shown it. ``failed`` is what its source raised, as text. ``kinds`` are those of its
+    records.
+    """
+
+    name: str
+    folder: str
+    columns: bool
+    settings: AdvanceTimeSettings | None = None
+    time: TimeForm | None = None
+    failed: str | None = None
+    kinds: list[str] = dataclasses.field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON takes them."""
+        facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {**facts, "settings": _settings_dict(self.settings)}
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> StreamFacts:
+        """Read them back."""
+        return cls(**{**facts, "settings": _settings_of(facts["settings"])})
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """Return what ``recording.json`` says; ``SpoolError`` if there is none, or it is damaged."""
+    place = path / HEADER
+    if not place.exists():
+        raise SpoolError(
+            f"{path} is no recording: it has no {HEADER}. Hint: run(sink, record={str(path)!r}) "
+            "makes one."
+        )
+    with reported(f"cannot read {place}"):
+        text = place.read_bytes()
+    try:
+        header: dict[str, Any] = json.loads(text)
+        if header["format"] != FORMAT:
+            raise SpoolError(
+                f"{place} has the format {header['format']!r}, and this version reads {FORMAT}. "
+                "Hint: replay it with the version that recorded it."
+            )
+        streams = [StreamFacts.from_dict(each) for each in header["streams"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpoolError(f"{place} is damaged. Hint: restore it from a copy.") from error
+    return {**header, "streams": streams}
+
+
+def _settings_dict(settings: AdvanceTimeSettings | None) -> dict[str, Any] | None:
+    if settings is None:
+        return None
+    made = settings.generation
+    generation = made and {
+        "events": None if isinstance(made.frequency, timedelta) else made.frequency,
+        "span": ticks(made.frequency) if isinstance(made.frequency, timedelta) else None,
+        "delay": made.delay_ticks,
+        "advance_to_infinity_on_shutdown": made.advance_to_infinity_on_shutdown,
+    }
+    imports = settings.imports and settings.imports.stream_name
+    return {"generation": generation, "imports": imports, "policy": settings.policy.value}
+
+
+def _settings_of(facts: dict[str, Any] | None) -> AdvanceTimeSettings | None:
+    if facts is None:
+        return None
+    made, imports = facts["generation"], facts["imports"]
+    generation = made and AdvanceTimeGenerationSettings(
+        made["events"] or timedelta(microseconds=made["span"]),
+        made["delay"],
+        made["advance_to_infinity_on_shutdown"],
+    )
+    return AdvanceTimeSettings(
+        generation,
+        imports and AdvanceTimeImportSettings(imports),
+        policy=AdvanceTimePolicy(facts["policy"]),
+    )

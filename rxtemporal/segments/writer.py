@@ -1,0 +1,185 @@
+"""Appending to a folder of segments: one process does, each segment wholly or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import uuid
+import zlib
+from pathlib import Path
+from typing import Self
+
+import polars as pl
+
+from rxtemporal.durable import WriterLock, publish, remove, reported, sync_folder
+from rxtemporal.errors import SpoolError
+from rxtemporal.segments.folder import Segment, SegmentFolder
+from rxtemporal.ticks import MIN_TIME
+
+__all__ = ["SegmentWriter"]
+
+# the layout of the folder, as the package's page describes it
+FORMAT = 1
+
+
+class SegmentWriter(SegmentFolder):
+    """Appends frames as segments; make it with ``open``. Not for two threads at once.
+
+    ``last`` is the number of the last segment ever appended (0: none).
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with SegmentWriter.open(folder.name, "numbers", pl.Schema({"x": int})) as writer:
+    ...     writer.append_frame(pl.DataFrame({"x": [1, 2]})), writer.read(1)["x"].to_list()
+    (1, [1, 2])
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], schema: pl.Schema, lock: WriterLock | None
+    ) -> None:
+        super().__init__(path)
+        self.schema = schema
+        self._lock = lock
+        self._last: Segment | None = None
+        # the last segment, while its name may not be on disk
+        self._unsynced: Segment | None = None
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], name: str, schema: pl.Schema, *, lock: bool = True
+    ) -> Self:
+        """Create the folder of what is called ``name``, or take up the one that is there.
+
+        ``schema`` is what its header says of all its segments. Leftovers of an interrupted write
+        are deleted, and everything that waits is read once and verified. Without ``lock`` somebody
+        else has to keep a second writer out. ``SpoolError``: another process writes it, it belongs
+        to another name or schema, it is damaged, the folder cannot be written.
+        """
+        with reported(f"cannot open the spool {path}"):
+            Path(path).mkdir(parents=True, exist_ok=True)
+            writer = cls(path, schema, WriterLock(Path(path) / "lock") if lock else None)
+        try:
+            writer._settle(name)
+        except BaseException:
+            writer.close()
+            raise
+        return writer
+
+    @property
+    def last(self) -> int:
+        """The number of the last segment ever appended; 0 before the first."""
+        return 0 if self._last is None else self._last.sequence
+
+    def append_frame(self, frame: pl.DataFrame, cti: int = MIN_TIME) -> int:
+        """Publish a frame as the next segment and return its number; it is on disk afterwards.
+
+        ``cti`` is the CTI after it, where that means something. Costs two small syncs and one of
+        the rows. ``SpoolError`` if it cannot be written: then the call can be repeated. The folder
+        is as before, unless only the last sync has failed: then readers may have seen the segment
+        and it stays, and the next call completes it.
+        """
+        self._check_open()
+        data = _arrow(frame)
+        segment = _segment(data, self.last + 1, frame.height, cti)
+        with reported(f"cannot write segment {segment.sequence} of {self.path}"):
+            if self._unsynced is not None:
+                self._sync()
+            self._publish(segment, data)
+        return segment.sequence
+
+    def _completed(self, frame: pl.DataFrame, cti: int) -> bool:
+        """Sync a segment of which only that was missing; return whether it is this frame."""
+        given = _segment(_arrow(frame), self.last, frame.height, cti)
+        repeated = given == self._unsynced
+        with reported(f"cannot write segment {self.last} of {self.path}"):
+            self._sync()
+        return repeated
+
+    def _check_open(self) -> None:
+        if self._lock is not None and not self._lock.held:
+            raise SpoolError(
+                f"the spool {self.path} is not open for writing here: it was closed, or its writer "
+                "is the process that this one was forked from. Hint: open it in this process."
+            )
+
+    def close(self) -> None:
+        """Let another writer in; what was appended stays. Doing it twice does no harm."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _publish(self, segment: Segment, data: bytes) -> None:
+        facts, rows = self.file(segment.sequence, "json"), self.file(segment.sequence, "arrow")
+        try:
+            publish(facts, segment.to_json())
+            publish(rows, data)
+        finally:
+            if rows.exists():
+                # readers see it from here on, and what they have seen must not vanish
+                self._last = self._unsynced = segment
+            else:
+                remove(facts)
+        self._sync()
+
+    def _sync(self) -> None:
+        sync_folder(self.path)
+        self._unsynced = None
+
+    def _settle(self, name: str) -> None:
+        """Check or write the header, tidy up, verify, and find where the folder stands."""
+        fields = [[field, str(dtype)] for field, dtype in self.schema.items()]
+        mark, last = self.bounds()
+        if last or (self.path / "spool.json").exists():
+            self._check_header(name, fields)
+        else:
+            header = {"format": FORMAT, "id": uuid.uuid4().hex, "query": name, "schema": fields}
+            with reported(f"cannot create the spool {self.path}"):
+                publish(self.path / "spool.json", json.dumps(header).encode())
+                sync_folder(self.path)
+        for leftover in self.path.glob(".*.part"):
+            remove(leftover)
+        self.sweep()
+        # the facts of a segment whose rows never got their name
+        remove(self.file(last + 1, "json"))
+        for number in range(mark + 1, last + 1):
+            self._verify(number)
+        self._last = self.describe(last) if last else None
+
+    def _verify(self, number: int) -> None:
+        try:
+            self.content(number)
+        except SpoolError:
+            # the reader of a run that was killed may still be discarding what it is done with
+            if number > self.bounds()[0]:
+                raise
+
+    def _check_header(self, name: str, fields: list[list[str]]) -> None:
+        header = self.header()
+        for what, found, given in [
+            ("format", header["format"], FORMAT),
+            ("query", header["query"], name),
+            ("schema", header["schema"], fields),
+        ]:
+            if found != given:
+                raise SpoolError(
+                    f"the spool {self.path} has the {what} {found!r}, and this run has {given!r}. "
+                    "Hint: give a changed query a path of its own, or delete that folder and what "
+                    "was made from it."
+                )
+
+
+def _segment(data: bytes, sequence: int, rows: int, cti: int) -> Segment:
+    return Segment(sequence, rows, cti, len(data), zlib.crc32(data))
+
+
+def _arrow(frame: pl.DataFrame) -> bytes:
+    """Return the rows as an Arrow IPC file of the oldest layout, which every reader knows."""
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
+    return buffer.getvalue()

@@ -1,0 +1,218 @@
+"""The moments at which a process is killed, made to stand still until it has been.
+
+A ``Moment`` is one point in the way of a row, from the segment with some number on. The process
+that gets there first says so in a file and waits for another one, so that the kill hits that point
+however fast or slow the machine is. A run has several, one after the other: the next one counts
+when the kill of the one before is ``done``. Afterwards the same code passes.
+
+The points are put around the package's own functions, in the process that writes the spool by
+``in_the_spool``, and in the one that drives Spark by opening the target ``Held``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rxtemporal.durable import publish
+from rxtemporal.events import EventShape
+from rxtemporal.segments import spool
+from rxtemporal.spark import ParquetTable, runner, tables
+from rxtemporal.spark.targets import Origin, Writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+# before, during and after; where there are several points in one part, one of them is drawn
+POINTS: dict[tuple[str, str], list[str]] = {
+    ("segment", "before"): ["an append begins"],
+    ("segment", "during"): ["its facts are named", "its rows are half written", "it is named"],
+    ("segment", "after"): ["an append returns"],
+    ("handler", "before"): ["the handler begins"],
+    ("handler", "during"): ["a task runs"],
+    ("handler", "after"): ["the handler returns"],
+    ("publication", "before"): ["all files are staged"],
+    ("publication", "during"): ["one file is moved", "the ledger is half written"],
+    ("publication", "after"): ["the ledger is named"],
+    # Spark writes it by itself: from here on the killer looks at the folder
+    ("checkpoint", "before"): ["the micro-batch returns"],
+    ("checkpoint", "during"): ["the micro-batch returns"],
+    ("checkpoint", "after"): ["the micro-batch returns"],
+}
+
+
+# of so many segments one has the moment; the first segment of all is before any
+BLOCK = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """A point, from a segment on."""
+
+    point: str
+    segment: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """Those of a run, in order; ``folder`` is where the files lie that tell who is where."""
+
+    folder: Path
+    all: tuple[Moment, ...]
+
+    def current(self) -> int:
+        """Return which of them is next, their number when all are done."""
+        return sum(self.file("done", index).exists() for index in range(len(self.all)))
+
+    def next_is(self, point: str) -> bool:
+        """Whether the next one is at this point."""
+        return [each.point for each in self.all[self.current() :]][:1] == [point]
+
+    def at(self, point: str, segment: int) -> None:
+        """Stand still here if this is the next moment, and nobody was at it before."""
+        index = self.current()
+        if not self.next_is(point) or segment < self.all[index].segment:
+            return
+        aside = self.folder / f"aside.{os.getpid()}"
+        aside.write_text(json.dumps({"pid": os.getpid(), "segment": segment}), encoding="utf-8")
+        with contextlib.suppress(FileExistsError):
+            # a link is there with all that it says, or not at all
+            os.link(aside, self.file("reached", index))
+            while not self.file("go", index).exists():
+                time.sleep(0.005)
+        aside.unlink(missing_ok=True)
+
+    def reached(self, index: int) -> dict[str, int] | None:
+        """Return who is at a moment, None while nobody is."""
+        path = self.file("reached", index)
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def may_write(self, segment: int) -> bool:
+        """Whether a segment may come: it would leave none for a moment that is still to come."""
+        return segment <= 1 + BLOCK * (self.current() + 1)
+
+    def file(self, what: str, index: int) -> Path:
+        """Return the file that says ``reached``, ``go`` or ``done`` of a moment."""
+        return self.folder / f"{what}.{index}"
+
+
+def half(path: Path, data: bytes) -> None:
+    """Leave what a write leaves that is broken off in the middle."""
+    path.with_name(f".{path.name}.part").write_bytes(data[: len(data) // 2])
+
+
+def in_the_spool(moments: Moments) -> None:
+    """Put the points around the writing of a segment, in this process."""
+    append = spool.Spool.append
+
+    def appended(self: spool.Spool, batch: Any) -> int:
+        moments.at("an append begins", self.last + 1)
+        number = append(self, batch)
+        moments.at("an append returns", number)
+        return number
+
+    def published(path: Path, data: bytes) -> None:
+        if path.suffix == ".arrow" and moments.next_is("its rows are half written"):
+            half(path, data)
+            moments.at("its rows are half written", int(path.stem))
+        publish(path, data)
+        if path.stem.isdigit():
+            named = "it is named" if path.suffix == ".arrow" else "its facts are named"
+            moments.at(named, int(path.stem))
+
+    spool.Spool.append = appended  # type: ignore[method-assign]
+    spool.publish = published  # type: ignore[attr-defined]
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """A ``ParquetTable`` with the points of handler, publication and checkpoint in its way."""
+
+    table: ParquetTable
+    moments: Moments
+
+    shapes: ClassVar[frozenset[EventShape]] = ParquetTable.shapes
+    travels: ClassVar[bool] = True
+    why_not: ClassVar[str] = ParquetTable.why_not
+
+    def open(self, origin: Origin) -> Writer:
+        """Return the writer, and put the points where it works."""
+        return HeldWriter(self.table.open(origin), self.moments)
+
+
+class HeldWriter:
+    """Passes micro-batches on to a table's writer."""
+
+    def __init__(self, inner: Any, moments: Moments) -> None:
+        self._inner, self._moments = inner, moments
+        self._segment, self._moved = 0, 0
+        inner._move = self._around(inner._move, before="all files are staged")
+        inner._write_ledger = self._around(inner._write_ledger, after="the ledger is named")
+        self._sync, tables._sync = tables._sync, self._before_a_move
+        tables.publish = self._publish  # type: ignore[attr-defined]
+        taken = runner.Runner._on_batch
+        runner.Runner._on_batch = self._around(  # type: ignore[method-assign]
+            taken, after="the micro-batch returns"
+        )
+
+    @property
+    def last(self) -> int:
+        """The last segment that is published."""
+        return int(self._inner.last)
+
+    def write(self, frame: DataFrame, number: int, last: int) -> None:
+        """Publish, with the points around it."""
+        self._segment, self._moved = last, 0
+        self._at("the handler begins")
+        if self._moments.next_is("a task runs"):
+            frame = frame.mapInArrow(functools.partial(passing, self._moments, last), frame.schema)
+        self._inner.write(frame, number, last)
+        self._at("the handler returns")
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._inner.close()
+
+    def _at(self, point: str) -> None:
+        self._moments.at(point, self._segment)
+
+    def _around(
+        self, call: Callable[..., Any], before: str = "", after: str = ""
+    ) -> Callable[..., Any]:
+        def called(*given: Any) -> Any:
+            self._at(before)
+            done = call(*given)
+            self._at(after)
+            return done
+
+        return called
+
+    def _before_a_move(self, path: Path) -> None:
+        self._moved += 1
+        if self._moved == 2:
+            self._at("one file is moved")
+        self._sync(path)
+
+    def _publish(self, path: Path, data: bytes) -> None:
+        # not before the first micro-batch: the table's layout is published as well
+        if self._segment and self._moments.next_is("the ledger is half written"):
+            half(path, data)
+            self._at("the ledger is half written")
+        publish(path, data)
+
+
+def passing(
+    moments: Moments, last: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Pass the rows of a micro-batch on in a task of Spark's, which stands still at the moment."""
+    for batch in batches:
+        moments.at("a task runs", last)
+        yield batch

@@ -1,0 +1,207 @@
+"""The crash matrix: whoever is killed whenever, the table is in the end what it would have been.
+
+A cell is who is killed (a process of the run) and when (a point in the way of a row, ``moments``).
+One run has a process killed in some cells, in an order that is drawn, each time after it has been
+replaced. With ``RXTEMPORAL_CRASH_ROUNDS=10`` these are before, during and after each of the four
+steps, in ten runs of each process; without it, once in each of three steps: twelve cells.
+``RXTEMPORAL_CRASH_SEED`` repeats what was drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from feeding import expected, until
+from moments import BLOCK, POINTS, Moment, Moments
+from processes import descendants, end, is_there, who_is
+
+from rxtemporal.spark.checkpoint import committed_segment
+
+HERE = Path(__file__).parent
+WHO = ("ingest", "driver", "jvm", "executor")
+STEPS = ("segment", "handler", "publication", "checkpoint")
+PARTS = ("before", "during", "after")
+ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "0"))
+# a machine that is busy takes long
+PATIENCE = 600.0
+
+RUNS = [
+    pytest.param(who, number, id=f"{who}-{number}", marks=pytest.mark.xdist_group(f"{who}{number}"))
+    for number in range(1, max(ROUNDS, 1) + 1)
+    for who in WHO
+]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc"),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Crash:
+    """When a process is killed: in what part of which step."""
+
+    step: str
+    part: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Whose crashes, in their order, and what the processes of a run share."""
+
+    who: str
+    crashes: tuple[Crash, ...]
+    moments: Moments
+
+    @classmethod
+    def drawn(cls, who: str, number: int, seed: int, folder: Path) -> Run:
+        """Draw what the cells leave open: the order, the parts, the points, the segments."""
+        rng = random.Random(zlib.crc32(f"{who} {number} {seed}".encode()))
+        crashes = (
+            list(itertools.starmap(Crash, itertools.product(STEPS, PARTS)))
+            if ROUNDS
+            else [Crash(step, rng.choice(PARTS)) for step in STEPS[:3]]
+        )
+        rng.shuffle(crashes)
+        moments = [
+            Moment(rng.choice(POINTS[crash.step, crash.part]), 2 + BLOCK * k + rng.randrange(3))
+            for k, crash in enumerate(crashes)
+        ]
+        return cls(who, tuple(crashes), Moments(folder, tuple(moments)))
+
+    @property
+    def hours(self) -> int:
+        """Hours of rows: a segment each, enough for all moments."""
+        return BLOCK * (len(self.crashes) + 1)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's."""
+        return self.moments.folder / "sink" / "checkpoint"
+
+
+@contextlib.contextmanager
+def running(run: Run, shift: int) -> Iterator[subprocess.Popen[str]]:
+    """A job in the background; neither it nor what it has started outlives the block."""
+    folder = run.moments.folder
+    (folder / "moments").write_bytes(pickle.dumps(run.moments))
+    # Spark's workers import the moments as well
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    master = "local-cluster[2,1,1024]" if run.who == "executor" else "local[2]"
+    arguments = [
+        str(HERE / "job.py"), str(folder), str(run.hours), "--moments", str(folder / "moments"),
+        "--shift", str(shift), "--master", master,
+    ]  # fmt: skip
+    job = subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    try:
+        yield job
+    finally:
+        left = descendants(job.pid)
+        job.kill()
+        job.communicate()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+
+
+def strike(run: Run, index: int, job: subprocess.Popen[str]) -> list[int]:
+    """Kill at a moment, and let the others go on; return all processes that there were."""
+    crash, moments = run.crashes[index], run.moments
+    until(lambda: job.poll() is not None or moments.reached(index) is not None, PATIENCE)
+    reached = moments.reached(index)
+    assert reached is not None, f"the run has ended: {job.communicate()}"
+    if crash.step == "segment" and run.who != "ingest":
+        # Spark is at work, or again
+        until(lambda: committed_segment(run.checkpoint) >= reached["segment"] - 1, PATIENCE)
+    there = [job.pid, *descendants(job.pid)]
+    victim = who_is(run.who, job.pid, reached["pid"])[0]
+    if crash.step == "checkpoint" and crash.part != "before":
+        known = set(os.listdir(run.checkpoint / "commits"))
+        moments.file("go", index).touch()
+        wait_for_a_note(run.checkpoint / "commits", known, whole=crash.part == "after")
+    end(victim)
+    moments.file("go", index).touch()
+    moments.file("done", index).touch()
+    return there
+
+
+def wait_for_a_note(commits: Path, known: set[str], *, whole: bool) -> None:
+    """Return as soon as Spark begins to note a micro-batch, or has noted it."""
+    noted: Callable[[str], bool] = str.isdigit if whole else bool
+    deadline = time.monotonic() + PATIENCE
+    # without a pause: what is to be seen is there for a millisecond
+    while not any(map(noted, set(os.listdir(commits)) - known)):
+        assert time.monotonic() < deadline, "Spark does not note the micro-batch"
+
+
+def rows(table: Path) -> list[tuple[object, ...]]:
+    """What the table holds, sorted."""
+    frame = pl.read_parquet(table / "**" / "*.parquet", hive_partitioning=True)
+    return sorted(frame.select("start_time", "end_time", "k", "v").rows())
+
+
+def finished(run: Run, job: subprocess.Popen[str]) -> str:
+    """Wait for a run that ends well; return what it printed."""
+    said, error = job.communicate(timeout=PATIENCE)
+    assert job.returncode == 0, error
+    # where the JVM dies alone, py4j prints what it was about to tell it
+    assert error == "" or run.who == "jvm"
+    return said
+
+
+@pytest.mark.parametrize(("who", "number"), RUNS)
+def test_after_crashes_the_table_is_the_same(
+    who: str, number: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Each row is there once, value by value, and no process of the run is left."""
+    seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
+    run = Run.drawn(who, number, seed, tmp_path)
+    print(f"RXTEMPORAL_CRASH_SEED={seed}: {run}")
+    record_property("crashes", [who, seed, [f"{each.part} {each.step}" for each in run.crashes]])
+    there: list[int] = []
+    with contextlib.ExitStack() as jobs:
+        job = jobs.enter_context(running(run, 0))
+        for index in range(len(run.crashes)):
+            there += strike(run, index, job)
+            if who == "ingest":
+                assert job.wait(PATIENCE) == -9
+                job = jobs.enter_context(running(run, shift=(index + seed) % 4))
+        said = finished(run, job)
+    restarts = len(run.crashes) if who in ("driver", "jvm") else 0
+    assert f"restarts={restarts}," in said
+    assert len(rows(tmp_path / "table")) == len(expected(run.hours))
+    assert rows(tmp_path / "table") == expected(run.hours)
+    until(lambda: not any(map(is_there, there)), PATIENCE)
+
+
+def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
+    """What the others are compared with is what a run gives that nothing happens to."""
+    run = Run("nobody", (), Moments(tmp_path, ()))
+    with running(run, 1) as job:
+        finished(run, job)
+    assert rows(tmp_path / "table") == expected(run.hours)
+
+
+def test_the_matrix_has_every_cell() -> None:
+    """A point is known for each part of each step, and a process is killed in all of them."""
+    assert set(POINTS) == set(itertools.product(STEPS, PARTS))
+    assert len(RUNS) * len(Run.drawn("jvm", 1, 1, Path()).crashes) >= 12

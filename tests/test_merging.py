@@ -1,0 +1,205 @@
+"""Frames that import CTIs are judged many rows at once: as event by event, to the row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from oracle import MAX_TIME, MIN_TIME, Gate, lifetime, shift_time
+from test_process import SOON, Log
+
+import rxtemporal as rxt
+from rxtemporal import readings
+
+NAMES = ("a", "b", "c")
+DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
+
+Stream = dict[str, Any]
+drawn_streams = st.fixed_dictionaries(
+    {
+        "rows": st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=12),
+        "every": st.sampled_from([None, 1, 2, 3]),
+        "delay": st.integers(-2, 5),
+        "to_infinity": st.booleans(),
+        "policy": st.sampled_from([DROP, ADJUST]),
+        "imports": st.sampled_from([None, *NAMES, *NAMES]),
+        "batch_rows": st.sampled_from([1, 2, 3, 5, 100]),
+    }
+)
+all_drawn = st.fixed_dictionaries(dict.fromkeys(NAMES, drawn_streams))
+
+
+def stream(rows: list[Any], imports: str | None = None, every: int | None = 1, **more: Any) -> Any:
+    """A stream as it is drawn."""
+    given = {"delay": 0, "to_infinity": True, "policy": DROP, "batch_rows": 2, **more}
+    return {"rows": rows, "imports": imports, "every": every, **given}
+
+
+# b hands on what c sends until b ends
+CHAIN = {
+    "a": stream([(12, 1), (3, 1), (22, 1), (8, 1)], "b", None),
+    "b": stream([(2, 1), (9, 1)], "c", None),
+    "c": stream([(1, 1), (5, 1), (10, 1), (20, 1)]),
+}
+# each imports from the other, and their rows are those of the same times
+LOOP = {
+    "a": stream([(t, 2) for t in range(0, 20, 2)], "b", policy=ADJUST),
+    "b": stream([(t, 2) for t in range(19, 0, -3)], "a"),
+    "c": stream([], "a", None),
+}
+
+
+def settings(each: Stream) -> rxt.AdvanceTimeSettings | None:
+    """Drawn settings as those of a stream; none where nothing is given."""
+    generation = imports = None
+    if each["every"]:
+        generation = rxt.AdvanceTimeGenerationSettings(
+            each["every"], each["delay"], each["to_infinity"]
+        )
+    if each["imports"]:
+        imports = rxt.AdvanceTimeImportSettings(each["imports"])
+    if generation is None and imports is None:
+        return None
+    return rxt.AdvanceTimeSettings(generation, imports, policy=each["policy"])
+
+
+class Ran:
+    """One run of the drawn streams as frames: what came in of each, and what was late."""
+
+    def __init__(self, drawn: dict[str, Stream], at_once: bool) -> None:
+        app = rxt.Application("merged")
+        sinks = {}
+        for name, each in drawn.items():
+            rows = [(t, t + d, n) for n, (t, d) in enumerate(each["rows"])]
+            frame = pl.DataFrame(rows, schema={"s": int, "e": int, "n": int}, orient="row")
+            source = rxt.from_polars(
+                frame,
+                start="s",
+                end="e",
+                advance_time=settings(each),
+                batch_rows=each["batch_rows"],
+            )
+            app.query("out " + name, app.define_stream(name, source))
+            sinks["out " + name] = Log()
+            if settings(each) is not None:
+                app.query("late " + name, app.stream(name).late_events())
+                sinks["late " + name] = Log(rxt.EventShape.POINT)
+        with pytest.MonkeyPatch.context() as patch:
+            if not at_once:
+                patch.setattr(readings, "_accepted_at_once", lambda waiting: False)
+            process = app.run(sinks=sinks)
+            process.wait(SOON)
+        self.told = {each.name: each for each in process.diagnostics().streams}
+        self.sinks = sinks
+
+    def rows(self, name: str, which: str = "out") -> list[Any]:
+        """The rows that came out, or the late ones, without the batches they came in."""
+        sink = self.sinks.get(f"{which} {name}", Log())
+        return sorted(row for batch in sink.batches for row in batch.to_polars("ticks").rows())
+
+    def figures(self, name: str) -> tuple[Any, ...]:
+        """What diagnostics tell of a stream."""
+        told = self.told[name]
+        late = {reason.value: n for reason, n in told.late.items()}
+        return told.events_in, late, told.late_by_import, told.cti, told.largest_lateness
+
+
+def reference(drawn: dict[str, Stream]) -> dict[str, Gate]:
+    """Every stream's gate after all events, accepted one by one, each CTI handed on at once."""
+    gates = {name: Gate(each["policy"].value) for name, each in drawn.items()}
+    count, ended = dict.fromkeys(drawn, 0), set()
+
+    def reach(name: str, time: int) -> None:
+        if time > gates[name].cti and name not in ended:
+            gates[name].advance(time)
+            for other in drawn:
+                if drawn[other]["imports"] == name and time < MAX_TIME:
+                    reach(other, time)
+
+    arriving = []
+    for rank, (name, each) in enumerate(drawn.items()):
+        place = MIN_TIME
+        for n, (time, length) in enumerate(each["rows"]):
+            place = max(place, time)
+            arriving.append((place, rank, n, name, ("interval", time, time + length, n)))
+        arriving.append((place, rank, len(each["rows"]), name, None))
+    for *_, name, event in sorted(arriving, key=lambda item: item[:3]):
+        each = drawn[name]
+        if event is None:
+            if each["to_infinity"] or not each["every"]:
+                gates[name].advance(MAX_TIME)
+            ended.add(name)
+            continue
+        gates[name].accept(event)
+        count[name] += 1
+        if each["every"] and count[name] % each["every"] == 0:
+            reach(name, shift_time(event[1], -each["delay"]))
+    return gates
+
+
+def not_of_itself(drawn: dict[str, Stream]) -> dict[str, Stream]:
+    """The drawn streams, of which none imports its own CTIs."""
+    return {
+        name: each | ({"imports": None} if each["imports"] == name else {})
+        for name, each in drawn.items()
+    }
+
+
+@given(all_drawn)
+@example(CHAIN)
+@example(LOOP)
+def test_frames_are_judged_as_event_by_event(drawn: dict[str, Stream]) -> None:
+    """Any imports, delays and policies, frames of any size: what comes in is what the gate lets in.
+
+    So are late rows, with the CTI that each broke, and the CTI that each stream has at the end.
+    """
+    drawn = not_of_itself(drawn)
+    ran = Ran(drawn, at_once=True)
+    for name, gate in reference(drawn).items():
+        out = [(*lifetime(event), event[-1]) for event in gate.out if event[0] == "interval"]
+        if drawn[name]["to_infinity"] or not drawn[name]["every"]:
+            assert ran.rows(name) == sorted(out)
+        assert ran.told[name].cti == max(gate.cti, MIN_TIME)
+        assert sum(ran.told[name].late.values()) == len(gate.late)
+        # a late event is a point at the CTI that it broke
+        late = sorted((each.cti, each.event[-1]) for each in gate.late if each.cti < MAX_TIME)
+        assert sorted((row[0], row[-1]) for row in ran.rows(name, "late")) == late
+
+
+@given(all_drawn)
+@example(CHAIN)
+@example(LOOP)
+def test_the_outcome_is_that_of_small_steps(drawn: dict[str, Stream]) -> None:
+    """Judged at once or cut at each change of streams: same rows, late rows and figures."""
+    drawn = not_of_itself(drawn)
+    once, stepwise = Ran(drawn, at_once=True), Ran(drawn, at_once=False)
+    for name in NAMES:
+        assert once.figures(name) == stepwise.figures(name)
+        assert once.rows(name) == stepwise.rows(name)
+        assert once.rows(name, "late") == stepwise.rows(name, "late")
+
+
+def test_what_an_ended_stream_imports_goes_no_further() -> None:
+    """b handed c's CTI 5 on to a; after its end at 9 it does not, so nothing that follows is late.
+
+    Of a's rows at 12, 3, 22 and 8 all come after that end: 3 breaks the 5, and 8 breaks none.
+    """
+    ran = Ran(CHAIN, at_once=True)
+    assert [row[0] for row in ran.rows("a")] == [8, 12, 22]
+    assert ran.figures("a")[:3] == (4, {"dropped": 1}, 1)
+
+
+def test_streams_that_alternate_go_on_in_large_batches() -> None:
+    """Rows that alternate, a CTI each, imported both ways: as many batches as frames, about."""
+    rows = [(t, 1) for t in range(300)]
+    drawn = {
+        "a": stream(rows, "b", batch_rows=150),
+        "b": stream(rows, "a", batch_rows=100),
+    }
+    once, stepwise = Ran(drawn, at_once=True), Ran(drawn, at_once=False)
+    assert len(once.sinks["out a"].batches) <= 10
+    assert len(stepwise.sinks["out a"].batches) >= 300
+    assert once.rows("a") == stepwise.rows("a")
