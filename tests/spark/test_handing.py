@@ -61,9 +61,9 @@ def test_the_same_rows(spark: SparkSession, cases: dict[str, Any]) -> None:
     given = in_spark(spark, ROWS)
     results = []
     for name, query in cases.items():
-        told = "Spark itself does" in explain(query, rows=given)
+        told = "Spark itself does" in explain(query, r=given)
         assert told == (cases is HANDED), name
-        made = run(query, rows=given)
+        made = run(query, r=given)
         results.append(made.selectExpr(f"'{name}' as name", "start_time", "end_time"))
     together = reduce(lambda one, other: one.union(other), results)
     found = pl.DataFrame(pl.from_arrow(together.toArrow()))
@@ -71,7 +71,7 @@ def test_the_same_rows(spark: SparkSession, cases: dict[str, Any]) -> None:
         rows = rxt.from_polars(ROWS, start="start_time", end="end_time")
         expected = query(rows).to_batches()
         starts = sorted(t for batch in expected for t in batch.start.tolist())
-        assert 0 < len(starts) < ROWS.height or "where" not in explain(query, rows=given)
+        assert 0 < len(starts) < ROWS.height or "where" not in explain(query, r=given)
         assert sorted(found.filter(name=name)["start_time"]) == starts, name
 
 
@@ -83,10 +83,10 @@ def test_not_before_a_door(spark: SparkSession) -> None:
     came = ROWS.with_columns(received=pl.Series([3, 1, 2, 7, 4, 6, 5, 0]))
     given = stream(in_spark(spark, came), advance_time=settings, order_by="received")
     query = HANDED["an integer and a constant"]
-    assert "Spark itself" not in explain(query, rows=given)
+    assert "Spark itself" not in explain(query, r=given)
     in_order = came.sort("received").drop("received")
     wanted = rxt.from_polars(in_order, start="start_time", end="end_time", advance_time=settings)
-    found = pl.DataFrame(pl.from_arrow(run(query, rows=given).toArrow()))
+    found = pl.DataFrame(pl.from_arrow(run(query, r=given).toArrow()))
     expected = pl.concat([b.to_polars("ticks") for b in query(wanted).to_batches()])
     assert expected.height > 0
     assert_frame_equal(found.sort("start_time"), expected.sort("start_time"))
