@@ -123,6 +123,9 @@ def test_a_file_that_goes_bad_in_the_midst_ends_the_run(tmp_path: Path) -> None:
     stream = bound(adapters.CsvAdapter, adapters.CsvConfig(path=path, start="at"), POINT)
     with pytest.raises(SourceError, match=r"bad\.csv cannot be read"):
         stream.run(Log()).wait(SOON)
+    for thread in threading.enumerate():
+        if thread.name.startswith("rxtemporal"):
+            thread.join(SOON)  # the one that has said so is just ending
     assert threading.active_count() == before
 
 

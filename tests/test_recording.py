@@ -402,6 +402,9 @@ def test_a_recording_that_cannot_be_written_ends_the_run(folder: Path, monkeypat
     with pytest.raises(SpoolError, match="no room"):
         process.wait(SOON)
     assert isinstance(sink.ended_by, SpoolError)
+    for thread in threading.enumerate():
+        if thread.name.startswith("rxtemporal"):
+            thread.join(SOON)  # the one that has said so is just ending
     assert threading.active_count() == before
 
 
