@@ -119,14 +119,14 @@ def test_a_file_that_goes_bad_in_the_midst_ends_the_run(tmp_path: Path) -> None:
     """One error that names the file; nothing is left running."""
     path = tmp_path / "bad.csv"
     path.write_text("at,x\n" + "1,1\n" * 20_000 + "noon,1\n", "utf-8")
-    before = threading.active_count()
+    before = set(threading.enumerate())
     stream = bound(adapters.CsvAdapter, adapters.CsvConfig(path=path, start="at"), POINT)
     with pytest.raises(SourceError, match=r"bad\.csv cannot be read"):
         stream.run(Log()).wait(SOON)
-    for thread in threading.enumerate():
-        if thread.name.startswith("rxtemporal"):
-            thread.join(SOON)  # the one that has said so is just ending
-    assert threading.active_count() == before
+    started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(SOON)  # the one that has told of the end is just ending
+    assert not any(thread.is_alive() for thread in started)
 
 
 def events() -> Iterator[Any]:

@@ -388,7 +388,7 @@ def test_a_run_that_was_stopped_or_failed_has_ended_its_recording(
 
 def test_a_recording_that_cannot_be_written_ends_the_run(folder: Path, monkeypatch: Any) -> None:
     """The process fails by the store's error, its sink is told, and nothing is left running."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     def full(writer: Any, *arguments: Any) -> int:
         raise SpoolError("no room. Hint: free some space there")
@@ -402,10 +402,10 @@ def test_a_recording_that_cannot_be_written_ends_the_run(folder: Path, monkeypat
     with pytest.raises(SpoolError, match="no room"):
         process.wait(SOON)
     assert isinstance(sink.ended_by, SpoolError)
-    for thread in threading.enumerate():
-        if thread.name.startswith("rxtemporal"):
-            thread.join(SOON)  # the one that has said so is just ending
-    assert threading.active_count() == before
+    started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(SOON)  # the one that has told of the end is just ending
+    assert not any(thread.is_alive() for thread in started)
 
 
 def test_sources_that_push_from_many_threads_are_recorded_whole(folder: Path) -> None:
