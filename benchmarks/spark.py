@@ -4,7 +4,7 @@
 source of Spark's (a folder of Arrow files, nothing verified) in the same session, in turns; and in
 the direct mode, from ``write`` to the handler. ``parquet``: rows a second from the spool into a
 ``ParquetTable``, from Spark's commit of a micro-batch to that of the next one. ``spool``: rows a
-second that are appended, synced to disk.
+second that are appended, synced to disk. ``state``: the bytes a key takes in the engine's state.
 """
 
 from __future__ import annotations
@@ -222,6 +222,9 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
         f"({median:.2f} s each, from {min(seconds):.2f} to {max(seconds):.2f}, n={len(seconds)}; "
         f"in the target {spent:.2f} s)"
     )
+    files = [path for path in checkpoint.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    print(f"Spark's checkpoint: {size / len(numbers):,.0f} bytes a micro-batch, {len(files)} files")
 
 
 def spooling(folder: Path, rows: int, count: int) -> None:
@@ -240,10 +243,34 @@ def spooling(folder: Path, rows: int, count: int) -> None:
     )
 
 
+def held(keys: int) -> int:
+    """Return the bytes of state of a windowed mean with this many keys in the open window."""
+    import rxtemporal as rxt
+    from rxtemporal import agg
+    from rxtemporal.testing import Stepper
+
+    points = rxt.from_events([], schema=SCHEMA, name="points")
+    steps = Stepper(
+        points.group_by("key").tumbling_window(1_000_000).aggregate(mean=agg.avg("value"))
+    )
+    payload = pl.DataFrame({"key": np.arange(keys), "value": np.ones(keys)}, schema=SCHEMA)
+    start = np.arange(keys)
+    steps.push("points", EventBatch.of_rows(start, start + 1, payload, keys))
+    return sum(map(len, steps.save()))
+
+
+def state() -> None:
+    """Print the bytes of state that a key takes, and what there is without any."""
+    sizes = {keys: held(keys) for keys in (100, 1_000, 10_000, 100_000)}
+    slope = (sizes[100_000] - sizes[1_000]) / 99_000
+    listed = ", ".join(f"{keys:,} keys {size:,}" for keys, size in sizes.items())
+    print(f"state of a windowed mean: {slope:.1f} bytes a key (bytes: {listed})")
+
+
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["latency", "parquet", "spool"])
+    parser.add_argument("what", choices=["latency", "parquet", "spool", "state"])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -251,6 +278,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if given.what == "state":
+            state()
+            return
         if given.what == "spool":
             for rows in (1_000, 100_000, 1_000_000):
                 spooling(folder / str(rows), rows, 10)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -157,6 +158,9 @@ class Tape(Protocol):
 
     def event(self, event: Any) -> None:
         """Note an event before it is judged."""
+
+    def events(self, events: Sequence[Any]) -> None:
+        """Note events that follow each other."""
 
     def batch(self, batch: Any) -> None:
         """Note a batch before it is judged; a CTI above MIN_TIME is its own."""

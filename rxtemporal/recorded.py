@@ -55,8 +55,8 @@ class OpenRecorded:
         if records.facts.columns or kinds <= _COMPLETE:
             self.steps = RowSteps(records, source.schema, ColumnDoor(Door(source.settings, name)))
             return
-        packer = Packer(Door(source.settings, name), PayloadReader(source.schema), SIZED_ROWS)
-        steps = BatchSteps if "row" in kinds else EventSteps
+        steps, least = (BatchSteps, 1) if "row" in kinds else (EventSteps, SIZED_ROWS)
+        packer = Packer(Door(source.settings, name), PayloadReader(source.schema), least)
         self.steps = steps(records, source.schema, packer)
 
     def __iter__(self) -> Iterator[EventBatch]:

@@ -6,8 +6,10 @@ import heapq
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TypeVar
 
+from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import Event
 from rxtemporal.log import get_logger
 from rxtemporal.plan import Node
@@ -23,7 +25,21 @@ E = TypeVar("E", bound=Event)
 _log = get_logger(__name__)
 
 
-def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
+class Streams(dict[str, Streamable]):
+    """The streams of a recording by name."""
+
+    def __init__(self, streams: Mapping[str, Streamable], path: Path) -> None:
+        super().__init__(streams)
+        self._path = path
+
+    def __missing__(self, name: str) -> Streamable:
+        raise BindingError(
+            f"there is no stream {name!r} in the recording {self._path}; "
+            f"there are {', '.join(map(repr, self)) or 'none'}"
+        )
+
+
+def replay(path: str | os.PathLike[str]) -> Streams:
     """Return the streams of a recording by name, as ``run(sink, record=path)`` has written it.
 
     Each goes through a door with the settings that it had, and the streams that one run reads are
@@ -47,6 +63,8 @@ def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
     >>> rxt.replay(folder.name)["readings"].where(lambda row: row["payload"] > 20).to_events()
     [IntervalEvent(7, 8, 25)]
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"replay takes the path of a recording's folder, got {path!r}")
     recording = Recording(path)
     if not recording.complete:
         _log.warning(
@@ -62,7 +80,7 @@ def replay(path: str | os.PathLike[str]) -> dict[str, Streamable]:
         again = f" {seen[source.name]}" if seen[source.name] > 1 else ""
         source.beside = nodes
         nodes[source.name + again] = Node(source.schema, (), source=source)
-    return {name: Streamable(node) for name, node in nodes.items()}
+    return Streams({name: Streamable(node) for name, node in nodes.items()}, recording.path)
 
 
 def merged_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]]:

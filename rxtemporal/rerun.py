@@ -35,7 +35,6 @@ def _codes(**same: str) -> Codes:
 
 _AS_ROWS = _codes(point="row", interval="row")
 _AS_EVENTS = _codes(interval="point", start="point", end="point", cti="point")
-_AS_THEY_ARE = _codes()
 
 # completed, failed
 _LAST = KINDS.categories.to_list().index("completed")
@@ -267,17 +266,17 @@ class EventSteps(_Steps):
 
 
 class BatchSteps(EventSteps):
-    """Batches that brought their own CTIs, as they came or in parts."""
+    """Batches, as they came or in parts, and events in between where both have come."""
 
     def _bring(self, chunk: _Chunk, begin: int, end: int) -> EventBatch | None:
         given = self._given
-        for kind, first, last in chunk.stretches(begin, end, _AS_THEY_ARE):
-            if kind in ("row", "cti"):
+        for kind, first, last in chunk.stretches(begin, end, _AS_EVENTS):
+            if kind == "row":
                 # rows alone promise nothing; without settings no batch may seem to go back
                 reached = MIN_TIME if self.door.settings else max(self.door.cti, MIN_TIME)
-                cti = chunk.latest(first, last) if kind == "cti" else reached
-                rows = chunk.rows(first, first if kind == "cti" else last, cti)
-                given.append(self.entrance.take_batch(rows))
+                given.append(self.entrance.take_batch(chunk.rows(first, last, reached)))
+            elif kind == "point":
+                given += taken(self.entrance, list(chunk.events(first, last, self._form)))
             else:
                 given.append(self._mark(kind, chunk.latest(first, last)))
         return self._gathered()

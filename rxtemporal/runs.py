@@ -90,8 +90,7 @@ def _at_once(packer: Packer, run: _Run) -> tuple[EventBatch | None, bool]:
     if frame is None:
         return None, False
     if packer.door.tape is not None:
-        for item in run.items:
-            packer.door.tape.event(item)
+        packer.door.tape.events(run.items)
     packer.columns.take(judged, len(run.items) - int(run.ctis.sum()))
     _tell(packer, run, judged)
     if packer.time is None:

@@ -7,6 +7,7 @@ import math
 from reactivex.scheduler import VirtualTimeScheduler
 
 from rxtemporal.errors import ArgumentError
+from rxtemporal.late import LateSource
 from rxtemporal.pacing import Pace
 from rxtemporal.plan import paced
 from rxtemporal.sources import ObservableSource
@@ -45,9 +46,10 @@ def at_speed(
     if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not speed > 0:
         raise ArgumentError(f"speed must be a positive number, got {speed!r}")
     for node in stream._node.every():
-        if isinstance(node.source, ObservableSource):
+        source = node.source.of if isinstance(node.source, LateSource) else node.source
+        if isinstance(source, ObservableSource) or (source is not None and source.lively):
             raise ArgumentError(
-                f"{node.source.name!r} pushes its events when it likes, and cannot be replayed at "
+                f"{source.name!r} pushes its events when it likes, and cannot be replayed at "
                 "a speed. Hint: record it, and replay the recording."
             )
     if speed == math.inf:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import TypeAlias
 
+from rxtemporal.late import LateSource
 from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node
@@ -49,6 +50,9 @@ def splitting(output: Node) -> Splitting:
     """Return what a plan can be split by; its fields have to be known."""
     nodes = output.every()
     sources = [node for node in nodes if node.source is not None]
+    if any(isinstance(node.source, LateSource) for node in sources):
+        reason = "what is late is told by one door, in the order of all rows"
+        return Splitting(dict.fromkeys(map(id, sources), ()), reason)
     needed = _needed(nodes)
     found: dict[int, list[_Split]] = {}
     for node in nodes:

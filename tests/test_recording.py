@@ -21,7 +21,13 @@ from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
-from rxtemporal.errors import ArgumentError, CtiViolationError, SourceError, SpoolError
+from rxtemporal.errors import (
+    ArgumentError,
+    BindingError,
+    CtiViolationError,
+    SourceError,
+    SpoolError,
+)
 from rxtemporal.recording import Recording, recorder
 from rxtemporal.segments import SegmentWriter
 from rxtemporal.testing import assert_same_history
@@ -102,7 +108,11 @@ def test_what_is_no_recording_is_refused(folder: Path) -> None:
     """A folder without a header, a damaged one, one of another version, records that are gone."""
     with pytest.raises(SpoolError, match=r"is no recording: it has no recording\.json"):
         rxt.replay(folder)
+    with pytest.raises(ArgumentError, match="the path of a recording's folder, got None"):
+        rxt.replay(None)  # type: ignore[arg-type]
     recorded(rxt.from_events([PointEvent(1, 1)]), folder)
+    with pytest.raises(BindingError, match=r"no stream 'event' in the recording .*are 'events'"):
+        rxt.replay(folder)["event"]
     header = folder / "recording.json"
     text = header.read_text("utf-8")
     newer = text.replace(": 1,", ": 9,", 1).replace('"time"', '"clock"')
@@ -152,6 +162,18 @@ def test_a_payload_that_does_not_fit_ends_the_recorded_stream(folder: Path, bad:
     assert sink.rows == [1]
     again, failed = recorded(rxt.replay(folder)["events"], folder / "again")
     assert again.rows == [1]
+    assert str(error) in str(failed)
+
+
+def test_a_bad_payload_behind_a_batch_is_the_one_that_ends_the_stream(folder: Path) -> None:
+    """Events and batches may take turns; the replay fails at the same event."""
+    batch = rxt.EventBatch.from_dicts([{"start_time": 4, "payload": 4}], cti=5)
+    events = [PointEvent(1, 1), Cti(2), batch, PointEvent(6, 6), Cti(7), PointEvent(8, "a")]
+    sink, error = recorded(rxt.from_events(iter(events)), folder)
+    assert sink.rows == [1, 4, 6]
+    again, failed = recorded(rxt.replay(folder)["events"], folder / "again")
+    assert again.rows == [1, 4, 6]
+    assert kinds(folder)[-1] == "failed"
     assert str(error) in str(failed)
 
 

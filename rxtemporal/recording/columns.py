@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import compress, count, groupby
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent
-from rxtemporal.payloads import PayloadReader
+from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.layout import KINDS, kind_of
 
 __all__ = ["Item", "Mark", "Rows", "empty", "framed"]
@@ -21,7 +21,7 @@ class Mark(NamedTuple):
     """Something that came from elsewhere: ``outside`` with a CTI, ``completed``, ``failed``."""
 
     kind: str
-    time: int | None = None
+    start: int | None = None
 
 
 class Rows(NamedTuple):
@@ -32,6 +32,9 @@ class Rows(NamedTuple):
 
 
 Item: TypeAlias = Event | Mark | Rows
+
+# of payloads that follow each other so many show the fields, as a rule
+SHOWING_ROWS = 1_024
 
 _END = kind_of("end")
 _CODES = {
@@ -54,13 +57,20 @@ def empty(schema: pl.Schema) -> pl.DataFrame:
 
 
 def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFrame]:
+    seen = 0
     for in_rows, group in groupby(items, key=lambda item: isinstance(item, Rows)):
         if in_rows:
             for rows in group:
                 assert isinstance(rows, Rows)
                 yield _of_rows(rows)
-        else:
-            yield _of_each(list(group), reader)
+            continue
+        events = list(group)
+        try:
+            yield _of_each(events, reader)
+        except BadPayloadError as error:
+            error.row += seen  # it counts all events, whatever came between them
+            raise
+        seen += sum(isinstance(each, RowEvent) for each in events)
 
 
 def _of_rows(rows: Rows) -> pl.DataFrame:
@@ -76,33 +86,32 @@ def _of_rows(rows: Rows) -> pl.DataFrame:
     return pl.concat([frame, cti], how="diagonal")
 
 
-def _of_each(items: list[Any], reader: PayloadReader) -> pl.DataFrame:
-    kinds: list[int] = []
-    starts: list[int | None] = []
-    ends: list[int | None] = []
-    payloads: list[Any] = []
-    places: list[int | None] = []  # where each record's payload is
-    for item in items:
-        plain = isinstance(item, (Mark, Cti))
-        kinds.append(_code(item))
-        starts.append(item.time if isinstance(item, Mark) else item.start)
-        ends.append(None if plain else item.end)
-        places.append(None if plain else len(payloads))
-        if not plain:
-            payloads.append(item.payload)
-    payload = reader.frame(payloads)
-    if len(payloads) < len(items):
-        payload = payload.select(pl.all().gather(pl.Series(places, dtype=pl.UInt32)))
-        payload = payload if payload.width else pl.DataFrame(height=len(items))
-    return _frame(kinds, starts, ends, payload)
+def _of_each(items: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
+    kinds = [_code(item) for item in items]
+    starts = [item.start for item in items]
+    if set(map(type, items)).isdisjoint((Mark, Cti)):
+        return _frame(kinds, starts, [item.end for item in items], _payloads(items, reader))
+    rows = [isinstance(item, RowEvent) for item in items]
+    ends = [item.end if row else None for item, row in zip(items, rows, strict=True)]
+    payload = _payloads(list(compress(items, rows)), reader)
+    # where each record's payload is, if it has one
+    numbers = count()
+    places = pl.Series([next(numbers) if row else None for row in rows], dtype=pl.UInt32)
+    payload = payload.select(pl.all().gather(places))
+    return _frame(kinds, starts, ends, payload if payload.width else pl.DataFrame(height=len(rows)))
+
+
+def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame:
+    payloads = [event.payload for event in events]
+    reader.learn(payloads[:SHOWING_ROWS])
+    return reader.frame(payloads)
 
 
 def _code(item: Any) -> int:
-    if isinstance(item, Mark):
+    of = type(item)
+    if of is Mark:
         return kind_of(item.kind)
-    if isinstance(item, EdgeEvent) and item.edge_type is EdgeType.END:
-        return _END
-    return _CODES[type(item)]
+    return _END if of is EdgeEvent and item.edge_type is EdgeType.END else _CODES[of]
 
 
 def _frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.DataFrame:

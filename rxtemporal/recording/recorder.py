@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,8 @@ class Recorder:
         )
         self._thread.start()
 
-    def note(self, tape: Tape, item: Item, records: int) -> None:
-        """Put an item of so many records behind all others. Used by tapes."""
+    def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
+        """Put items of so many records behind all others. Used by tapes."""
         with self._changed:
             if self._closed:
                 return
@@ -117,7 +118,7 @@ class Recorder:
                 self._changed.wait()
             if self._error is not None:
                 raise self._error
-            tape.items.append(item)
+            tape.items += items
             if self._runs and self._runs[-1][0] == tape.number:
                 self._runs[-1][1] += records
             else:
@@ -209,7 +210,13 @@ class Tape:
             if self.facts.time is None:
                 ticks = isinstance(event.start_time, int)
                 self.facts.time = "ticks" if ticks else "datetime"
-            self._recorder.note(self, event, 1)
+            self._recorder.note(self, (event,), 1)
+
+    def events(self, events: Sequence[Event]) -> None:
+        """Note events that follow each other."""
+        if events:
+            self.event(events[0])
+            self._recorder.note(self, events[1:], len(events) - 1)
 
     def batch(self, batch: EventBatch) -> None:
         """Note rows, and the CTI after them if they bring one of their own."""
@@ -217,7 +224,7 @@ class Tape:
         if len(batch) and self.facts.time is None:
             self.facts.time = "ticks"
         if len(batch) or own:
-            self._recorder.note(self, Rows(batch, own), len(batch) + own)
+            self._recorder.note(self, (Rows(batch, own),), len(batch) + own)
 
     def advanced(self, cti: int) -> None:
         """Note that the stream's time was advanced from outside (ticks): not by what it brought.
@@ -225,18 +232,18 @@ class Tape:
         A heartbeat and an idle time-out do so. An imported CTI is not noted, for it follows from
         what the other stream brought.
         """
-        self._recorder.note(self, Mark("outside", cti), 1)
+        self._recorder.note(self, (Mark("outside", cti),), 1)
 
     def completed(self) -> None:
         """Note that the source has ended."""
-        self._recorder.note(self, Mark("completed"), 1)
+        self._recorder.note(self, (Mark("completed"),), 1)
 
     def failed(self, error: BaseException) -> None:
         """Note that the stream has ended by an error."""
         self.facts.failed = f"{type(error).__name__}: {error}"
         # where it failed because nothing can be recorded any more, close() says so
         with contextlib.suppress(SpoolError):
-            self._recorder.note(self, Mark("failed"), 1)
+            self._recorder.note(self, (Mark("failed"),), 1)
 
     def taken(self) -> list[Item]:
         """Return what has been noted, and begin anew. Used by the recorder."""

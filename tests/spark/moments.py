@@ -96,8 +96,9 @@ class Moments:
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def may_write(self, segment: int) -> bool:
-        """Whether a segment may come: it would leave none for a moment that is still to come."""
-        return segment <= 1 + BLOCK * (self.current() + 1)
+        """Whether a segment may come that leaves some for the moments that are still to come."""
+        done = self.current()
+        return done == len(self.all) or segment <= 1 + BLOCK * (done + 1)
 
     def file(self, what: str, index: int) -> Path:
         """Return the file that says ``reached``, ``go`` or ``done`` of a moment."""
