@@ -9,15 +9,16 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import MAX_TIME, Gate, shift_time
+from oracle import MAX_TIME
 from reactivex.subject import Subject
+from test_merging import NAMES, all_drawn, not_of_itself, reference
+from test_merging import settings as drawn_settings
 from test_process import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import Cti, EdgeEvent, IntervalEvent, PointEvent
+from rxtemporal import Cti, EdgeEvent, EventBatch, IntervalEvent, PointEvent
 from rxtemporal.errors import AdvanceTimeError
 from rxtemporal.events import EventShape
-from rxtemporal.replay import merged_by_time
 
 ADJUST, DROP = rxt.AdvanceTimePolicy.ADJUST, rxt.AdvanceTimePolicy.DROP
 EACH = rxt.AdvanceTimeGenerationSettings(1, 0)
@@ -138,78 +139,60 @@ def test_what_is_no_import_is_refused() -> None:
         rxt.AdapterAdvanceTimeSettings(EACH, None)  # type: ignore[arg-type]
 
 
-# The model --------------------------------------------------------------------------------------
-
-Stream = dict[str, Any]
-times = st.integers(0, 30)
-streams = st.fixed_dictionaries(
-    {
-        "starts": st.lists(st.tuples(times, st.integers(1, 9)), max_size=12),
-        "every": st.sampled_from([None, 1, 2, 3]),
-        "delay": st.integers(-2, 5),
-        "policy": st.sampled_from([DROP, ADJUST]),
-        "imports": st.sampled_from([None, "a", "b", "c"]),
-        "frame": st.booleans(),
-    }
-)
-
-
-def model(given: dict[str, Stream]) -> dict[str, Gate]:
-    """Every stream's gate after all events, accepted one by one, each CTI handed on at once."""
-    gates = {name: Gate(each["policy"].value) for name, each in given.items()}
-    count = dict.fromkeys(given, 0)
-    made = {n: [IntervalEvent(t, t + d, 0) for t, d in e["starts"]] for n, e in given.items()}
-    for name, event in merged_by_time(made):
-        gates[name].accept(("interval", event.start, event.end, 0))
-        count[name] += 1
-        if given[name]["every"] and count[name] % given[name]["every"] == 0:
-            gates[name].advance(shift_time(event.start, -given[name]["delay"]))
-        for _ in given:  # as often as there are streams: then nothing moves any more
-            for each in given:
-                if given[each]["imports"] and gates[given[each]["imports"]].promised:
-                    gates[each].advance(gates[given[each]["imports"]].cti)
-    return gates
-
-
-def stream_of(each: Stream) -> rxt.Streamable:
-    """A drawn stream as a source, of events or of frames in small batches."""
-    generation = None
-    if each["every"]:
-        generation = rxt.AdvanceTimeGenerationSettings(each["every"], each["delay"])
-    has = each["every"] or each["imports"]
-    made = settings(each["imports"], each["policy"], generation) if has else None
-    rows = [(t, t + d, 0) for t, d in each["starts"]]
-    if each["frame"]:
-        frame = pl.DataFrame(rows, schema={"s": int, "e": int, "payload": int}, orient="row")
-        return rxt.from_polars(frame, start="s", end="e", advance_time=made, batch_rows=4)
-    events = [IntervalEvent(*row) for row in rows]
-    return rxt.from_events(events, schema={"payload": int}, advance_time=made)
-
-
-@given(st.fixed_dictionaries({"a": streams, "b": streams, "c": streams}))
-def test_verdicts_are_those_of_one_event_after_the_other(drawn: dict[str, Stream]) -> None:
-    """Events and frames, any imports, any order: what comes in is what the model lets in."""
-    for name, each in drawn.items():
-        if each["imports"] == name:
-            each["imports"] = None
+@given(all_drawn, st.fixed_dictionaries(dict.fromkeys(NAMES, st.booleans())))
+def test_verdicts_are_those_of_one_event_after_the_other(
+    drawn: dict[str, Any], frames: dict[str, bool]
+) -> None:
+    """Events and frames, any imports, any order: what comes in is what the gates let in."""
+    drawn = not_of_itself(drawn)
     app = rxt.Application("model")
     sinks = {}
     for name, each in drawn.items():
-        app.query("out " + name, app.define_stream(name, stream_of(each)))
+        app.query("out " + name, app.define_stream(name, stream_of(each, frames[name])))
         sinks["out " + name] = Log(EventShape.INTERVAL)
     process = app.run(sinks=sinks)
     process.wait(SOON)
     told = {each.name: each for each in process.diagnostics().streams}
-    for name, gate in model(drawn).items():
+    for name, gate in reference(drawn).items():
         out = [
             row
             for batch in sinks["out " + name].batches
             for row in zip(batch.start.tolist(), batch.end.tolist(), strict=True)
         ]
-        assert sorted(out) == sorted((e[1], e[2]) for e in gate.out if e[0] == "interval")
+        if drawn[name]["to_infinity"] or not drawn[name]["every"]:
+            assert sorted(out) == sorted((e[1], e[2]) for e in gate.out if e[0] == "interval")
         assert sum(told[name].late.values()) == len(gate.late)
         if not drawn[name]["imports"]:
             assert told[name].late_by_import == 0
+
+
+def stream_of(each: dict[str, Any], frame: bool) -> rxt.Streamable:
+    """A drawn stream as a source, of events or of frames in small batches."""
+    rows = [(t, t + d, 0) for t, d in each["rows"]]
+    made = drawn_settings(each)
+    if frame:
+        schema = {"s": int, "e": int, "payload": int}
+        columns = pl.DataFrame(rows, schema=schema, orient="row")
+        return rxt.from_polars(columns, start="s", end="e", advance_time=made, batch_rows=4)
+    events = [IntervalEvent(*row) for row in rows]
+    return rxt.from_events(events, schema={"payload": int}, advance_time=made)
+
+
+def test_a_batch_that_a_hand_off_cuts_is_late_by_the_import_alone() -> None:
+    """An imported CTI is none of the source's own, into however many pieces its batch is cut."""
+    clock, data = Subject[Any](), Subject[Any]()
+    app = rxt.Application("handed")
+    app.define_stream("clock", rxt.from_observable(clock, schema={"x": int}))
+    late = rxt.from_observable(
+        data, schema={"x": int}, advance_time=settings("clock"), hand_off=rxt.HandOff(2)
+    )
+    app.query("out", app.define_stream("data", late))
+    process = app.run("out", Log())
+    clock.on_next(Cti(10))
+    data.on_next(EventBatch.from_dicts([{"start_time": t, "x": t} for t in range(5)]))
+    told = next(each for each in process.diagnostics().streams if each.name == "data")
+    process.dispose()
+    assert (sum(told.late.values()), told.late_by_import) == (5, 5)
 
 
 def test_a_span_of_time_may_be_the_frequency_of_the_one_that_is_imported() -> None:

@@ -204,3 +204,16 @@ def test_a_stream_of_late_events_waits_for_its_stream() -> None:
         (held,) = process.diagnostics().holds
         assert (held.stream, held.cti) == ("doors", 7)
         source.on_completed()
+
+
+def test_a_late_payload_that_does_not_fit_fails_the_run() -> None:
+    """Two late events whose fields differ in type: the run ends by the error, not the producer."""
+    subject = Subject[Any]()
+    stream = rxt.from_observable(subject, name="mixed", advance_time=DROP)
+    sink = Log(rxt.EventShape.POINT)
+    process = stream.late_events().run(sink)
+    subject.on_next(PointEvent(at(9), {"x": 1}))
+    subject.on_next(PointEvent(at(1), {"x": "one"}))
+    subject.on_next(PointEvent(at(10), {"x": 2}))
+    with pytest.raises(SchemaError, match="x"):
+        process.wait(SOON)

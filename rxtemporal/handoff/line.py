@@ -237,7 +237,8 @@ class Entrance(abc.ObserverBase[Any]):
         if not isinstance(item, EventBatch) or len(item) <= most:
             yield item
             return
-        reached = max(self._packer.door.cti, MIN_TIME)
+        # not what has been imported: that is no CTI of the source's own
+        reached = max(self._packer.door.own, MIN_TIME)
         # with settings it is the door that judges
         promised = reached if self._packer.door.settings is None else MIN_TIME
         try:
