@@ -21,6 +21,8 @@ settings.register_profile(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# kernels as plain Python are slow, and the same examples and more have been run compiled
+settings.register_profile("interpreted", settings.get_profile("ci"), max_examples=20)
 settings.register_profile(
     "deep",
     deadline=None,
