@@ -17,6 +17,8 @@ from polars.testing import assert_frame_equal
 import rxtemporal as rxt
 from rxtemporal import agg
 
+pytestmark = pytest.mark.volume
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 FLIGHTS, WEATHER = DATA / "flights.parquet", DATA / "weather.parquet"
 

@@ -20,6 +20,8 @@ import rxtemporal as rxt
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 DOCS = Path(__file__).parents[1] / "docs" / "advancing-time.md"
 HEADING = "### What each choice costs"
+
+pytestmark = pytest.mark.volume
 Query = Callable[[rxt.Streamable, rxt.Streamable], rxt.Streamable]
 FIGURES = ["flights lost", "by the import", "readings late", "joined"]
 
