@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.segments import Spool, spool
+from rxtemporal.segments import Spool, writer
 from rxtemporal.spark import ParquetTable, SparkSink, session
 from rxtemporal.spark.checkpoint import last_segment
 
@@ -95,7 +95,7 @@ def paced(times: int, send: Callable[[int], None], entered: list[float]) -> None
 def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
     """Return seconds from a segment's name to the handler."""
     visible, entered = list[float](), list[float]()
-    sync = spool.sync_folder
+    sync = writer.sync_folder
 
     def noting(path: Path) -> None:
         visible.append(time.perf_counter())
@@ -108,13 +108,13 @@ def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
     batches = list(made(times, ROWS))
     sink = SparkSink(handler, path=folder, session=spark, trigger="0 seconds")
     sink.open("q", SCHEMA)
-    spool.sync_folder = noting  # type: ignore[attr-defined]
+    writer.sync_folder = noting  # type: ignore[attr-defined]
     try:
         time.sleep(3)
         entered.clear()
         paced(times, lambda number: sink.write(batches[number]), entered)
     finally:
-        spool.sync_folder = sync  # type: ignore[attr-defined]
+        writer.sync_folder = sync  # type: ignore[attr-defined]
         sink.close(RuntimeError("measured"))
     return [there - at for at, there in zip(visible, entered, strict=True)]
 

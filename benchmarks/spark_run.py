@@ -57,7 +57,7 @@ def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> 
         return run(w2, points=stream(points(), start="start"))
 
     found = pl.DataFrame(pl.from_arrow(ours().toArrow())).rename({"start_time": "start"})
-    work.check(found)
+    work.check(dict(zip(found.columns, found, strict=True)))
     contenders: dict[str, Callable[[], Any]] = {
         "rxtemporal inside Spark": lambda: counted(ours()),
         "Spark's own aggregation": lambda: counted(by_spark(points())),
@@ -147,7 +147,8 @@ def check(spark: Any, work: workloads.Workload, files: Path, folder: Path) -> No
     writer = writer.option("checkpointLocation", str(folder / "c0"))
     writer.foreachBatch(lambda df, _: tables.append(df.toArrow())).start().awaitTermination()
     found = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in tables])
-    work.check(found.rename({"start_time": "start"}))
+    found = found.rename({"start_time": "start"})
+    work.check(dict(zip(found.columns, found, strict=True)))
 
 
 def main() -> None:
