@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,8 +61,8 @@ def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Rep
     merge = Merge()
     query = departures_by_airport(merge.stream)
     display.say(results.promise())
-    on_first_compile(lambda: display.say("compiling the kernels; later runs find them compiled"))
-    with query.run(results.sink(), name=QUERY) as process:
+    compiling = partial(display.say, "compiling the kernels; later runs find them compiled")
+    with on_first_compile(compiling), query.run(results.sink(), name=QUERY) as process:
         with (
             clock.part("events"),
             display.progress("departures", sum(map(len, feeds.values()))) as advance,

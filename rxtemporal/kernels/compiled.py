@@ -5,8 +5,9 @@ Importing this module loads numba; only steps import kernels, and only when a qu
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 import numba
@@ -62,9 +63,11 @@ class _FirstCompile(numba_event.Listener):  # type: ignore[misc]
         """Compilation has ended."""
 
 
-def on_first_compile(tell: Callable[[], None]) -> None:
-    """Call ``tell`` when this process first has to compile a kernel; not if all are cached."""
-    numba_event.register("numba:compile", _FirstCompile(tell))
+@contextlib.contextmanager
+def on_first_compile(tell: Callable[[], None]) -> Iterator[None]:
+    """Call ``tell`` when a kernel has to be compiled inside the block; not if all are cached."""
+    with numba_event.install_listener("numba:compile", _FirstCompile(tell)):
+        yield
 
 
 def _use_temporary_cache() -> None:

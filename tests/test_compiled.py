@@ -1,0 +1,22 @@
+"""Kernels are compiled when first called, and whoever asks is told of it."""
+
+from __future__ import annotations
+
+from numba.core import event as numba_event
+
+from rxtemporal.kernels.compiled import on_first_compile
+
+
+def test_who_asked_is_told_of_the_first_kernel_that_is_compiled() -> None:
+    """Once, and inside the block alone: whoever has ended says nothing later."""
+    told: list[str] = []
+
+    def compile_one() -> None:
+        numba_event.start_event("numba:compile")
+        numba_event.end_event("numba:compile")
+
+    with on_first_compile(lambda: told.append("compiling")):
+        compile_one()
+        compile_one()
+    compile_one()
+    assert told == ["compiling"]
