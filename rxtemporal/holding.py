@@ -161,10 +161,11 @@ class _Search:
         # where the plan knows the fields, a CTI alone will show them
         if missing is not None and node.inputs[missing].schema is None:
             return [self._unseen(node, missing)]
-        meters = self._gauges[node].inputs
-        lowest = min(meter.cti for meter in meters)
-        behind = [i for i, meter in enumerate(meters) if meter.cti == lowest]
-        if len(behind) < len(meters):
+        # read once: a run goes on while it is looked at
+        ctis = [meter.cti for meter in self._gauges[node].inputs]
+        lowest = min(ctis)
+        behind = [i for i, cti in enumerate(ctis) if cti == lowest]
+        if len(behind) < len(ctis):
             waiting, side = node, behind[0]
         # a stream that both sides come of is told once
         found = {
