@@ -246,3 +246,31 @@ def test_diagnostics_print_as_tables() -> None:
         ["placed", "0", "0", "-", "-", "12", "min"],
     ]
     house.process.dispose()
+
+
+class Rising:
+    """A meter of a run that goes on: its CTI is higher each time it is looked at."""
+
+    rows, moved = 0, 0.0
+
+    def __init__(self) -> None:
+        self.looked = 0
+
+    @property
+    def cti(self) -> int:
+        """The next CTI."""
+        self.looked += 1
+        return self.looked
+
+
+def test_a_run_that_goes_on_can_be_looked_at() -> None:
+    """What holds a query back is told of CTIs as they were, though they move while it is asked."""
+    one, two = (
+        rxt.from_observable(Subject[Any](), schema={"x": int}, name=name) for name in ("one", "two")
+    )
+    process = one.union(two).run(Log())
+    gauges = process._execution.wiring.gauges
+    for gauge in gauges.values():
+        gauge.inputs = tuple(Rising() for _ in gauge.inputs)
+    assert process.diagnostics().holding_back()
+    process.dispose()

@@ -52,7 +52,7 @@ def changes(
 
 @compiled
 def over(what: Ints) -> Ints:
-    """Return the rows ``int64[<= n]`` that are no longer needed after changes ``what & 2``."""
+    """Return the rows ``int64[<= n]`` that are no longer needed after the changes ``what``."""
     out = np.empty(len(what), np.int64)
     r = 0
     for i in range(len(what)):

@@ -71,7 +71,7 @@ class Bounds(Protocol):
         """Return where on the axis each row is first held."""
 
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
-        """Return where on the axis each row is no longer held; of endless ones anything."""
+        """Return where each row, first held from ``begins``, no longer is; of endless ones any."""
 
     def limits(self, cti: int) -> tuple[int, int]:
         """Return below where on the axis all that begins is known, and all that ends."""
