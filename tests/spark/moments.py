@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rxtemporal.durable import publish
 from rxtemporal.events import EventShape
-from rxtemporal.segments import spool
+from rxtemporal.segments import spool, writer
 from rxtemporal.spark import ParquetTable, runner, tables
 from rxtemporal.spark.targets import Origin, Writer
 
@@ -105,6 +105,16 @@ class Moments:
         return self.folder / f"{what}.{index}"
 
 
+def put(owner: object, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a function where it is looked up, and return it.
+
+    A point that is put where nobody passes any more would be waited for in vain.
+    """
+    before: Callable[..., Any] = vars(owner)[name]
+    setattr(owner, name, call)
+    return before
+
+
 def half(path: Path, data: bytes) -> None:
     """Leave what a write leaves that is broken off in the middle."""
     path.with_name(f".{path.name}.part").write_bytes(data[: len(data) // 2])
@@ -129,8 +139,8 @@ def in_the_spool(moments: Moments) -> None:
             named = "it is named" if path.suffix == ".arrow" else "its facts are named"
             moments.at(named, int(path.stem))
 
-    spool.Spool.append = appended  # type: ignore[method-assign]
-    spool.publish = published  # type: ignore[attr-defined]
+    put(spool.Spool, "append", appended)
+    put(writer, "publish", published)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,12 +167,10 @@ class HeldWriter:
         self._segment, self._moved = 0, 0
         inner._move = self._around(inner._move, before="all files are staged")
         inner._write_ledger = self._around(inner._write_ledger, after="the ledger is named")
-        self._sync, tables._sync = tables._sync, self._before_a_move
-        tables.publish = self._publish  # type: ignore[attr-defined]
+        self._sync = put(tables, "_sync", self._before_a_move)
+        put(tables, "publish", self._publish)
         taken = runner.Runner._on_batch
-        runner.Runner._on_batch = self._around(  # type: ignore[method-assign]
-            taken, after="the micro-batch returns"
-        )
+        put(runner.Runner, "_on_batch", self._around(taken, after="the micro-batch returns"))
 
     @property
     def last(self) -> int:
