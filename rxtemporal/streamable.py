@@ -264,7 +264,9 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
 
 def _leaving(shape: EventShape, first: EventBatch) -> Step:
     refuse_lists(first.schema)
-    return shaping(shape)
+    step = shaping(shape)
+    step.made_for = f"{shape.name.lower()} shape"
+    return step
 
 
 def _checked(shape: Any) -> None:
