@@ -19,6 +19,7 @@ from rxtemporal.meters import Gauge, Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
+from rxtemporal.positions import Following
 from rxtemporal.readings import Reading, RealSource, accept_next
 from rxtemporal.recording import Recorder
 from rxtemporal.runstate import RunState
@@ -253,7 +254,13 @@ class Execution:
             self._drain.settle()
 
     def join(self) -> None:
-        """Wait until the thread of the hand-offs has ended, after ``dispose``."""
+        """Wait until nobody pushes any more and the hand-offs' thread has ended.
+
+        After ``dispose``, and not from inside what is pushed.
+        """
+        for subscription in self._subscriptions:
+            if isinstance(subscription, Following):
+                subscription.join()
         if self._drain is not None:
             self._drain.join()
 

@@ -17,6 +17,7 @@ from rxtemporal.meters import Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
+from rxtemporal.positions import Position, PositionedSource
 from rxtemporal.recorded import OpenRecorded, RecordedSource
 from rxtemporal.recording import Recorder, Tape
 from rxtemporal.sources import (
@@ -71,6 +72,8 @@ class Reading:
         # who is told that something came, and what makes idle streams follow
         self.hear: Callable[[], object] | None = None
         self.settle: Callable[[], object] = lambda: None
+        # how far a source has come that pushes numbered pieces
+        self.position = Position()
         self.importers: list[Reading] = []
         self.imported: Reading | None = None
         self._steps: Steps | None = None
@@ -127,6 +130,8 @@ class Reading:
             if self._line is not None:
                 assert isinstance(self.opened, Packer)
                 pusher = self._line.admit(pusher, self.opened)
+            if isinstance(self.source, PositionedSource):
+                return self.source.follow(pusher, self.position)
             return self.source.observable.subscribe(pusher)
         if self._follows:
             assert isinstance(self.opened, OpenEvents)
@@ -172,7 +177,9 @@ class Reading:
         assert isinstance(self._entry, WithLate)
         return {
             "place": place,
-            "ended": self.ended,
+            "position": self.position.reached,
+            # a source that may have more when it is asked anew goes on where it ended
+            "ended": self.ended and not getattr(self.source, "goes_on", False),
             "idle": self.idle,
             "holds": holds.saved(),
             "entry": self._entry.saved(),
@@ -190,6 +197,7 @@ class Reading:
         assert isinstance(self._entry, WithLate)
         self._entry.restore(state["entry"])
         self.place, self.idle, self.ended = state["place"], state["idle"], state["ended"]
+        self.position.reached = state["position"]
         self.unread = self.pulls and not self.ended
 
     def complete_again(self) -> None:

@@ -12,7 +12,7 @@ from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.saving import joined, parted, refuse_changes, sealed, told, tree_of, unsealed
 
-__all__ = ["ANEW", "RunState"]
+__all__ = ["ANEW", "RunState", "refuse_unsaved"]
 
 _MAGIC, _VERSION = b"RXTR", 1
 ANEW = "or begin with a new folder, which computes everything anew"
@@ -35,7 +35,7 @@ class RunState:
     def save(self) -> bytes:
         """Return the state; whoever drives the run holds its lock, and nothing is on its way."""
         for reading in self._readings:
-            _refuse_unsaved(reading)
+            refuse_unsaved(reading)
         header = {
             "steps": self._steps,
             "inputs": {each.name: _description(each) for each in self._readings},
@@ -88,7 +88,8 @@ def _told_fields(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {dtype}" for name, dtype in fields.items()) or "no fields"
 
 
-def _refuse_unsaved(reading: Reading) -> None:
+def refuse_unsaved(reading: Reading) -> None:
+    """Refuse a stream of which more waits than can be saved."""
     if reading.hand_off is not None:
         raise CheckpointError(
             f"stream {reading.name!r} has a hand-off, and what waits in one is not saved. "

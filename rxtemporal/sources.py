@@ -64,7 +64,7 @@ class FrameSource:
         """Yield the rows that the door lets in, and at the end the last CTI."""
         schema = self.schema or pl.Schema()
         cti = max(door.door.cti, MIN_TIME)
-        for rows in self.after(door.door.events):
+        for rows in self.from_row(door.door.events):
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
@@ -76,7 +76,7 @@ class FrameSource:
         """Yield the rows as they are, before the door."""
         return self.batches(ColumnDoor(Door(None, self.name)))
 
-    def after(self, skip: int) -> Iterator[EventBatch]:
+    def from_row(self, skip: int) -> Iterator[EventBatch]:
         """Yield the rows before the door that come after the first so many."""
         seen = 0
         for frame in self._frames():

@@ -61,7 +61,7 @@ class FrameSteps:
         self.ended = False
         self.door = opened.columns
         self._schema = opened.source.schema or pl.Schema()
-        self._rows: Iterator[EventBatch] = opened.source.after(opened.door.events)
+        self._rows: Iterator[EventBatch] = opened.source.from_row(opened.door.events)
         # the frame at hand, the places of its rows, and how many of them have been taken
         self._batch = EventBatch.empty(self._schema, MIN_TIME)
         self._places: Int64s = self._batch.start
