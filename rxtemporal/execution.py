@@ -253,6 +253,11 @@ class Execution:
         if self._drain is not None:
             self._drain.settle()
 
+    @property
+    def followed(self) -> bool:
+        """Whether sources are followed that end by themselves, some time after ``dispose``."""
+        return any(isinstance(each, Following) for each in self._subscriptions)
+
     def join(self) -> None:
         """Wait until nobody pushes any more and the hand-offs' thread has ended.
 

@@ -256,6 +256,7 @@ class Process:
         if error is None:
             self._execution.settle()
         error = error or _StoppedError("the process was stopped")
+        inside = self._writer == threading.get_ident()
         self._execution.dispose()
         for outlet in self._outlets:
             outlet.hurry(error)
@@ -266,7 +267,8 @@ class Process:
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
-        self._execution.join()
+        if not inside:
+            self._execution.join()
 
     def _stop_between_batches(self) -> None:
         """Let the thread that reads come to the end of its batch, and save the run, if it is kept.

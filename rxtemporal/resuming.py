@@ -27,6 +27,10 @@ _log = get_logger(__name__)
 _MAGIC, _VERSION = b"RXTK", 1
 # seconds between two saves of a run that is read by asking, and how much of its time they may take
 SECONDS, SHARE = 10.0, 0.1
+# seconds that the next run in this process waits for one that has just been stopped
+LEAVING = 60.0
+# folders of runs that have been stopped in this process: set when another run may come
+_leaving: dict[Path, threading.Event] = {}
 
 
 class _Outlet(Protocol):
@@ -77,6 +81,8 @@ class Keeper:
         for reading in execution.readings:
             refuse_unsaved(reading)
             refuse_without_position(reading)
+        if self.path in _leaving:
+            _leaving[self.path].wait(LEAVING)
         with reported(f"cannot keep a run in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(self.path / "lock")
@@ -111,7 +117,21 @@ class Keeper:
                 self._save()
         finally:
             if self._lock is not None:
-                self._lock.release()
+                self._let_in(self._lock)
+
+    def _let_in(self, lock: WriterLock) -> None:
+        """Let another run in, as soon as nobody pushes into this one any more."""
+        if not self._execution.followed:
+            lock.release()
+            return
+        left = _leaving[self.path] = threading.Event()
+
+        def leave() -> None:
+            self._execution.join()
+            lock.release()
+            left.set()
+
+        threading.Thread(target=leave, name=f"rxtemporal {self.name} leaves", daemon=True).start()
 
     def _taken(self) -> None:
         if self._execution.ended:
