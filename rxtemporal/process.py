@@ -271,16 +271,23 @@ class Process:
             self._execution.join()
 
     def _stop_between_batches(self) -> None:
-        """Let the thread that reads come to the end of its batch, and save the run, if it is kept.
+        """Let what is just coming go through and be saved, if the run is kept, and nothing more.
 
         Not for ever: what is slow there is hurried on afterwards, and comes again.
         """
-        thread = self._thread
-        if self._keeper is None or thread is None:
+        keeper, thread = self._keeper, self._thread
+        if keeper is None:
             return
-        self._keeper.stop()
-        if thread is not threading.current_thread() and not self._within_a_sink():
+        keeper.stop()
+        if self._within_a_sink() or not self._started:
+            return
+        if thread is not None and thread is not threading.current_thread():
             thread.join(STOPPING)
+        if keeper.gate.acquire(timeout=STOPPING):
+            try:
+                self._execution.dispose()
+            finally:
+                keeper.gate.release()
 
     def declare_idle(self, name: str) -> None:
         """Let a stream whose source is silent, or has gone, hold the others back no longer.

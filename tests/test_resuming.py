@@ -61,10 +61,13 @@ class Table:
         self.shape = shape
         self.batches = batches
         self._at, self._how = at, how
+        self._goes_on = False
         self.reached = threading.Event()
 
     def open(self, name: str, schema: pl.Schema) -> None:
-        """Be open."""
+        """Forget what a run has left that has saved nothing."""
+        if not self._goes_on:
+            self.batches.clear()
 
     def write(self, batch: rxt.EventBatch) -> None:
         """Keep the batch, unless this is where it breaks."""
@@ -85,6 +88,7 @@ class Table:
 
     def load(self, state: bytes) -> None:
         """Forget later ones."""
+        self._goes_on = True
         del self.batches[int(state) :]
 
 

@@ -189,9 +189,9 @@ class _Query(Following):
 
     def _why(self, failed: BaseException | None) -> Exception:
         """Return what ended the query: what was wrong here, or with Spark, or somebody."""
-        if isinstance(self._failure, Exception):
-            return self._failure
-        name = self._source.name
+        wrong, name = self._failure, self._source.name
+        if isinstance(wrong, Exception) and not _of_spark(wrong):
+            return wrong
         if failed is None:
             return SourceError(f"somebody stopped the Spark query of stream {name!r}")
         error = SourceError(f"Spark ended the query of stream {name!r}: {failed}")
@@ -209,6 +209,10 @@ class _Query(Following):
             leave(self._folder)
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _of_spark(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def _check_places(checkpoint: Path, reached: int) -> None:
