@@ -91,8 +91,8 @@ def float_sum(
     odd: Ints,
     strange: Ints,
     mean: bool,
-) -> tuple[Floats, Ints]:
-    """Return the sums (or the means; 0 of nothing) and the counts of values that are not null.
+) -> tuple[Floats, Bools]:
+    """Return the sums (or the means), 0 of nothing, and whether there is a value that is not null.
 
     ``sums`` ``float64[2 * keys, 4]``: a sum, what rounding took of it (Knuth's exact sum of two),
     so that removal does not make it drift, and of how many values; sum and rest begin anew when
@@ -101,7 +101,7 @@ def float_sum(
     they came; ``strange`` ``int64[1]``: how many of these there are in all.
     """
     out = np.empty(len(at), np.float64)
-    many = np.empty(len(at), np.int64)
+    there = np.empty(len(at), np.bool_)
     i = 0
     for s in range(len(at) + 1):
         upto = at[s] if s < len(at) else len(what)
@@ -145,8 +145,8 @@ def float_sum(
                 sums[once, 1] = 0.0
                 sums[once, 2] = 0.0
             out[s] = total / max(values, 1.0) if mean else total
-            many[s] = np.int64(values)
-    return out, many
+            there[s] = values > 0
+    return out, there
 
 
 @compiled

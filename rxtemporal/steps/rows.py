@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,13 @@ class Rows(Stateful):
         """Forget these rows, each once; their numbers stay readable until ``compacted``."""
         self._alive[numbers] = False
         self._released += len(numbers)
+
+    def release_by(self, forget: Callable[[npt.NDArray[np.bool_]], int]) -> None:
+        """The same of the rows that ``forget`` makes false in the mask of those that live.
+
+        It returns how many these are.
+        """
+        self._released += forget(self._alive)
 
     def compacted(self) -> Int64s | None:
         """Return each row's new number (of one that is gone, -1) if it was time for new ones."""

@@ -168,7 +168,7 @@ class FloatSum(Stateful):
 
     def _sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
-    ) -> tuple[npt.NDArray[np.float64], Int64s]:
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         self._sum = taller(self._sum, 2 * samples.keys)
         self._odd = taller(self._odd, 2 * samples.keys)
         return kernels.float_sum(
@@ -182,9 +182,9 @@ class Average(FloatSum):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
-        means, counts = self._sums(changes, own, samples, mean=True)
+        means, there = self._sums(changes, own, samples, mean=True)
         result = pl.Series(means)
-        return result if counts.all() else result.set(pl.Series(counts == 0), None)
+        return result if there.all() else result.set(pl.Series(~there), None)
 
 
 class Variance(Stateful):
