@@ -36,12 +36,16 @@ def rows_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> p
     return frame[pl.Series(rows.astype(np.uint32, copy=False))]
 
 
-def columns_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> list[pl.Series]:
-    """Return the columns of these rows, where no frame of them is needed: that costs 30 µs."""
-    columns = frame.get_columns()
+def columns_of(
+    frame: pl.DataFrame,
+    numbers: npt.NDArray[Any] | Sequence[int],
+    names: Sequence[str] | None = None,
+) -> list[pl.Series]:
+    """Return these rows as columns, all or those named: a frame of them would cost 30 µs more."""
+    columns = frame.get_columns() if names is None else [frame.get_column(name) for name in names]
     if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
         return _taken(columns, np.asarray(numbers))
-    return rows_of(frame, numbers).get_columns()
+    return rows_of(pl.DataFrame(columns), numbers).get_columns() if columns else []
 
 
 def _taken(columns: Sequence[pl.Series], rows: npt.NDArray[Any]) -> list[pl.Series]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.batch import Int64s
-from rxtemporal.frames import rows_of, stacked
+from rxtemporal.frames import columns_of, rows_of, stacked
 from rxtemporal.steps.state import Stateful
 
 __all__ = ["Column", "Rows", "grown", "relink", "taller"]
@@ -126,6 +126,13 @@ class Rows(Stateful):
         if not frames:
             return pl.DataFrame(schema=self._schema)
         return rows_of(stacked(frames), numbers)
+
+    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[pl.Series]:
+        """Return these fields of the payload of these rows, as ``payload`` does all."""
+        if not self._frames:
+            schema = self._schema or pl.Schema()
+            return [pl.Series(name, [], schema[name]) for name in names]
+        return columns_of(stacked(self._frames), numbers, names)
 
     def release(self, numbers: Int64s) -> None:
         """Forget these rows, each once; their numbers stay readable until ``compacted``."""
