@@ -74,6 +74,8 @@ class Execution:
         self._subscriptions: list[Any] = []
         self.readings: list[Reading] = []
         self.ended = False
+        # somebody waits for the end of the batch that is just coming
+        self.stopping = False
         self._saved: tuple[bytes, str] | None = None
         self.late = LateFeed()
         try:
@@ -131,7 +133,7 @@ class Execution:
             )
         for reading in self.readings:
             reading.answer_promptly()
-        return Pacing(paces.pop(), lambda: self.ended)
+        return Pacing(paces.pop(), lambda: self.ended or self.stopping)
 
     def record(self, recorder: Recorder) -> None:
         """Have what comes recorded; before ``start``."""
@@ -204,6 +206,8 @@ class Execution:
                 self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
         if self._saved is not None:
             self._go_on(*self._saved)
+            if self.ended:  # there is nothing left to do
+                return
         if self._drain is not None:
             self._drain.start(fail)
         for reading in self.readings:

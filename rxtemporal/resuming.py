@@ -108,7 +108,7 @@ class Keeper:
 
     def stop(self) -> None:
         """Have ``advance`` save the run after the batch that it is at, and return False."""
-        self._stopping = True
+        self._stopping = self._execution.stopping = True
 
     def end(self, error: BaseException | None) -> None:
         """Save a run that has completed, its sinks closed, and let another one in."""

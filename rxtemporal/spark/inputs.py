@@ -37,6 +37,15 @@ class Input:
         return [name for name in self.frame.columns if name not in times]
 
     @property
+    def in_order(self) -> list[str]:
+        """The columns that put the rows in one order, the same each time that they are read.
+
+        Where those that tell the order are even the others decide, though they mean nothing.
+        """
+        times = [self.start] if self.end is None else [self.start, self.end]
+        return list(dict.fromkeys([*self.order_by, *times, *self.fields]))
+
+    @property
     def schema(self) -> pl.Schema:
         """The payload's fields and their types."""
         return spark_payload(self.frame, self.fields)

@@ -6,7 +6,6 @@ Knows nothing of pyspark.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ import polars as pl
 
 from rxtemporal.errors import CheckpointError, blame
 from rxtemporal.plan import Node
+from rxtemporal.saving import joined, parted, refuse_changes
 from rxtemporal.spark.buckets import Reader, Results
 from rxtemporal.spark.chunks import as_frame
 from rxtemporal.ticks import MIN_TIME
@@ -27,7 +27,6 @@ __all__ = ["ANEW", "BucketWork", "Kept", "Received", "StreamRun"]
 
 _MAGIC, _VERSION = b"RXTB", 1
 _HEAD = struct.Struct("<4sHI")  # magic, version, length of the header
-_LENGTH = struct.Struct("<Q")
 ANEW = "or begin with a new checkpointLocation, which computes everything anew"
 
 Received = Iterable[tuple[int, int, bytes]]
@@ -53,18 +52,12 @@ class Kept:
                 f"the state in this checkpoint is of {saved['buckets']} buckets, and here there "
                 f"are {self.buckets}. Hint: buckets={saved['buckets']} goes on with it, {ANEW}."
             )
-        pairs = itertools.zip_longest(saved["steps"], self.steps, fillvalue="nothing")
-        for was, now in [*pairs, *self._inputs(saved["inputs"])]:
-            if was != now:
-                raise CheckpointError(
-                    "the query has changed since this checkpoint was begun: there was "
-                    f"{was}, and here is {now}. Hint: go on with the query as it was, {ANEW}."
-                )
-
-    def _inputs(self, saved: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        for name in sorted({*saved, *self.inputs}):
-            was, now = saved.get(name, "nothing"), self.inputs.get(name, "nothing")
-            yield f"input {name!r} ({was})", f"input {name!r} ({now})"
+        refuse_changes(
+            (saved["steps"], self.steps),
+            (saved["inputs"], self.inputs),
+            "this checkpoint was begun",
+            ANEW,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +126,7 @@ class StreamRun:
         """Return what is held."""
         header = json.dumps({**self._kept.told(), "ctis": [*self._ctis.items()]}).encode()
         parts = [*self._results.steps.save(), self._results.shape.save()]
-        body = b"".join(_LENGTH.pack(len(part)) + part for part in parts)
-        return _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + body
+        return _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + joined(parts)
 
     def load(self, data: bytes) -> None:
         """Go on from what ``save`` of the same query returned."""
@@ -155,13 +147,7 @@ def _parts(data: bytes) -> tuple[Any, list[bytes]]:
         )
     at = _HEAD.size + length
     header = json.loads(data[_HEAD.size : at])
-    parts = []
-    while at < len(data):
-        (size,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size
-        parts.append(data[at : at + size])
-        at += size
-    return header, parts
+    return header, parted(data[at:])
 
 
 def _stream(batches: list[pa.RecordBatch], schema: pa.Schema) -> bytes:

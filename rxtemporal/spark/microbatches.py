@@ -75,7 +75,7 @@ class MicroBatches(PositionedSource):
     def batches(self, frame: DataFrame) -> Iterator[EventBatch]:
         """Yield the rows of one micro-batch in order; Spark sorts them, and all are held here."""
         given = self.given
-        rows = frame.orderBy(*map(quoted, given.order_by or (given.start,)))
+        rows = frame.orderBy(*map(quoted, given.in_order))
         table = rows.select(*map(quoted, self._columns)).toArrow()
         whole = pl.from_arrow(table)
         assert isinstance(whole, pl.DataFrame)

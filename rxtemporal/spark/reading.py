@@ -109,7 +109,7 @@ def _fetched(
     given: Input, columns: list[str], schema: pl.Schema, batch_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""
-    rows = given.frame.orderBy(*map(quoted, given.order_by or (given.start,)))
+    rows = given.frame.orderBy(*map(quoted, given.in_order))
     rows = rows.select(*map(quoted, columns))
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
