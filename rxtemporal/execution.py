@@ -66,7 +66,7 @@ class Execution:
         handed = any(_hand_off(source) for source, _ in entries)
         self._drain = Drain() if handed else None
         # held while a source is read; with hand-offs, while its door judges
-        self._lock: AbstractContextManager[Any] = (
+        self.lock: AbstractContextManager[Any] = (
             threading.RLock() if self._drain is None else self._drain.turn
         )
         # the names of the sources here, by identity; others have the one they were made with
@@ -84,7 +84,7 @@ class Execution:
                 line = None
                 if self._drain is not None:
                     line = self._drain.line(entry, _hand_off(source))
-                lock = line.turn if line else self._lock
+                lock = line.turn if line else self.lock
                 self.readings.append(Reading(source, entry, lock, name, self.late, line))
             self._imports = _linked(self.readings)
             self._idling = Idling(self.readings)
@@ -146,7 +146,7 @@ class Execution:
         The same plan that loads it goes on as this run would have. ``CheckpointError`` where what
         waits cannot be saved: in hand-offs, in a recording that is replayed, in users' objects.
         """
-        with self._lock:
+        with self.lock:
             return self._state().save()
 
     def load(self, state: bytes, begun: str = "it was saved") -> None:
@@ -216,7 +216,7 @@ class Execution:
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
-            self._subscriptions += watched(reading, self._idling, self.wall, self._lock)
+            self._subscriptions += watched(reading, self._idling, self.wall, self.lock)
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.
@@ -244,7 +244,7 @@ class Execution:
 
         ``at_once`` is false where an output is just being told of a batch.
         """
-        with self._lock:
+        with self.lock:
             self._idling.declare(name, at_once=at_once)
 
     def _end(self, error: BaseException | None = None) -> None:

@@ -24,14 +24,15 @@ class Position:
     def __init__(self) -> None:
         self.reached: int | None = None
         self.folder: Path | None = None
-        self._gate: AbstractContextManager[Any] = nullcontext()
+        # held while anything is pushed, so that nothing is on its way when the run is saved
+        self.gate: AbstractContextManager[Any] = nullcontext()
         self._save: Callable[[], object] = lambda: None
 
     def keep(
         self, folder: Path, gate: AbstractContextManager[Any], save: Callable[[], object]
     ) -> None:
         """Have ``save`` called after each piece, while ``gate`` is held; before the run starts."""
-        self.folder, self._gate, self._save = folder, gate, save
+        self.folder, self.gate, self._save = folder, gate, save
 
     @contextmanager
     def taking(self, number: int) -> Iterator[None]:
@@ -39,7 +40,7 @@ class Position:
 
         What is raised inside, or by saving, leaves the position where it was.
         """
-        with self._gate:
+        with self.gate:
             before = self.reached
             try:
                 yield

@@ -114,7 +114,8 @@ class Keeper:
         """Save a run that has completed, its sinks closed, and let another one in."""
         try:
             if error is None and self._lock is not None:
-                self._save()
+                with self.gate:
+                    self._save()
         finally:
             if self._lock is not None:
                 self._let_in(self._lock)
@@ -140,9 +141,10 @@ class Keeper:
 
     def _save(self) -> None:
         began = time.monotonic()
-        sinks = [_sink_state(outlet) for outlet in self._outlets]
-        counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
-        parts = [told([self.name, counts]), self._execution.save(), *sinks]
+        with self._execution.lock:  # sinks and operators as they are at one moment
+            sinks = [_sink_state(outlet) for outlet in self._outlets]
+            counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
+            parts = [told([self.name, counts]), self._execution.save(), *sinks]
         with reported(f"cannot save the run in {self.path}"):
             publish(self.path / "state", sealed(_MAGIC, _VERSION, joined(parts)))
             sync_folder(self.path)

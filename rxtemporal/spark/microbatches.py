@@ -182,10 +182,11 @@ class _Query(Following):
         self._ended.set()
         if self._stopping:
             return
-        if failed is not None or self._source.trigger != AVAILABLE:
-            self._observer.on_error(self._why(failed))
-        else:
-            self._observer.on_completed()
+        with self._position.gate:
+            if failed is not None or self._source.trigger != AVAILABLE:
+                self._observer.on_error(self._why(failed))
+            else:
+                self._observer.on_completed()
 
     def _why(self, failed: BaseException | None) -> Exception:
         """Return what ended the query: what was wrong here, or with Spark, or somebody."""
