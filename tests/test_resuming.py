@@ -11,13 +11,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_process import SOON, Log
+from test_process import Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg, resuming
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.testing import assert_same_history
 
+# a machine that is busy takes long; a test that hangs fails here instead
+SOON = 600
 ROWS = 400
 FRAME = pl.DataFrame(
     {
@@ -115,9 +117,10 @@ def test_any_number_of_runs_make_one(tmp_path: Path, shape: EventShape, how: str
 
 def _ended_well(process: rxt.Process) -> bool:
     try:
-        return process.wait(SOON)
+        assert process.wait(SOON)
     except OSError:
         return False
+    return True
 
 
 def _stopped(process: rxt.Process, sink: Table) -> bool:

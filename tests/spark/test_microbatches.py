@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 from processes import descendants
 from test_kept_sink import Nothing, closed, table
-from test_process import SOON, Log
-from test_resuming import Table
+from test_process import Log
+from test_resuming import SOON, Table
 from test_streaming import READINGS, SETTINGS, hourly
 from trickling import Trickle
 
