@@ -44,6 +44,8 @@ class _Pumped:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._begun = self._done = False
+        # no item is asked of the source before the one after it is asked for here
+        self._in_step = False
         self._task: asyncio.Task[Any] | None = None
         self._space: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -53,9 +55,15 @@ class _Pumped:
     def __iter__(self) -> Iterator[Any]:
         return self
 
+    def in_step(self) -> None:
+        """Read nothing ahead: to be asked for the next item tells the source that this is done."""
+        self._in_step = True
+
     def __next__(self) -> Any:
         if not self._begun:
             self._begin()
+        elif self._in_step and self._space is not None:
+            self._call(self._space.set)
         with self._changed:
             # in slices, so that Ctrl-C has a chance
             while not self._items and not self._done:
@@ -98,9 +106,13 @@ class _Pumped:
                         await self._space.wait()
                 if self._done:
                     break
+                if self._in_step:
+                    self._space.clear()
                 with self._changed:
                     self._items.append(item)
                     self._changed.notify()
+                if self._in_step:
+                    await self._space.wait()
         except asyncio.CancelledError as error:
             if not self._done:  # not by close(): the loop itself is being shut down
                 self._error = error

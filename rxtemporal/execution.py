@@ -20,7 +20,8 @@ from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
 from rxtemporal.readings import Reading, RealSource, accept_next
-from rxtemporal.recording import Recorder
+from rxtemporal.recording import InputLog, Recorder
+from rxtemporal.reliving import begun, relived
 from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
 from rxtemporal.watching import watched
@@ -72,6 +73,7 @@ class Execution:
         self._subscriptions: list[Any] = []
         self.readings: list[Reading] = []
         self.ended = False
+        self._log: InputLog | None = None
         self.late = LateFeed()
         try:
             for source, entry in entries:
@@ -135,6 +137,14 @@ class Execution:
         for reading in self.readings:
             reading.record(recorder)
 
+    def keep(self, log: InputLog) -> None:
+        """Have what is accepted kept in a log, after what is there has come again at ``start``.
+
+        ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
+        """
+        begun(log, self.readings)
+        self._log = log
+
     def start(
         self,
         on_next: Callable[[Any], None],
@@ -174,7 +184,14 @@ class Execution:
                 self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
         if self._drain is not None:
             self._drain.start(fail)
+        if self._log is not None:
+            served = (lambda: None) if self._drain is None else self._drain.serve
+            relived(self._log, self.readings, self._imports, served)
+            if self.ended:
+                return
         for reading in self.readings:
+            if reading.ended:  # as the log says
+                continue
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)

@@ -65,8 +65,10 @@ class _Chunk:
         if "edge" in frame.columns:
             self.edge = np.ascontiguousarray(frame.get_column("edge").fill_null(0).to_numpy())
         payload = pl.DataFrame(height=self.height)
-        if schema:
+        if schema and "payload" in frame.columns:
             payload = conform(frame.get_column("payload").struct.unnest(), schema)
+        elif schema:  # marks and CTIs alone
+            payload = pl.DataFrame(schema=schema).clear(self.height)
         self.payload = payload
 
     def rows(self, begin: int, end: int, cti: int) -> EventBatch:
@@ -129,6 +131,11 @@ class _Steps:
         """Return the place of the next record: the highest start shown, its own included."""
         self.at_hand()
         return self._reached if self._chunk is None else int(self._chunk.places[self._at])
+
+    @property
+    def reached(self) -> int:
+        """The place of the last record that has been brought."""
+        return self._reached
 
     def at_hand(self) -> int:
         """Return how many records can be brought without reading more; 0 at the end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -55,6 +56,14 @@ class FrameSource:
         empty = EventBatch.from_polars(pl.DataFrame(schema=dict(schema)), start=start, end=end)
         self.schema: pl.Schema | None = empty.schema
         self.time: TimeForm = "ticks" if schema[start].is_integer() else "datetime"
+        # rows at the beginning that are left out
+        self._known = 0
+
+    def after(self, rows: int) -> FrameSource:
+        """Return the source without its first rows."""
+        source = copy.copy(self)
+        source._known = rows
+        return source
 
     def open(self, name: str | None = None) -> OpenFrames:
         """Return the source, ready to be read from its beginning, under a name."""
@@ -64,7 +73,12 @@ class FrameSource:
         """Yield the rows that the door lets in, and at the end the last CTI."""
         schema = self.schema or pl.Schema()
         cti, seen = MIN_TIME, 0
-        for frame in self._frames():
+        for whole in self._frames():
+            known = min(whole.height, self._known - seen) if seen < self._known else 0
+            seen += known
+            if known and known == whole.height:
+                continue
+            frame = whole.slice(known)
             try:
                 rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
             except Exception as error:
@@ -73,6 +87,8 @@ class FrameSource:
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
+        if seen < self._known:
+            raise fewer(self.name, self._known, seen)
         last = door.finish()
         if last > cti:
             yield EventBatch.empty(schema, last)
@@ -95,6 +111,10 @@ class OpenFrames:
     def __iter__(self) -> Iterator[EventBatch]:
         return self.source.batches(self.columns)
 
+    def skip(self, rows: int) -> None:
+        """Leave out rows at the beginning, before anything has been read."""
+        self.source = self.source.after(rows)
+
     def import_cti(self, cti: int) -> bool:
         """Take a CTI of another stream; return whether it advances this one."""
         return self.columns.import_cti(cti)
@@ -102,6 +122,15 @@ class OpenFrames:
     def due(self) -> EventBatch | None:
         """Return the time that has come by an import."""
         return self._nothing.replace(cti=max(self.door.cti, MIN_TIME))
+
+
+def fewer(name: str, known: int, seen: int) -> SourceError:
+    """Return the error that says that a source has changed since it was read."""
+    return SourceError(
+        f"the source of stream {name!r} has {seen:,} events, and {known:,} of it have been read "
+        "before. Hint: an input that is read again has to give the same events again, in the same "
+        "order; an iterable without a length is taken to go on after them."
+    )
 
 
 def scanned(
@@ -140,23 +169,37 @@ class EventSource:
         self._events = events
         self.settings = settings
         self.lively = lively
-        # what has a length is all there, so nobody waits for an answer to the next CTI
-        self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
+        # what has a length is all there: nobody waits for an answer to the next CTI, and it begins
+        # again when it is read again
+        self.goes_on = not hasattr(events, "__len__")
+        self._least = 1 if self.goes_on else SIZED_ROWS
 
     def open(self, name: str | None = None) -> OpenEvents:
         """Return the source, ready to be read from its beginning, under a name."""
         door = Door(self.settings, name or self.name)
         packer = Packer(door, PayloadReader(self.schema), self._least)
-        return OpenEvents(iter(self._events), packer)
+        return OpenEvents(iter(self._events), packer, self.goes_on)
 
 
 class OpenEvents:
     """An event source being read."""
 
-    def __init__(self, events: Iterator[Any], packer: Packer) -> None:
+    def __init__(self, events: Iterator[Any], packer: Packer, goes_on: bool) -> None:
         self.door = packer.door
         self.events = events
         self.packer = packer
+        # whether a source that is read again gives what comes next, and not all from its beginning
+        self.goes_on = goes_on
+
+    def skip(self, records: int) -> None:
+        """Leave out what made so many records, before anything has been read, if it comes again."""
+        seen = 0
+        while seen < records and not self.goes_on:
+            item = next(self.events, None)
+            if item is None:
+                raise fewer(self.door.source, records, seen)
+            own = isinstance(item, EventBatch)
+            seen += len(item) + (item.cti > MIN_TIME) if own else 1
 
     @property
     def time(self) -> TimeForm | None:

@@ -28,7 +28,7 @@ from rxtemporal.late import LateSource
 from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
-from rxtemporal.recording import Recorder
+from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -229,6 +229,7 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         *,
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        log: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -237,6 +238,10 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
         ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
         the same results from it, late events included.
+        ``log`` is the folder of an input log, new or left by a run of the same query: what is there
+        comes first, just as it came, and what comes now is on disk before it is acknowledged and
+        before anything that follows from it reaches the sink. So nothing acknowledged is lost when
+        this process dies. ``run`` returns when the log has been read.
         When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
@@ -247,9 +252,10 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
             )
         name = name or "query"
         recorder = None if record is None else Recorder(record, name)
+        kept = None if log is None else InputLog(log, name)
         execution = self._execution(sink.shape, Wall(scheduler))
         outlets = [Outlet(name, sink, self.schema)]
-        return Process(name, execution, outlets, warn_after, recorder).start()
+        return Process(name, execution, outlets, warn_after, recorder, kept).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
         return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)

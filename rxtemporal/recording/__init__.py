@@ -25,8 +25,21 @@ struct. All folders are segment folders, so each file can be read with Arrow.
 
 from __future__ import annotations
 
+from rxtemporal.recording.inputlog import InputLog, LogTape
 from rxtemporal.recording.layout import KINDS
+from rxtemporal.recording.logstore import LogStore, Wanted, settled
 from rxtemporal.recording.reader import Recording, StreamRecords
 from rxtemporal.recording.recorder import Recorder, Tape
 
-__all__ = ["KINDS", "Recorder", "Recording", "StreamRecords", "Tape"]
+__all__ = [
+    "KINDS",
+    "InputLog",
+    "LogStore",
+    "LogTape",
+    "Recorder",
+    "Recording",
+    "StreamRecords",
+    "Tape",
+    "Wanted",
+    "settled",
+]
