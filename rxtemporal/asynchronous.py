@@ -44,7 +44,7 @@ class _Pumped:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._begun = self._done = False
-        # no item is asked of the source before the one after it is asked for here
+        # whether an item is asked of the source only when it is asked for here
         self._in_step = False
         self._task: asyncio.Task[Any] | None = None
         self._space: asyncio.Event | None = None
@@ -70,8 +70,9 @@ class _Pumped:
                 self._changed.wait(0.2)
             if self._items:
                 item = self._items.popleft()
-                if self._space is not None and len(self._items) < WAITING // 2:
-                    self._call(self._space.set)
+                space = None if self._in_step else self._space
+                if space is not None and len(self._items) < WAITING // 2:
+                    self._call(space.set)
                 return item
         if self._error is not None:
             raise self._error

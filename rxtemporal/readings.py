@@ -167,7 +167,7 @@ class Reading:
         self._steps, steps.allowed = steps, records
         while steps.allowed and not self.ended:
             self.step(MAX_TIME, True)
-        self._steps, self.place = None, steps.reached
+        self._steps = None
 
     def log(self, tape: LogTape) -> None:
         """Have what is accepted from now on noted, and on disk before it is acknowledged."""
@@ -207,9 +207,9 @@ class Reading:
             if isinstance(opened, OpenRecorded):
                 self._steps = opened.steps
             elif isinstance(opened, OpenEvents):
-                self._steps = EventSteps(opened, self.place)
+                self._steps = EventSteps(opened)
             else:
-                self._steps = FrameSteps(opened, self.place)
+                self._steps = FrameSteps(opened)
         return self._steps.place()
 
     def step(self, until: int, inclusive: bool) -> None:

@@ -1,8 +1,8 @@
 """A run that takes up an input log: what is there comes to its doors again, then it goes on.
 
 One run does both, through the same doors and operators, and changes over when the log is at its
-end; so nothing has to be handed over but what lies outside of them: the place that each stream has
-reached, and what of a source that begins anew stands in the log.
+end. So nothing has to be handed over but how much of a source that begins anew stands in the log.
+Places need not be: all that is left lies behind the place of what was accepted last.
 """
 
 from __future__ import annotations

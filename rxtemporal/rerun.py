@@ -132,11 +132,6 @@ class _Steps:
         self.at_hand()
         return self._reached if self._chunk is None else int(self._chunk.places[self._at])
 
-    @property
-    def reached(self) -> int:
-        """The place of the last record that has been brought."""
-        return self._reached
-
     def at_hand(self) -> int:
         """Return how many records can be brought without reading more; 0 at the end."""
         if self._chunk is None or self._at == self._chunk.height:

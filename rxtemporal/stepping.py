@@ -21,13 +21,13 @@ __all__ = ["EventSteps", "FrameSteps", "Steps"]
 class EventSteps:
     """Events one at a time, with one read ahead."""
 
-    def __init__(self, opened: OpenEvents, reached: int = MIN_TIME) -> None:
+    def __init__(self, opened: OpenEvents) -> None:
         self.ended = False
         self._opened = opened
         self._next: Any = None
         self._failed: Exception | None = None
         self._read = False
-        self._reached = reached
+        self._reached = MIN_TIME
 
     def place(self) -> int:
         """Return the place of the next event; reads it."""
@@ -57,7 +57,7 @@ class EventSteps:
 class FrameSteps:
     """Rows of frames, cut where another stream's next event lies between them."""
 
-    def __init__(self, opened: OpenFrames, reached: int = MIN_TIME) -> None:
+    def __init__(self, opened: OpenFrames) -> None:
         self.ended = False
         self.door = opened.columns
         self._schema = opened.source.schema or pl.Schema()
@@ -67,7 +67,7 @@ class FrameSteps:
         self._places: Int64s = self._batch.start
         self._taken = 0
         self._failed: Exception | None = None
-        self._reached = reached
+        self._reached = MIN_TIME
 
     @property
     def at_hand(self) -> bool:
