@@ -94,11 +94,13 @@ def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
 
 def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     waiting: list[pl.DataFrame] = []
+    records = 0
     for frame in frames:
         waiting.append(frame)
-        if sum(int(each.get_column("records").sum()) for each in waiting) >= AT_ONCE:
+        records += int(frame.get_column("records").sum())
+        if records >= AT_ONCE:
             yield pl.concat(waiting)
-            waiting = []
+            waiting, records = [], 0
     if waiting:
         yield pl.concat(waiting)
 

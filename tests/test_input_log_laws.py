@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import physical
 import polars as pl
 import pytest
@@ -139,7 +138,6 @@ def assert_same(live: Ran, again: Ran, *, whole: bool) -> None:
         assert again.ctis == live.ctis
 
 
-@hypothesis.settings(phases=(hypothesis.Phase.generate,))
 @given(
     st.fixed_dictionaries(dict.fromkeys(NAMES, options)),
     happenings(),
@@ -247,7 +245,6 @@ def known(place: Path) -> dict[str, int]:
     }
 
 
-@hypothesis.settings(phases=(hypothesis.Phase.generate,))
 @given(
     st.fixed_dictionaries(dict.fromkeys(NAMES, asked())),
     st.integers(1, 20),

@@ -21,10 +21,11 @@ import struct
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
@@ -43,7 +44,6 @@ from rxtemporal.recording.layout import (
 )
 from rxtemporal.recording.reader import StreamRecords
 from rxtemporal.segments import SegmentFolder, SegmentWriter
-from rxtemporal.segments.writer import arrow_file
 
 __all__ = ["LogStore", "Wanted", "settled"]
 
@@ -53,6 +53,7 @@ MOST_BYTES = 8 * 2**20
 # before each part of an entry: its stream's number, or that of the order, and its length
 _PART = struct.Struct("<iI")
 _ORDER = -1
+_RUN = np.dtype("<i4")
 _OTHER = "the same query over the same streams goes on with a log; give another a folder of its own"
 
 
@@ -194,8 +195,7 @@ class LogStore:
         """
         assert self._journal is not None
         self.publish_header()
-        order = pl.DataFrame(runs, schema=ORDER_FIELDS, orient="row")
-        self._journal.append(number, _entry({**frames, _ORDER: order}))
+        self._journal.append(number, _entry(runs, frames))
         if self._journal.size >= MOST_BYTES:
             self.roll()
 
@@ -203,7 +203,7 @@ class LogStore:
         """Make segments of what the journal has, and empty it."""
         assert self._journal is not None
         assert self._order is not None
-        orders: list[pl.DataFrame] = []
+        runs: list[npt.NDArray[np.int32]] = []
         frames = [list[pl.DataFrame]() for _ in self._writers]
         reached = self.records
         for number, content in self._journal.entries():
@@ -214,16 +214,19 @@ class LogStore:
                     f"the input log {self.path} is damaged: record {reached:,} is missing. Hint: "
                     "restore the folder from a copy, or begin a new one."
                 )
-            for stream, frame in _parts(content):
-                (orders if stream == _ORDER else frames[stream]).append(frame)
-            reached += int(orders[-1].get_column("records").sum())
-        if not orders:
+            for stream, part in _parts(content):
+                if stream == _ORDER:
+                    runs.append(np.frombuffer(part, _RUN).reshape(-1, 2))
+                else:
+                    frames[stream].append(pl.read_ipc_stream(io.BytesIO(part)))
+            reached += int(runs[-1][:, 1].sum())
+        if not runs:
             return
         for writer, of_stream in zip(self._writers, frames, strict=True):
-            # where the fields have just become known the segments before show fewer
-            for _, alike in groupby(of_stream, key=lambda frame: frame.schema):
-                writer.append_frame(pl.concat(alike))
-        self._order.append_frame(pl.concat(orders))
+            if of_stream:
+                # CTIs alone show no fields, and a field that was null so far no type
+                writer.append_frame(pl.concat(of_stream, how="diagonal_relaxed"))
+        self._order.append_frame(pl.DataFrame(np.concatenate(runs), schema=ORDER_FIELDS))
         self.records = reached
         self._journal.clear()
 
@@ -286,18 +289,23 @@ def _forget_beyond(path: Path, counted: int) -> None:
         remove(folder.file(leftover, "json"))
 
 
-def _entry(parts: Mapping[int, pl.DataFrame]) -> bytes:
-    content = io.BytesIO()
-    for stream, frame in parts.items():
-        data = arrow_file(frame)
-        content.write(_PART.pack(stream, len(data)) + data)
-    return content.getvalue()
+def _entry(runs: Sequence[Sequence[int]], frames: Mapping[int, pl.DataFrame]) -> bytes:
+    parts = {stream: _arrow_stream(frame) for stream, frame in frames.items()}
+    parts[_ORDER] = np.array(runs, _RUN).tobytes()
+    return b"".join(_PART.pack(stream, len(part)) + part for stream, part in parts.items())
 
 
-def _parts(content: bytes) -> Iterator[tuple[int, pl.DataFrame]]:
+def _arrow_stream(frame: pl.DataFrame) -> bytes:
+    # ten times sooner written and read than a file of one row
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc_stream(buffer, compat_level=pl.CompatLevel.oldest())
+    return buffer.getvalue()
+
+
+def _parts(content: bytes) -> Iterator[tuple[int, bytes]]:
     place = 0
     while place < len(content):
         stream, length = _PART.unpack_from(content, place)
         place += _PART.size
-        yield stream, pl.read_ipc(io.BytesIO(content[place : place + length]))
+        yield stream, content[place : place + length]
         place += length

@@ -17,7 +17,7 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.segments.folder import Segment, SegmentFolder
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["SegmentWriter", "arrow_file"]
+__all__ = ["SegmentWriter"]
 
 # the layout of the folder, as the package's page describes it
 FORMAT = 1
@@ -80,7 +80,7 @@ class SegmentWriter(SegmentFolder):
         and it stays, and the next call completes it.
         """
         self._check_open()
-        data = arrow_file(frame)
+        data = _arrow(frame)
         segment = _segment(data, self.last + 1, frame.height, cti)
         with reported(f"cannot write segment {segment.sequence} of {self.path}"):
             if self._unsynced is not None:
@@ -90,7 +90,7 @@ class SegmentWriter(SegmentFolder):
 
     def _completed(self, frame: pl.DataFrame, cti: int) -> bool:
         """Sync a segment of which only that was missing; return whether it is this frame."""
-        given = _segment(arrow_file(frame), self.last, frame.height, cti)
+        given = _segment(_arrow(frame), self.last, frame.height, cti)
         repeated = given == self._unsynced
         with reported(f"cannot write segment {self.last} of {self.path}"):
             self._sync()
@@ -178,7 +178,7 @@ def _segment(data: bytes, sequence: int, rows: int, cti: int) -> Segment:
     return Segment(sequence, rows, cti, len(data), zlib.crc32(data))
 
 
-def arrow_file(frame: pl.DataFrame) -> bytes:
+def _arrow(frame: pl.DataFrame) -> bytes:
     """Return the rows as an Arrow IPC file of the oldest layout, which every reader knows."""
     buffer = io.BytesIO()
     frame.rechunk().write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
