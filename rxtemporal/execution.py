@@ -185,8 +185,7 @@ class Execution:
         if self._drain is not None:
             self._drain.start(fail)
         if self._log is not None:
-            served = (lambda: None) if self._drain is None else self._drain.serve
-            relived(self._log, self.readings, self._imports, served)
+            relived(self._log, self.readings, self._imports, self._goes_on)
             if self.ended:
                 return
         for reading in self.readings:
@@ -196,6 +195,12 @@ class Execution:
             if subscription is not None:
                 self._subscriptions.append(subscription)
             self._subscriptions += watched(reading, self._idling, self.wall, self._lock)
+
+    def _goes_on(self) -> bool:
+        """Give the query what waits, for nobody is held up yet; whether the run still runs."""
+        if self._drain is not None:
+            self._drain.serve()
+        return not self.ended
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.

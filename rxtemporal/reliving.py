@@ -50,11 +50,11 @@ def begun(log: InputLog, readings: Sequence[Reading]) -> None:
 
 
 def relived(
-    log: InputLog, readings: Sequence[Reading], exact: bool, brought: Callable[[], object]
+    log: InputLog, readings: Sequence[Reading], exact: bool, goes_on: Callable[[], bool]
 ) -> None:
     """Bring the records of a log to the doors, and have what comes from now on logged.
 
-    ``exact``: they alternate between the streams just as they came. ``brought`` is called between.
+    ``exact``: they alternate between the streams just as they came. ``goes_on`` is asked between.
     """
     steps = {}
     for reading, tape in zip(readings, log.tapes, strict=True):
@@ -65,7 +65,8 @@ def relived(
         reading, step = steps[number]
         if not reading.ended:
             reading.relive(step, records)
-            brought()
+        if not goes_on():
+            return
     for reading, tape in zip(readings, log.tapes, strict=True):
         if reading.ended:
             continue

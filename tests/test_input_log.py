@@ -260,6 +260,50 @@ def test_a_log_grows_from_run_to_run(folder: Path) -> None:
     assert Run(folder).ended().rows == [0, 1, 2]
 
 
+def test_ctis_alone_show_no_fields(folder: Path) -> None:
+    """Segments of CTIs, before any row and after one, come again with those that have fields."""
+    for events in [Cti(1)], [PointEvent(2, {"x": None})], [Cti(4)], [PointEvent(5, {"x": 1.5})]:
+        Run(folder).push(*events).process.dispose()
+    assert_same_history(Run(folder).ended().batches, [(2, 3, {"x": None}), (5, 6, {"x": 1.5})])
+
+
+def test_a_batch_of_which_a_part_is_accepted_is_not_acknowledged(folder: Path) -> None:
+    """A hand-off takes a large batch in parts; where the run ends in between it is told."""
+    subject: Subject[Any] = Subject()
+    stream = rxt.from_observable(
+        subject, hand_off=rxt.HandOff(2), schema={"x": pl.Int64}, name="live"
+    )
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        go_on.wait(SOON)
+
+    process = stream.run(Log(EventShape.POINT, during={"write": hold}), log=folder)
+    rows = [{"start_time": t, "x": t} for t in range(9)]
+    batch = rxt.EventBatch.from_dicts(rows, cti=20)
+    raised: list[Exception] = []
+
+    def push() -> None:
+        try:
+            subject.on_next(rxt.EventBatch.from_dicts(rows[:1], cti=0))
+            subject.on_next(batch)
+        except Exception as error:
+            raised.append(error)
+
+    producer = threading.Thread(target=push)
+    producer.start()
+    held.wait(SOON)
+    while process.diagnostics().streams[0].hand_off.times_blocked < 1:
+        producer.join(0.01)
+    stopping = threading.Thread(target=process.dispose)
+    stopping.start()
+    producer.join(SOON)
+    go_on.set()
+    stopping.join(SOON)
+    assert "has not accepted" in str(raised)
+
+
 def test_a_stream_that_had_completed_is_not_read_again(folder: Path) -> None:
     """The run goes to its end with what is in the log; nobody subscribes to the live source."""
     assert Run(folder).push(PointEvent(1, 1)).ended().rows == [1]

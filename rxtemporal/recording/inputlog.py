@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -17,7 +18,7 @@ from rxtemporal.recording.columns import Item, Rows, framed
 from rxtemporal.recording.logstore import LogStore, Wanted
 from rxtemporal.recording.recorder import Tape
 
-__all__ = ["InputLog", "LogTape"]
+__all__ = ["InputLog", "LogTape", "pushed"]
 
 
 class InputLog:
@@ -144,8 +145,9 @@ class InputLog:
 class LogTape(Tape):
     """Where one stream's door notes what it has accepted, and who brings it waits for the disk.
 
-    ``accepted`` counts what the source brought. ``prompt``: nothing that the door has accepted goes
-    further before it is on disk, for who brings it is asked for more and not told.
+    ``accepted`` counts what the source brought: rows, CTIs, its end. ``prompt``: nothing that the
+    door has accepted goes further before it is on disk, for who brings it is asked for more and not
+    told.
     """
 
     def __init__(self, log: InputLog, number: int, store: LogStore, wanted: Wanted) -> None:
@@ -163,15 +165,15 @@ class LogTape(Tape):
     def batch(self, batch: EventBatch) -> None:
         """Note a batch that has been accepted."""
         super().batch(batch)
-        self._took()
+        self._took(pushed(batch))
 
     def completed(self) -> None:
         """Note that the source has ended."""
         super().completed()
         self._took()
 
-    def _took(self) -> None:
-        self.accepted += 1
+    def _took(self, number: int = 1) -> None:
+        self.accepted += number
         if self.prompt:
             self.flush()
 
@@ -199,6 +201,11 @@ class _MisfitError(Exception):
     def __init__(self, message: str, place: int) -> None:
         super().__init__(message)
         self.place = place
+
+
+def pushed(item: Any) -> int:
+    """Return for how many things that are accepted an event or a batch stands."""
+    return max(1, len(item)) if isinstance(item, EventBatch) else 1
 
 
 def _records(item: Item) -> int:

@@ -14,10 +14,8 @@ As any recording (see the package's page), with ``"log": true`` in its header an
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
-import struct
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.durable import WriterLock, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.recording.columns import empty
+from rxtemporal.recording.entries import Runs, entry, parts
 from rxtemporal.recording.journal import Journal
 from rxtemporal.recording.layout import (
     FORMAT,
@@ -50,10 +48,6 @@ __all__ = ["LogStore", "Wanted", "settled"]
 JOURNAL = "journal"
 # bytes of a journal that become segments
 MOST_BYTES = 8 * 2**20
-# before each part of an entry: its stream's number, or that of the order, and its length
-_PART = struct.Struct("<iI")
-_ORDER = -1
-_RUN = np.dtype("<i4")
 _OTHER = "the same query over the same streams goes on with a log; give another a folder of its own"
 
 
@@ -95,9 +89,9 @@ class LogStore:
         try:
             numbers = self._taken_up(wanted)
             self.publish_header()
-            self._open_segments(wanted)
+            self._open_segments()
             self.roll()
-            for number, each in zip(numbers, wanted or (), strict=bool(wanted)):
+            for number, each in zip(numbers, wanted or (), strict=True):
                 self._check_schema(number, each)
         except BaseException:
             self.close()
@@ -122,7 +116,7 @@ class LogStore:
                 )
             self.facts = header["streams"]
             self._header.update(id=header["id"], name=header["name"])
-            return [] if wanted is None else self._matched(wanted)
+            return self._matched(wanted) if wanted else []
         if there:
             raise SpoolError(
                 f"cannot keep an input log in {self.path}: the folder holds something already, "
@@ -158,6 +152,9 @@ class LogStore:
         return numbers
 
     def _check_schema(self, number: int, wanted: Wanted) -> None:
+        writer = self._writers[number]
+        if wanted.schema is not None and not writer.last:
+            writer.append_frame(empty(wanted.schema))
         logged = self.records_of(number).schema
         if wanted.schema is not None and logged is not None and logged != wanted.schema:
             raise SpoolError(
@@ -167,7 +164,7 @@ class LogStore:
 
     # Segments and journal -------------------------------------------------------------------------
 
-    def _open_segments(self, wanted: Sequence[Wanted] | None) -> None:
+    def _open_segments(self) -> None:
         order = self._order = SegmentWriter.open(self.path / ORDER, ORDER, ORDER_FIELDS, lock=False)
         counted: Counter[int] = Counter()
         for number in range(1, order.last + 1):
@@ -178,10 +175,6 @@ class LogStore:
             folder = self.path / facts.folder
             _forget_beyond(folder, counted[number])
             self._writers.append(SegmentWriter.open(folder, facts.name, NO_FIELDS, lock=False))
-        for writer, each in zip(self._writers, wanted or (), strict=False):
-            # only where the streams are new they stand in this order
-            if not self.records and not writer.last and each.schema is not None:
-                writer.append_frame(empty(each.schema))
         self._journal = Journal(self.path / JOURNAL)
 
     def append(
@@ -195,7 +188,7 @@ class LogStore:
         """
         assert self._journal is not None
         self.publish_header()
-        self._journal.append(number, _entry(runs, frames))
+        self._journal.append(number, entry(runs, frames))
         if self._journal.size >= MOST_BYTES:
             self.roll()
 
@@ -203,7 +196,7 @@ class LogStore:
         """Make segments of what the journal has, and empty it."""
         assert self._journal is not None
         assert self._order is not None
-        runs: list[npt.NDArray[np.int32]] = []
+        runs: list[Runs] = []
         frames = [list[pl.DataFrame]() for _ in self._writers]
         reached = self.records
         for number, content in self._journal.entries():
@@ -214,12 +207,11 @@ class LogStore:
                     f"the input log {self.path} is damaged: record {reached:,} is missing. Hint: "
                     "restore the folder from a copy, or begin a new one."
                 )
-            for stream, part in _parts(content):
-                if stream == _ORDER:
-                    runs.append(np.frombuffer(part, _RUN).reshape(-1, 2))
-                else:
-                    frames[stream].append(pl.read_ipc_stream(io.BytesIO(part)))
-            reached += int(runs[-1][:, 1].sum())
+            brought, records = parts(content)
+            runs.append(brought)
+            for stream, frame in records.items():
+                frames[stream].append(frame)
+            reached += int(brought[:, 1].sum())
         if not runs:
             return
         for writer, of_stream in zip(self._writers, frames, strict=True):
@@ -249,7 +241,7 @@ class LogStore:
 
 
 def settled(path: Path) -> None:
-    """Make segments of what an input log's journal has, unless a run is just writing it."""
+    """Make segments of what an input log's journal has, if it is one; ``SpoolError``: in use."""
     journal = path / JOURNAL
     if not journal.exists() or not journal.stat().st_size:
         return
@@ -287,25 +279,3 @@ def _forget_beyond(path: Path, counted: int) -> None:
     for leftover in range(last, number - 1, -1):
         remove(folder.file(leftover, "arrow"))
         remove(folder.file(leftover, "json"))
-
-
-def _entry(runs: Sequence[Sequence[int]], frames: Mapping[int, pl.DataFrame]) -> bytes:
-    parts = {stream: _arrow_stream(frame) for stream, frame in frames.items()}
-    parts[_ORDER] = np.array(runs, _RUN).tobytes()
-    return b"".join(_PART.pack(stream, len(part)) + part for stream, part in parts.items())
-
-
-def _arrow_stream(frame: pl.DataFrame) -> bytes:
-    # ten times sooner written and read than a file of one row
-    buffer = io.BytesIO()
-    frame.rechunk().write_ipc_stream(buffer, compat_level=pl.CompatLevel.oldest())
-    return buffer.getvalue()
-
-
-def _parts(content: bytes) -> Iterator[tuple[int, bytes]]:
-    place = 0
-    while place < len(content):
-        stream, length = _PART.unpack_from(content, place)
-        place += _PART.size
-        yield stream, content[place : place + length]
-        place += length
