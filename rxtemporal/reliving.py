@@ -15,6 +15,7 @@ import polars as pl
 from rxtemporal.errors import BindingError, SchemaError
 from rxtemporal.matching import OpenRows
 from rxtemporal.payloads import PayloadReader
+from rxtemporal.positions import PositionedSource
 from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.recording import InputLog, Recording, StreamRecords, Wanted
@@ -31,6 +32,12 @@ AT_ONCE = 65_536
 def begun(log: InputLog, readings: Sequence[Reading]) -> None:
     """Take up the log for the streams of a run; refuse what it is not for."""
     for reading in readings:
+        if isinstance(reading.source, PositionedSource):
+            raise BindingError(
+                f"stream {reading.name!r} can be read again from where it has come to, and needs "
+                "no input log. Hint: resume=folder in place of log=; what pushes beside it goes "
+                "into a run of its own."
+            )
         if isinstance(reading.source, RecordedSource):
             raise BindingError(
                 f"stream {reading.name!r} is recorded, and can be replayed from its beginning at "
@@ -70,7 +77,8 @@ def relived(
     for reading, tape in zip(readings, log.tapes, strict=True):
         if reading.ended:
             continue
-        if isinstance(reading.opened, OpenFrames | OpenEvents):
+        # frames are read again from the row that their door has come to
+        if isinstance(reading.opened, OpenEvents):
             reading.opened.skip(_taken(log.store.records_of(tape.number)))
         reading.log(tape)
 

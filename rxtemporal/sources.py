@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -13,7 +12,7 @@ from reactivex import Observable
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
-from rxtemporal.errors import SchemaError, SourceError, blame
+from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.handoff import HandOff
 from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
@@ -56,14 +55,6 @@ class FrameSource:
         empty = EventBatch.from_polars(pl.DataFrame(schema=dict(schema)), start=start, end=end)
         self.schema: pl.Schema | None = empty.schema
         self.time: TimeForm = "ticks" if schema[start].is_integer() else "datetime"
-        # rows at the beginning that are left out
-        self._known = 0
-
-    def after(self, rows: int) -> FrameSource:
-        """Return the source without its first rows."""
-        source = copy.copy(self)
-        source._known = rows
-        return source
 
     def open(self, name: str | None = None) -> OpenFrames:
         """Return the source, ready to be read from its beginning, under a name."""
@@ -72,23 +63,11 @@ class FrameSource:
     def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
         """Yield the rows that the door lets in, and at the end the last CTI."""
         schema = self.schema or pl.Schema()
-        cti, seen = MIN_TIME, 0
-        for whole in self._frames():
-            known = min(whole.height, self._known - seen) if seen < self._known else 0
-            seen += known
-            if known and known == whole.height:
-                continue
-            frame = whole.slice(known)
-            try:
-                rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
-            except Exception as error:
-                raise blame(error, f"of {self.name}, counted from its row {seen:,}") from error
-            seen += frame.height
+        cti = max(door.door.cti, MIN_TIME)
+        for rows in self.from_row(door.door.events):
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
-        if seen < self._known:
-            raise fewer(self.name, self._known, seen)
         last = door.finish()
         if last > cti:
             yield EventBatch.empty(schema, last)
@@ -96,6 +75,26 @@ class FrameSource:
     def read(self) -> Iterator[EventBatch]:
         """Yield the rows as they are, before the door."""
         return self.batches(ColumnDoor(Door(None, self.name)))
+
+    def from_row(self, skip: int) -> Iterator[EventBatch]:
+        """Yield the rows before the door that come after the first so many."""
+        seen = 0
+        for frame in self._frames():
+            known = min(max(skip - seen, 0), frame.height)
+            seen += frame.height
+            if known and known == frame.height:
+                continue
+            try:
+                rows = EventBatch.from_polars(frame[known:], start=self._start, end=self._end)
+            except Exception as error:
+                first = seen - frame.height + known
+                raise blame(error, f"of {self.name}, counted from its row {first:,}") from error
+            yield rows
+        if seen < skip:
+            raise CheckpointError(
+                f"{self.name} has {seen:,} rows, and {skip:,} of them were read before the run "
+                "stopped. Hint: a run goes on over the same rows; begin anew over others."
+            )
 
 
 class OpenFrames:
@@ -111,10 +110,6 @@ class OpenFrames:
     def __iter__(self) -> Iterator[EventBatch]:
         return self.source.batches(self.columns)
 
-    def skip(self, rows: int) -> None:
-        """Leave out rows at the beginning, before anything has been read."""
-        self.source = self.source.after(rows)
-
     def import_cti(self, cti: int) -> bool:
         """Take a CTI of another stream; return whether it advances this one."""
         return self.columns.import_cti(cti)
@@ -122,15 +117,6 @@ class OpenFrames:
     def due(self) -> EventBatch | None:
         """Return the time that has come by an import."""
         return self._nothing.replace(cti=max(self.door.cti, MIN_TIME))
-
-
-def fewer(name: str, known: int, seen: int) -> SourceError:
-    """Return the error that says that a source has changed since it was read."""
-    return SourceError(
-        f"the source of stream {name!r} has {seen:,} events, and {known:,} of it have been read "
-        "before. Hint: an input that is read again has to give the same events again, in the same "
-        "order; an iterable without a length is taken to go on after them."
-    )
 
 
 def scanned(
@@ -197,7 +183,11 @@ class OpenEvents:
         while seen < records and not self.goes_on:
             item = next(self.events, None)
             if item is None:
-                raise fewer(self.door.source, records, seen)
+                raise CheckpointError(
+                    f"the source of stream {self.door.source!r} has {seen:,} events, and "
+                    f"{records:,} of them were read before. Hint: a run goes on over the same "
+                    "events; an iterable without a length is taken to go on after them."
+                )
             own = isinstance(item, EventBatch)
             seen += len(item) + (item.cti > MIN_TIME) if own else 1
 

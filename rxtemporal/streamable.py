@@ -29,6 +29,7 @@ from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.recording import InputLog, Recorder
+from rxtemporal.resuming import kept
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -230,6 +231,7 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
         log: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -242,6 +244,10 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         comes first, just as it came, and what comes now is on disk before it is acknowledged and
         before anything that follows from it reaches the sink. So nothing acknowledged is lost when
         this process dies. ``run`` returns when the log has been read.
+        ``resume`` is a folder in which the run is kept: a run of the same query with the same
+        folder goes on where this one has stopped, however it stopped. Its sources have to be files,
+        frames or DataFrames. What came after the last state comes again, to the sink as well; a
+        ``SparkSink`` knows what it has. What has completed is not run again.
         When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
@@ -251,11 +257,12 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
+        keeper = kept(resume, record, log, name)
         recorder = None if record is None else Recorder(record, name)
-        kept = None if log is None else InputLog(log, name)
+        input_log = None if log is None else InputLog(log, name)
         execution = self._execution(sink.shape, Wall(scheduler))
         outlets = [Outlet(name, sink, self.schema)]
-        return Process(name, execution, outlets, warn_after, recorder, kept).start()
+        return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
         return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)
@@ -270,7 +277,9 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
 
 def _leaving(shape: EventShape, first: EventBatch) -> Step:
     refuse_lists(first.schema)
-    return shaping(shape)
+    step = shaping(shape)
+    step.made_for = f"{shape.name.lower()} shape"
+    return step
 
 
 def _checked(shape: Any) -> None:

@@ -27,9 +27,9 @@ from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
 from rxtemporal.errors import (
     ArgumentError,
     BindingError,
+    CheckpointError,
     CtiViolationError,
     SchemaError,
-    SourceError,
     SpoolError,
 )
 from rxtemporal.recording import LogStore, Recording, logstore, settled
@@ -415,7 +415,7 @@ def test_a_list_that_is_shorter_than_its_log_has_changed(folder: Path) -> None:
     for at in "list", "frame":
         with pytest.raises(OSError, match="is full"):
             of(events, frame, Full(), at).wait(SOON)
-        with pytest.raises(SourceError, match=r"'given' has 2 events, and 2,000 of .*same order"):
+        with pytest.raises(CheckpointError, match=r"given.* has 2 .*, and 2,000 of .*Hint"):
             of(events[:2], frame.head(2), Log(), at).wait(SOON)
         sink = Log()
         of(events, frame, sink, at).wait(SOON)
@@ -485,6 +485,8 @@ def test_a_log_has_a_folder_of_its_own(folder: Path) -> None:
         another()().run(sink, log=folder / "recording")
     with pytest.raises(BindingError, match=r"'live' is recorded.* needs no input log\. Hint"):
         rxt.replay(folder / "recording")["live"].run(sink, log=folder / "log")
+    with pytest.raises(ArgumentError, match=r"log= and resume= do not go together.*Hint"):
+        another()().run(sink, log=folder / "log", resume=folder / "kept")
     run = Run(folder / "used")
     with pytest.raises(SpoolError, match="is being written by the process with pid"):
         another()().run(sink, log=folder / "used")

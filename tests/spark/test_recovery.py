@@ -185,7 +185,7 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
         (tmp_path / "checkpoint" / "commits" / "0").write_bytes(b"")
         return False
 
-    monkeypatch.setattr("rxtemporal.spark.runner._runs_spark", ending)
+    monkeypatch.setattr("rxtemporal.spark.claiming._runs_spark", ending)
     if not own:  # Spark has started Python, not Python Spark
         monkeypatch.setattr(Gateway, "proc", None)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
