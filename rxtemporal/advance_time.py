@@ -154,16 +154,20 @@ class LateListener(Protocol):
 
 
 class Tape(Protocol):
-    """Where a door notes what it is brought, in a run that is recorded."""
+    """Where a door notes what it is brought, in a run that is recorded or keeps an input log.
+
+    A recording has what came, whatever became of it: it is told before the verdict. A log has what
+    was accepted, so that what ended a run does not end the next one too: it is told after it.
+    """
 
     def event(self, event: Any) -> None:
-        """Note an event before it is judged."""
+        """Note an event."""
 
     def events(self, events: Sequence[Any]) -> None:
         """Note events that follow each other."""
 
     def batch(self, batch: Any) -> None:
-        """Note a batch before it is judged; a CTI above MIN_TIME is its own."""
+        """Note a batch; a CTI above MIN_TIME is its own."""
 
     def advanced(self, cti: int) -> None:
         """Note that time was advanced from outside, by neither the source nor an import."""
@@ -199,6 +203,7 @@ class Door:
         # who is told of each late event
         self.listener: LateListener | None = None
         self.tape: Tape | None = None
+        self.log: Tape | None = None
         self._policy = None if settings is None else settings.policy
         self._generation = None if settings is None else settings.generation
         self.due = _Due(self._generation)
@@ -208,6 +213,8 @@ class Door:
 
         ``cti`` is afterwards the stream's CTI, which holds after the event returned.
         """
+        if self.log is not None:
+            return self._logged(event, self.log)
         if self.tape is not None:
             self.tape.event(event)
         if isinstance(event, Cti):
@@ -231,10 +238,21 @@ class Door:
             kept = EdgeEvent.create_end(kept.start_time, kept.end_time, row.edge.payload)
         return kept, row.id
 
+    def _logged(self, event: Event, log: Tape) -> tuple[RowEvent | None, int]:
+        # a check for each event is enough where there is none
+        self.log = None
+        try:
+            accepted = self.accept(event)
+        finally:
+            self.log = log
+        log.event(event)
+        return accepted
+
     def finish(self) -> None:
         """The source has completed: advance to the end of time, unless the settings say not to."""
-        if self.tape is not None:
-            self.tape.completed()
+        for tape in (self.tape, self.log):
+            if tape is not None:
+                tape.completed()
         if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
             self.cti = MAX_TIME
 

@@ -16,7 +16,7 @@ from rxtemporal.events import EventShape
 from rxtemporal.execution import Execution, imported
 from rxtemporal.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
-from rxtemporal.recording import Recorder
+from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import kept
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
@@ -142,6 +142,7 @@ class Application:
         sinks: Sinks = (),
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        log: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
@@ -152,8 +153,8 @@ class Application:
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``. ``record``, ``resume``, ``warn_after`` and ``scheduler`` are as
-        in ``Streamable.run``.
+        application is, or ``name``. ``record``, ``log``, ``resume``, ``warn_after`` and
+        ``scheduler`` are as in ``Streamable.run``.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
@@ -162,11 +163,12 @@ class Application:
         streams = {each: stream._node for each, stream in self._streams.items()}
         others = imported([node for node, _ in outputs], streams)
         name = name or self.name
-        keeper = kept(resume, record, name)
+        keeper = kept(resume, record, log, name)
         recorder = None if record is None else Recorder(record, name)
+        input_log = None if log is None else InputLog(log, name)
         wall = Wall(scheduler)
         execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
-        return Process(name, execution, outlets, warn_after, recorder, keeper).start()
+        return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
 
     def _names(self) -> dict[int, str]:
         sources: dict[int, str] = {}

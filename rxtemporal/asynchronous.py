@@ -44,6 +44,8 @@ class _Pumped:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._begun = self._done = False
+        # whether an item is asked of the source only when it is asked for here
+        self._in_step = False
         self._task: asyncio.Task[Any] | None = None
         self._space: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -53,17 +55,24 @@ class _Pumped:
     def __iter__(self) -> Iterator[Any]:
         return self
 
+    def in_step(self) -> None:
+        """Read nothing ahead: to be asked for the next item tells the source that this is done."""
+        self._in_step = True
+
     def __next__(self) -> Any:
         if not self._begun:
             self._begin()
+        elif self._in_step and self._space is not None:
+            self._call(self._space.set)
         with self._changed:
             # in slices, so that Ctrl-C has a chance
             while not self._items and not self._done:
                 self._changed.wait(0.2)
             if self._items:
                 item = self._items.popleft()
-                if self._space is not None and len(self._items) < WAITING // 2:
-                    self._call(self._space.set)
+                space = None if self._in_step else self._space
+                if space is not None and len(self._items) < WAITING // 2:
+                    self._call(space.set)
                 return item
         if self._error is not None:
             raise self._error
@@ -98,9 +107,13 @@ class _Pumped:
                         await self._space.wait()
                 if self._done:
                     break
+                if self._in_step:
+                    self._space.clear()
                 with self._changed:
                     self._items.append(item)
                     self._changed.notify()
+                if self._in_step:
+                    await self._space.wait()
         except asyncio.CancelledError as error:
             if not self._done:  # not by close(): the loop itself is being shut down
                 self._error = error

@@ -95,6 +95,8 @@ class ColumnDoor:
         if door.settings is None and not len(kind):
             door.events += len(batch)
             door.enqueue(batch.cti)
+            if door.log is not None:
+                door.log.batch(batch)
             return batch
         edges = _Edges(self._table(), batch.edge, kind) if len(kind) else None
         row, moved = (_NO_ROWS, _NO_ROWS) if edges is None else (edges.row, edges.moved)
@@ -104,6 +106,8 @@ class ColumnDoor:
         self.take(judged, len(batch))
         if edges is not None:
             edges.keep()
+        if door.log is not None:
+            door.log.batch(batch)
         return self._going_on(batch, kind, judged)
 
     def let_in(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rxtemporal.errors import SpoolError
 
-__all__ = ["WriterLock", "publish", "remove", "reported", "sync_folder", "unsynced"]
+__all__ = ["WriterLock", "publish", "remove", "reported", "sync", "sync_folder", "unsynced"]
 
 _syncs = ContextVar("whether what is written has to outlive the machine", default=True)
 
@@ -56,12 +56,17 @@ def publish(path: Path, data: bytes) -> None:
         with open(aside, "wb") as file:
             file.write(data)
             file.flush()
-            if _syncs.get():
-                os.fsync(file.fileno())
+            sync(file.fileno())
         os.replace(aside, path)
     except BaseException:
         remove(aside)
         raise
+
+
+def sync(handle: int) -> None:
+    """Have what was written to a file on disk before anything else happens."""
+    if _syncs.get():
+        os.fsync(handle)
 
 
 def remove(path: Path) -> None:

@@ -21,7 +21,8 @@ from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
 from rxtemporal.positions import Following
 from rxtemporal.readings import Reading, RealSource, accept_next
-from rxtemporal.recording import Recorder
+from rxtemporal.recording import InputLog, Recorder
+from rxtemporal.reliving import begun, relived
 from rxtemporal.runstate import RunState
 from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
@@ -77,6 +78,7 @@ class Execution:
         # somebody waits for the end of the batch that is just coming
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
+        self._log: InputLog | None = None
         self.late = LateFeed()
         try:
             for source, entry in entries:
@@ -139,6 +141,14 @@ class Execution:
         """Have what comes recorded; before ``start``."""
         for reading in self.readings:
             reading.record(recorder)
+
+    def keep(self, log: InputLog) -> None:
+        """Have what is accepted kept in a log, after what is there has come again at ``start``.
+
+        ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
+        """
+        begun(log, self.readings)
+        self._log = log
 
     def save(self) -> bytes:
         """Return the state of the whole run, between two batches: no pickle, only data.
@@ -210,6 +220,10 @@ class Execution:
                 return
         if self._drain is not None:
             self._drain.start(fail)
+        if self._log is not None:
+            relived(self._log, self.readings, self._imports, self._goes_on)
+            if self.ended:
+                return
         for reading in self.readings:
             if reading.ended:
                 continue
@@ -217,6 +231,12 @@ class Execution:
             if subscription is not None:
                 self._subscriptions.append(subscription)
             self._subscriptions += watched(reading, self._idling, self.wall, self.lock)
+
+    def _goes_on(self) -> bool:
+        """Give the query what waits, for nobody is held up yet; whether the run still runs."""
+        if self._drain is not None:
+            self._drain.serve()
+        return not self.ended
 
     def advance(self) -> bool:
         """Push one batch of a source that has to be asked; False when there are no more.

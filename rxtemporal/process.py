@@ -18,7 +18,7 @@ from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
-from rxtemporal.recording import Recorder
+from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import Keeper
 from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
@@ -103,12 +103,14 @@ class Process:
         warn_after: Span | None = WARN_AFTER,
         recorder: Recorder | None = None,
         keeper: Keeper | None = None,
+        log: InputLog | None = None,
     ) -> None:
         self.name = name
         self._stalls = StallWatch(name, execution, outlets, warn_after)
         self._execution = execution
         self._recorder = recorder
         self._keeper = keeper
+        self._log = log
         self._outlets = outlets
         self._started = False
         self._done = threading.Event()
@@ -130,6 +132,8 @@ class Process:
         try:
             if self._keeper is not None:
                 self._keeper.begin(self._execution, self._outlets)
+            if self._log is not None:
+                self._execution.keep(self._log)
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
@@ -165,6 +169,8 @@ class Process:
             with self._sinking:
                 if self._closed:
                     return
+                if self._log is not None:
+                    self._log.flush()  # nothing leaves that rests on what might be lost
                 self._writer = threading.get_ident()
                 try:
                     outlet.write(batch)
@@ -200,9 +206,10 @@ class Process:
     def _finish(self, error: BaseException | None) -> None:
         self._stalls.dispose()
         self._execution.dispose()
-        if self._recorder is not None:
+        for kept in (self._recorder, self._log):
             try:
-                self._recorder.close()
+                if kept is not None:
+                    kept.close()
             except BaseException as failed:
                 error = error or failed
         with self._sinking:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from reactivex import abc
 
+from rxtemporal.acknowledging import Acknowledging
 from rxtemporal.batch import EventBatch
 from rxtemporal.following import follow
 from rxtemporal.handoff import HandOffDiagnostics, Line
@@ -19,7 +20,7 @@ from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.positions import Position, PositionedSource
 from rxtemporal.recorded import OpenRecorded, RecordedSource
-from rxtemporal.recording import Recorder, Tape
+from rxtemporal.recording import LogTape, Recorder, Tape
 from rxtemporal.sources import (
     EventSource,
     FrameSource,
@@ -80,6 +81,8 @@ class Reading:
         self.opened: OpenFrames | OpenEvents | OpenRecorded | Packer = source.open(name)
         # where what comes from elsewhere is noted, in a run that is recorded
         self._tape: Tape | None = None
+        # where what has been accepted is noted, in a run that keeps an input log
+        self._log: LogTape | None = None
         # a source that may be silent is followed on a thread of its own, not asked in turn
         self._follows = isinstance(source, EventSource) and source.lively is not None
         self.pulls = not (isinstance(source, ObservableSource) or self._follows)
@@ -132,10 +135,10 @@ class Reading:
                 pusher = self._line.admit(pusher, self.opened)
             if isinstance(self.source, PositionedSource):
                 return self.source.follow(pusher, self.position)
-            return self.source.observable.subscribe(pusher)
+            return self.source.observable.subscribe(self._acknowledged(pusher))
         if self._follows:
             assert isinstance(self.opened, OpenEvents)
-            pusher = _Pusher(self, self._entry, self._lock)
+            pusher = self._acknowledged(_Pusher(self, self._entry, self._lock))
             return follow(self.opened.events, pusher, f"rxtemporal source {self.name}")
         if isinstance(self.opened, OpenFrames | OpenEvents):
             self._batches = iter(self.opened)
@@ -159,6 +162,35 @@ class Reading:
             schema=self.source.schema,
             time=opened.time,
         )
+
+    def relive(self, steps: Steps, records: int) -> None:
+        """Accept so many records of an input log, before ``connect``; fewer where the stream ends.
+
+        The stream is then as far as it was when they came, and its source goes on from there.
+        """
+        assert not isinstance(steps, EventSteps | FrameSteps)
+        self._steps, steps.allowed = steps, records
+        while steps.allowed and not self.ended:
+            self.step(MAX_TIME, True)
+        self._steps = None
+
+    def log(self, tape: LogTape) -> None:
+        """Have what is accepted from now on noted, and on disk before it is acknowledged."""
+        self._log = self.opened.door.log = tape
+        if isinstance(self.opened, OpenEvents) and self.opened.goes_on:
+            # to be asked for the next event is how such a source learns that this one was taken
+            tape.prompt = not self._follows
+            in_step = getattr(self.opened.events, "in_step", lambda: None)
+            in_step()
+
+    def _acknowledged(self, pusher: abc.ObserverBase[Any]) -> abc.ObserverBase[Any]:
+        return pusher if self._log is None else Acknowledging(pusher, self._log, self._unlogged)
+
+    def _unlogged(self, error: Exception) -> None:
+        """What was accepted cannot be logged: the run ends, for it is not as it was any more."""
+        with self._lock:
+            if not self.ended:
+                self.fail(error)
 
     def answer_promptly(self) -> None:
         """Have every CTI answered at once, however many events are there already."""
@@ -249,7 +281,7 @@ class Reading:
         nobody notes in which order they are accepted.
         """
         steps, outside = self._steps, self.imported
-        if self._line is not None or self._tape is not None:
+        if self._line is not None or self._tape is not None or self._log is not None:
             return None
         if not isinstance(steps, FrameSteps) or not steps.at_hand:
             return None
@@ -303,8 +335,9 @@ class Reading:
         if self.ended or not self.opened.import_cti(cti):
             return False
         # an imported one follows from what the other stream brought, when it is brought again
-        if outside and self._tape is not None:
-            self._tape.advanced(cti)
+        for tape in (self._tape, self._log) if outside else ():
+            if tape is not None:
+                tape.advanced(cti)
         try:
             batch = self.opened.due()
         except Exception as error:  # a payload that waited for the CTI does not fit

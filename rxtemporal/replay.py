@@ -14,7 +14,7 @@ from rxtemporal.events import Event
 from rxtemporal.log import get_logger
 from rxtemporal.plan import Node
 from rxtemporal.recorded import RecordedSource
-from rxtemporal.recording import Recording
+from rxtemporal.recording import Recording, settled
 from rxtemporal.streamable import Streamable
 from rxtemporal.ticks import MIN_TIME
 
@@ -65,6 +65,7 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"replay takes the path of a recording's folder, got {path!r}")
+    settled(Path(path))
     recording = Recording(path)
     if not recording.complete:
         _log.warning(

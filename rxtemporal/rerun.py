@@ -65,8 +65,10 @@ class _Chunk:
         if "edge" in frame.columns:
             self.edge = np.ascontiguousarray(frame.get_column("edge").fill_null(0).to_numpy())
         payload = pl.DataFrame(height=self.height)
-        if schema:
+        if schema and "payload" in frame.columns:
             payload = conform(frame.get_column("payload").struct.unnest(), schema)
+        elif schema:  # marks and CTIs alone
+            payload = pl.DataFrame(schema=schema).clear(self.height)
         self.payload = payload
 
     def rows(self, begin: int, end: int, cti: int) -> EventBatch:

@@ -175,7 +175,7 @@ class Keeper:
         _log.info("run.resumed", run=self.name, path=str(self.path))
 
 
-def kept(resume: Any, record: Any, name: str) -> Keeper | None:
+def kept(resume: Any, record: Any, log: Any, name: str) -> Keeper | None:
     """Return what keeps a run, if it is asked for."""
     if resume is None:
         return None
@@ -183,6 +183,12 @@ def kept(resume: Any, record: Any, name: str) -> Keeper | None:
         raise ArgumentError(
             "record= and resume= do not go together: what is recorded begins at the beginning, and "
             "a run that is resumed goes on in the middle. Hint: leave one of them out."
+        )
+    if log is not None:
+        raise ArgumentError(
+            "log= and resume= do not go together: what is logged is read from its beginning, and a "
+            "run that is resumed goes on in the middle. Hint: leave one of them out; log= takes "
+            "sources that push, and files as well."
         )
     return Keeper(resume, name)
 
@@ -193,8 +199,8 @@ def refuse_without_position(reading: Reading) -> None:
         return
     raise CheckpointError(
         f"stream {reading.name!r} cannot be read again from where a run has stopped: its source "
-        "gives events once. Hint: resume= takes files, frames and DataFrames; an input that "
-        "only pushes, or an iterable, has to be recorded first."
+        "gives events once. Hint: resume= takes files, frames and DataFrames; for an input that "
+        "only pushes, or an iterable, run(sink, log=folder) keeps an input log."
     )
 
 

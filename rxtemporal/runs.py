@@ -89,8 +89,9 @@ def _at_once(packer: Packer, run: _Run) -> tuple[EventBatch | None, bool]:
     frame = _framed(packer, payloads)
     if frame is None:
         return None, False
-    if packer.door.tape is not None:
-        packer.door.tape.events(run.items)
+    for tape in (packer.door.tape, packer.door.log):
+        if tape is not None:
+            tape.events(run.items)
     packer.columns.take(judged, len(run.items) - int(run.ctis.sum()))
     _tell(packer, run, judged)
     if packer.time is None:

@@ -155,23 +155,41 @@ class EventSource:
         self._events = events
         self.settings = settings
         self.lively = lively
-        # what has a length is all there, so nobody waits for an answer to the next CTI
-        self._least = SIZED_ROWS if hasattr(events, "__len__") else 1
+        # what has a length is all there: nobody waits for an answer to the next CTI, and it begins
+        # again when it is read again
+        self.goes_on = not hasattr(events, "__len__")
+        self._least = 1 if self.goes_on else SIZED_ROWS
 
     def open(self, name: str | None = None) -> OpenEvents:
         """Return the source, ready to be read from its beginning, under a name."""
         door = Door(self.settings, name or self.name)
         packer = Packer(door, PayloadReader(self.schema), self._least)
-        return OpenEvents(iter(self._events), packer)
+        return OpenEvents(iter(self._events), packer, self.goes_on)
 
 
 class OpenEvents:
     """An event source being read."""
 
-    def __init__(self, events: Iterator[Any], packer: Packer) -> None:
+    def __init__(self, events: Iterator[Any], packer: Packer, goes_on: bool) -> None:
         self.door = packer.door
         self.events = events
         self.packer = packer
+        # whether a source that is read again gives what comes next, and not all from its beginning
+        self.goes_on = goes_on
+
+    def skip(self, records: int) -> None:
+        """Leave out what made so many records, before anything has been read, if it comes again."""
+        seen = 0
+        while seen < records and not self.goes_on:
+            item = next(self.events, None)
+            if item is None:
+                raise CheckpointError(
+                    f"the source of stream {self.door.source!r} has {seen:,} events, and "
+                    f"{records:,} of them were read before. Hint: a run goes on over the same "
+                    "events; an iterable without a length is taken to go on after them."
+                )
+            own = isinstance(item, EventBatch)
+            seen += len(item) + (item.cti > MIN_TIME) if own else 1
 
     @property
     def time(self) -> TimeForm | None:

@@ -28,7 +28,7 @@ from rxtemporal.late import LateSource
 from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
-from rxtemporal.recording import Recorder
+from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import kept
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
@@ -230,6 +230,7 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         *,
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        log: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
@@ -239,6 +240,10 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
         ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
         the same results from it, late events included.
+        ``log`` is the folder of an input log, new or left by a run of the same query: what is there
+        comes first, just as it came, and what comes now is on disk before it is acknowledged and
+        before anything that follows from it reaches the sink. So nothing acknowledged is lost when
+        this process dies. ``run`` returns when the log has been read.
         ``resume`` is a folder in which the run is kept: a run of the same query with the same
         folder goes on where this one has stopped, however it stopped. Its sources have to be files,
         frames or DataFrames. What came after the last state comes again, to the sink as well; a
@@ -252,11 +257,12 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
-        keeper = kept(resume, record, name)
+        keeper = kept(resume, record, log, name)
         recorder = None if record is None else Recorder(record, name)
+        input_log = None if log is None else InputLog(log, name)
         execution = self._execution(sink.shape, Wall(scheduler))
         outlets = [Outlet(name, sink, self.schema)]
-        return Process(name, execution, outlets, warn_after, recorder, keeper).start()
+        return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
         return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)

@@ -80,6 +80,7 @@ class Ran:
         *,
         late: Collection[str] = (),
         record: Path | None = None,
+        log: Path | None = None,
         clock: TestScheduler | None = None,
     ) -> None:
         app = rxt.Application("recorded")
@@ -91,7 +92,9 @@ class Ran:
             if name in late:
                 app.query(f"late {name}", named.late_events())
                 self.sinks[f"late {name}"] = Log(EventShape.EDGE)
-        process = app.run(sinks=self.sinks, record=record, scheduler=clock, warn_after=None)
+        process = app.run(
+            sinks=self.sinks, record=record, log=log, scheduler=clock, warn_after=None
+        )
         drive(process)
         self.failed: Exception | None = None
         try:

@@ -45,6 +45,11 @@ class _Adapter:
     def __next__(self) -> Any:
         return next(self._events)
 
+    def in_step(self) -> None:
+        """Have nothing read ahead of what is asked for."""
+        in_step = getattr(self._events, "in_step", lambda: None)
+        in_step()
+
     def close(self) -> None:
         """Close the adapter, if it can be."""
         if self._closed:

@@ -16,6 +16,8 @@ time that advanced from ``outside``, ``completed``, ``failed``. Its columns: ``k
 ``start_time`` and ``end_time`` (ticks), ``edge`` where rows of batches have one, and ``payload``, a
 struct. All folders are segment folders, so each file can be read with Arrow.
 
+An *input log* has the same files and one more, see ``logstore``; a run appends to it.
+
 1. Records are those that came *before* the door's verdict, so that it can be reached anew.
 2. A segment of ``order`` is published after the records that it counts. What no order counts has
    not been recorded: that is what a crash leaves, at most.
@@ -25,8 +27,22 @@ struct. All folders are segment folders, so each file can be read with Arrow.
 
 from __future__ import annotations
 
+from rxtemporal.recording.inputlog import InputLog, LogTape, pushed
 from rxtemporal.recording.layout import KINDS
+from rxtemporal.recording.logstore import LogStore, Wanted, settled
 from rxtemporal.recording.reader import Recording, StreamRecords
 from rxtemporal.recording.recorder import Recorder, Tape
 
-__all__ = ["KINDS", "Recorder", "Recording", "StreamRecords", "Tape"]
+__all__ = [
+    "KINDS",
+    "InputLog",
+    "LogStore",
+    "LogTape",
+    "Recorder",
+    "Recording",
+    "StreamRecords",
+    "Tape",
+    "Wanted",
+    "pushed",
+    "settled",
+]

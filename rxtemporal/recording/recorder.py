@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -32,6 +32,13 @@ MOST_RECORDS = 131_072
 SECONDS = 1.0
 # who brings more waits, when so many have not been written
 MOST_WAITING = 4 * MOST_RECORDS
+
+
+class Notes(Protocol):
+    """What keeps the items of several streams in the order in which they came."""
+
+    def note(self, tape: Any, items: Sequence[Item], records: int) -> None:
+        """Put items of so many records behind all others."""
 
 
 class Recorder:
@@ -194,7 +201,7 @@ class Tape:
     """Where one stream's door notes what it is brought, before it judges it."""
 
     def __init__(
-        self, recorder: Recorder, number: int, facts: StreamFacts, schema: pl.Schema | None
+        self, recorder: Notes, number: int, facts: StreamFacts, schema: pl.Schema | None
     ) -> None:
         self.facts = facts
         self.number = number
@@ -261,10 +268,14 @@ class Tape:
     def publish(self, items: list[Item]) -> None:
         """Write records as the next segment. Used by the recorder."""
         assert self._writer is not None
+        self._writer.append_frame(self.framed(items))
+
+    def framed(self, items: list[Item]) -> pl.DataFrame:
+        """Return what has been noted as columns. Used by the recorder."""
         frame = self._framed(items)
         new = set(frame.get_column("kind").unique().to_list()).difference(self.facts.kinds)
         self.facts.kinds += sorted(new)
-        self._writer.append_frame(frame)
+        return frame
 
     def _framed(self, items: list[Item]) -> pl.DataFrame:
         reader = PayloadReader(self._given)

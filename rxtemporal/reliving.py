@@ -1,0 +1,152 @@
+"""A run that takes up an input log: what is there comes to its doors again, then it goes on.
+
+One run does both, through the same doors and operators, and changes over when the log is at its
+end. So nothing has to be handed over but how much of a source that begins anew stands in the log.
+Places need not be: all that is left lies behind the place of what was accepted last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.errors import BindingError, SchemaError
+from rxtemporal.matching import OpenRows
+from rxtemporal.payloads import PayloadReader
+from rxtemporal.positions import PositionedSource
+from rxtemporal.readings import Reading
+from rxtemporal.recorded import RecordedSource
+from rxtemporal.recording import InputLog, Recording, StreamRecords, Wanted
+from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
+from rxtemporal.schema import fields_of
+from rxtemporal.sources import OpenEvents, OpenFrames
+
+__all__ = ["begun", "relived"]
+
+# records of the order that are read together
+AT_ONCE = 65_536
+
+
+def begun(log: InputLog, readings: Sequence[Reading]) -> None:
+    """Take up the log for the streams of a run; refuse what it is not for."""
+    for reading in readings:
+        if isinstance(reading.source, PositionedSource):
+            raise BindingError(
+                f"stream {reading.name!r} can be read again from where it has come to, and needs "
+                "no input log. Hint: resume=folder in place of log=; what pushes beside it goes "
+                "into a run of its own."
+            )
+        if isinstance(reading.source, RecordedSource):
+            raise BindingError(
+                f"stream {reading.name!r} is recorded, and can be replayed from its beginning at "
+                "any time: it needs no input log. Hint: leave log= out."
+            )
+    log.begin(
+        [
+            Wanted(
+                reading.name,
+                isinstance(reading.opened, OpenFrames),
+                reading.source.settings,
+                reading.source.schema,
+            )
+            for reading in readings
+        ]
+    )
+
+
+def relived(
+    log: InputLog, readings: Sequence[Reading], exact: bool, goes_on: Callable[[], bool]
+) -> None:
+    """Bring the records of a log to the doors, and have what comes from now on logged.
+
+    ``exact``: they alternate between the streams just as they came. ``goes_on`` is asked between.
+    """
+    steps = {}
+    for reading, tape in zip(readings, log.tapes, strict=True):
+        if reading.packer is not None:
+            reading.opened.door.rows = _FieldRows(reading.source.schema)
+        steps[tape.number] = reading, _steps(reading, log.store.records_of(tape.number))
+    for number, records in _order(Recording(log.path), exact):
+        reading, step = steps[number]
+        if not reading.ended:
+            reading.relive(step, records)
+        if not goes_on():
+            return
+    for reading, tape in zip(readings, log.tapes, strict=True):
+        if reading.ended:
+            continue
+        # frames are read again from the row that their door has come to
+        if isinstance(reading.opened, OpenEvents):
+            reading.opened.skip(_taken(log.store.records_of(tape.number)))
+        reading.log(tape)
+
+
+def _steps(reading: Reading, records: StreamRecords) -> RowSteps | EventSteps | BatchSteps:
+    """Return how records come to a door that a live source goes on with."""
+    schema = reading.source.schema or records.schema
+    if isinstance(reading.opened, OpenFrames):
+        return RowSteps(records, schema, reading.opened.columns)
+    assert reading.packer is not None
+    make = BatchSteps if "row" in records.facts.kinds else EventSteps
+    return make(records, schema, reading.packer)
+
+
+def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
+    """Yield which stream brought how many records next, in pieces that make long steps."""
+    for runs in _together(recording.runs()):
+        if not exact:
+            runs = runs.group_by("stream", maintain_order=True).sum()
+        yield from runs.iter_rows()
+
+
+def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    waiting: list[pl.DataFrame] = []
+    records = 0
+    for frame in frames:
+        waiting.append(frame)
+        records += int(frame.get_column("records").sum())
+        if records >= AT_ONCE:
+            yield pl.concat(waiting)
+            waiting, records = [], 0
+    if waiting:
+        yield pl.concat(waiting)
+
+
+def _taken(records: StreamRecords) -> int:
+    """Return how many records a source has brought: all but those from outside."""
+    return sum(
+        frame.height - int((frame.get_column("kind") == "outside").sum())
+        for frame in records.segments()
+    )
+
+
+class _FieldRows(OpenRows[Any]):
+    """Open rows that end edges find by what the log keeps of a payload: its fields.
+
+    A start edge that comes out of a log has a dict, and its end edge may come with a dataclass.
+    """
+
+    __slots__ = ("_schema",)
+
+    def __init__(self, schema: pl.Schema | None) -> None:
+        super().__init__()
+        self._schema = schema
+
+    def open(self, start: int, payload: Any, row: Any) -> None:
+        """Remember a row under its start and fields."""
+        super().open(start, self._kept(payload), row)
+
+    def close(self, start: int, payload: Any) -> Any:
+        """Take out the oldest row under this start and these fields."""
+        return super().close(start, self._kept(payload))
+
+    def _kept(self, payload: Any) -> Any:
+        if self._schema is None:
+            return fields_of(payload)
+        try:
+            # in its fields' types, which may be narrower
+            return PayloadReader(self._schema).frame([payload]).to_dicts()[0]
+        except SchemaError:
+            return payload  # the door refuses it, and says why
