@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.errors import BindingError, JavaError
 from rxtemporal.log import get_logger
+from rxtemporal.spark.home import spark_home
 from rxtemporal.spark.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _start(conf: Any) -> None:
     java = find_java()
     errors = _ErrorOutput()
     try:
-        with _environment(java):
+        with _environment(java, spark_home(conf.get("spark.master"))):
             gateway = _launch(conf, errors)
             SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
@@ -160,12 +161,14 @@ def _launch(conf: Any, errors: _ErrorOutput) -> Any:
 
 
 @contextlib.contextmanager
-def _environment(java: Java) -> Iterator[None]:
+def _environment(java: Java, home: Path | None) -> Iterator[None]:
     """What the Java process inherits and nobody else should see."""
     changes = {
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
     }
+    if home is not None:
+        changes["SPARK_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
