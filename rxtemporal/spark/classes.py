@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 import zlib
@@ -59,30 +60,31 @@ def archive_options(java: Java, spark: Path, *, whole: bool) -> list[str]:
     """Return the options with which this Java starts the Spark in the folder ``spark`` quickly.
 
     ``whole``: the process does all of Spark's work, so that what it loads is worth writing down.
-    No options where the environment variable ``RXTEMPORAL_CLASS_ARCHIVE`` is ``off``, where Java
-    has no archive of its own, which this one is built on, and where the cache cannot be written.
+    No options where the environment variable ``RXTEMPORAL_CLASS_ARCHIVE`` is ``off``, and where
+    the cache cannot be written. A Java that comes without an archive of its own classes, on which
+    this one is built, gets one there too.
     """
     if os.environ.get(SWITCH, "").strip().lower() == "off":
         return []
     try:
         return _options(java, spark, whole)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         log.info("spark.no_class_archive", reason=str(error))
         return []
 
 
 def _options(java: Java, spark: Path, whole: bool) -> list[str]:
-    base = java.home / "lib" / "server" / "classes.jsa"
     folder = cache_folder()
-    if not base.is_file() or os.pathsep in str(folder):
+    if os.pathsep in str(folder):
         return []
-    name = f"classes-{_mark(java, base, spark):08x}"
-    archive = folder / f"{name}.jsa"
+    name = f"classes-{_mark(java, spark):08x}"
+    archive, base = folder / f"{name}.jsa", folder / f"{name}-base.jsa"
+    own = _own(java).is_file()
     if not archive.exists():
         _take(folder, name, archive)
-    if archive.exists():
-        # it is in use, which keeps it from being swept
-        os.utime(archive)
+    if archive.exists() and (own or base.exists()):
+        for path in [archive] if own else [archive, base]:
+            os.utime(path)  # it is in use, which keeps it from being swept
         return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
     recording = _recording.get()
     if recording is None or not whole:
@@ -90,12 +92,33 @@ def _options(java: Java, spark: Path, whole: bool) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
     recording(aside)
-    return [f"-XX:ArchiveClassesAtExit={aside / 'classes.jsa'}", *_QUIET]
+    if not own:
+        _make_base(java, aside / "base.jsa", base)
+    below = [] if own else [f"-XX:SharedArchiveFile={base}"]
+    return [*below, f"-XX:ArchiveClassesAtExit={aside / 'classes.jsa'}", *_QUIET]
 
 
-def _mark(java: Java, base: Path, spark: Path) -> int:
+def _own(java: Java) -> Path:
+    """Return where Java has an archive of its own classes, if it has one."""
+    return java.home / "lib" / "server" / "classes.jsa"
+
+
+def _make_base(java: Java, aside: Path, base: Path) -> None:
+    """Have Java archive its own classes, which takes some seconds."""
+    if not base.exists():
+        command = [
+            str(java.home / "bin" / "java"),
+            "-Xshare:dump",
+            f"-XX:SharedArchiveFile={aside}",
+        ]
+        subprocess.run(command, capture_output=True, timeout=120, check=True)
+        os.replace(aside, base)
+
+
+def _mark(java: Java, spark: Path) -> int:
     """Return a number for what Java compares before it uses an archive."""
-    files = [base, *sorted((spark / "jars").glob("*.jar"))]
+    own = [path for path in (_own(java), java.home / "lib" / "modules") if path.exists()]
+    files = [*own, *sorted((spark / "jars").glob("*.jar"))]
     facts = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return zlib.crc32(os.fsencode(f"{java.version} {facts}"))
 
