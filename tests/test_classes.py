@@ -18,8 +18,8 @@ MADE, USED = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A cache that is empty, and nothing said about archives."""
-    monkeypatch.delenv("RXTEMPORAL_CLASS_ARCHIVE", raising=False)
+    """A cache that is empty, and an archive that is asked for."""
+    monkeypatch.setenv("RXTEMPORAL_CLASS_ARCHIVE", "make")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "rxtemporal"
 
@@ -61,21 +61,27 @@ def made(java: Java, spark: Path, data: bytes = b"\xa8whole", *, is_good: bool =
             good()
 
 
-def test_an_archive_is_made_once_and_then_used(java: Java, spark: Path, cache: Path) -> None:
+def test_an_archive_is_made_once_and_then_used(
+    java: Java, spark: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first process that is asked to writes it, the next ones start from it."""
     made(java, spark)
     archive = path_of(USED, archive_options(java, spark, whole=True))
     assert archive.read_bytes() == b"\xa8whole"
     assert list(cache.iterdir()) == [archive]
-    with recorded():
-        assert path_of(USED, archive_options(java, spark, whole=False)) == archive
+    monkeypatch.delenv("RXTEMPORAL_CLASS_ARCHIVE")
+    assert path_of(USED, archive_options(java, spark, whole=False)) == archive
 
 
-def test_nobody_makes_one_unasked(java: Java, spark: Path, cache: Path) -> None:
+def test_nobody_makes_one_unasked(
+    java: Java, spark: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that does a part of the work, or was not asked to, starts as ever."""
     assert archive_options(java, spark, whole=True) == []
     with recorded():
         assert archive_options(java, spark, whole=False) == []
+        monkeypatch.delenv("RXTEMPORAL_CLASS_ARCHIVE")
+        assert archive_options(java, spark, whole=True) == []
     assert not cache.exists()
 
 

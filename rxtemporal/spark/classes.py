@@ -3,6 +3,8 @@
 Java loads and verifies the classes of Spark, some 25,000 of them, anew in each process. It can also
 write down what it has loaded when it ends, and map that file when it starts (class data sharing).
 The file belongs to one Java and one set of jars; another one is not used, which costs only time.
+A process that is to write it loads its classes at half the speed, so this is done when it is asked
+for only.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ _recording: ContextVar[Callable[[Path], None] | None] = ContextVar("recording", 
 def recorded() -> Iterator[Callable[[], None]]:
     """Have a Java process that starts inside write an archive when it ends, if there is none.
 
-    It is taken if what this yields was called: when the process has loaded what others will need.
+    That is where ``RXTEMPORAL_CLASS_ARCHIVE`` is ``make``. It is taken if what this yields was
+    called: when the process has loaded what others will need.
     """
     asides: list[Path] = []
 
@@ -64,7 +67,7 @@ def archive_options(java: Java, spark: Path, *, whole: bool) -> list[str]:
     the cache cannot be written. A Java that comes without an archive of its own classes, on which
     this one is built, gets one there too.
     """
-    if os.environ.get(SWITCH, "").strip().lower() == "off":
+    if _switch() == "off":
         return []
     try:
         return _options(java, spark, whole)
@@ -87,7 +90,7 @@ def _options(java: Java, spark: Path, whole: bool) -> list[str]:
             os.utime(path)  # it is in use, which keeps it from being swept
         return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
     recording = _recording.get()
-    if recording is None or not whole:
+    if recording is None or not whole or _switch() != "make":
         return []
     folder.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
@@ -96,6 +99,10 @@ def _options(java: Java, spark: Path, whole: bool) -> list[str]:
         _make_base(java, aside / "base.jsa", base)
     below = [] if own else [f"-XX:SharedArchiveFile={base}"]
     return [*below, f"-XX:ArchiveClassesAtExit={aside / 'classes.jsa'}", *_QUIET]
+
+
+def _switch() -> str:
+    return os.environ.get(SWITCH, "").strip().lower()
 
 
 def _own(java: Java) -> Path:
