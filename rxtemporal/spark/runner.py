@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import threading
@@ -147,7 +148,7 @@ class Runner:
                 raise SpoolError(
                     f"the Java process {before} of an earlier run still works on "
                     f"{self._job.checkpoint}. Hint: end it, then run again."
-                )
+                ) from TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
             time.sleep(0.05)
         # until then it may have noted a micro-batch that will not come again
         self._listener.noted(committed_segment(self._job.checkpoint))

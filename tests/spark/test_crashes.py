@@ -178,7 +178,6 @@ def finished(run: Run, job: subprocess.Popen[str]) -> str:
     return said
 
 
-# first, for a run that ends in order may leave an archive from which Spark starts sooner
 def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
     """What the others are compared with is what a run gives that nothing happens to."""
     run = Run("nobody", (), Moments(tmp_path, ()))

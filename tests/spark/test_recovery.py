@@ -22,7 +22,7 @@ from rxtemporal.durable import WriterLock
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.life import Job, sole_driver
+from rxtemporal.spark.life import Job, outlook, sole_driver
 from rxtemporal.spark.runner import Runner
 from rxtemporal.spark.supervision import Supervisor
 
@@ -207,6 +207,18 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
     assert (tmp_path / "spark.pid").read_text(encoding="utf-8") == (
         str(os.getpid()) if own else "1"
     )
+
+
+def test_an_earlier_java_process_that_ends_late_is_waited_for_again(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take longer than one life waits for it; the next one may do better."""
+    monkeypatch.setattr("rxtemporal.spark.runner.PATIENCE", 0.0)
+    monkeypatch.setattr("rxtemporal.spark.runner._runs_spark", lambda pid: True)
+    (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
+    with pytest.raises(SpoolError, match="the Java process 1 of an earlier run") as late:
+        runner._claim_checkpoint()
+    assert outlook(late.value) == "later"
 
 
 def test_an_error_at_the_start_waits_for_write_or_close(
