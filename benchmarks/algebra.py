@@ -16,7 +16,7 @@ import measure
 import numpy as np
 import polars as pl
 from oneshot import NUMBA, POLARS
-from workloads import OVERLAP, SECOND, THRESHOLD, WORKLOADS, Columns, Workload
+from workloads import OVERLAP, THRESHOLD, WORKLOADS, Columns, Workload
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -45,9 +45,9 @@ def tumbling(points: rxt.Streamable, window: int) -> rxt.Streamable:
     return windows.aggregate(n=agg.count(), avg=agg.avg("value"))
 
 
-def hopping(points: rxt.Streamable) -> rxt.Streamable:
+def hopping(points: rxt.Streamable, period: int) -> rxt.Streamable:
     """Return the query of W3."""
-    windows = points.group_by("key").hopping_window(OVERLAP * SECOND, SECOND)
+    windows = points.group_by("key").hopping_window(OVERLAP * period, period)
     return windows.aggregate(avg=agg.avg("value"))
 
 
@@ -70,12 +70,12 @@ def snapshots(intervals: rxt.Streamable) -> rxt.Streamable:
 def query(load: Workload, batch_rows: int) -> rxt.Streamable:
     """Return the workload's query over its data."""
     rows = stream(load.rows, batch_rows)
-    if load.name == "w2":
-        return tumbling(rows, load.window)
+    if load.name in ("w2", "w3"):
+        return {"w2": tumbling, "w3": hopping}[load.name](rows, load.window)
     if load.name == "w4":
         assert load.validity is not None
         return joined(rows, stream(load.validity, batch_rows))
-    return {"w3": hopping, "w5": projected, "w6": snapshots}[load.name](rows)
+    return {"w5": projected, "w6": snapshots}[load.name](rows)
 
 
 def streaming(load: Workload, batch_rows: int) -> list[rxt.EventBatch]:

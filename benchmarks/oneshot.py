@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 import polars as pl
-from workloads import OVERLAP, SECOND, THRESHOLD, Columns, Workload
+from workloads import OVERLAP, THRESHOLD, Columns, Workload
 
 # polars ------------------------------------------------------------------------------------------
 
@@ -30,12 +30,12 @@ def _polars_w2(load: Workload) -> pl.DataFrame:
 def _polars_w3(load: Workload) -> pl.DataFrame:
     # by panes: group_by_dynamic takes longer, and does not give the windows that start before the
     # first point. (One integer for window and key would take half the time, where keys allow it.)
-    pane = pl.col("start") // SECOND * SECOND
+    pane = pl.col("start") // load.window * load.window
     return (
         load.rows.lazy()
         .group_by(pane, "key")
         .agg(n=pl.len(), s=pl.col("value").sum())
-        .with_columns(back=pl.lit([i * SECOND for i in range(OVERLAP)]))
+        .with_columns(back=pl.lit([i * load.window for i in range(OVERLAP)]))
         .explode("back")
         .group_by(pl.col("start") - pl.col("back"), "key")
         .agg(avg=pl.col("s").sum() / pl.col("n").sum())
@@ -199,7 +199,7 @@ def _numba_w2(load: Workload) -> Columns:
 
 
 def _numba_w3(load: Workload) -> Columns:
-    found = _hop(*_arrays(load.rows, "start", "key", "value"), SECOND, OVERLAP, load.keys)
+    found = _hop(*_arrays(load.rows, "start", "key", "value"), load.window, OVERLAP, load.keys)
     return dict(zip(("start", "key", "avg"), found, strict=True))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import measure
 from algebra import LARGE, NUMBA_ONCE, POLARS_ONCE, columns, contenders
-from workloads import Workload, w2, w4, w6
+from workloads import Workload, w2, w3, w4, w6
 
 LIMITS = POLARS_ONCE, NUMBA_ONCE
 
@@ -33,6 +33,11 @@ CURVES = {
         "W2, tumbling windows, over the number of keys",
         (1, 1_000, 100_000, 1_000_000),
         lambda events, keys: w2(events, keys),
+    ),
+    "w3": Curve(
+        "W3, hopping windows, over the number of keys",
+        (1, 1_000, 100_000, 1_000_000),
+        lambda events, keys: w3(events, keys),
     ),
     "w4": Curve(
         "W4, temporal join, over the intervals alive",

@@ -149,11 +149,15 @@ def w2(events: int = 2_000_000, keys: int = KEYS) -> Workload:
     return Workload("w2", frame, answer, keys, ("start", "n", "avg"), window)
 
 
-def w3(events: int = 2_000_000) -> Workload:
-    """Hopping windows of five seconds, one a second: mean by key."""
-    frame = points(events)
-    pane, key, count, total = _panes(frame, KEYS, SECOND)
-    shape = (int(pane.max()) + 2 * OVERLAP - 1, KEYS)
+def w3(events: int = 2_000_000, keys: int = KEYS) -> Workload:
+    """Hopping windows, five at a time: mean by key.
+
+    A new one begins after as many points as there are keys, so about one result comes for each
+    event whatever the number of keys. With the 1,000 keys of W3 that is one a second.
+    """
+    frame, period = points(events, keys), keys * PACE
+    pane, key, count, total = _panes(frame, keys, period)
+    shape = (int(pane.max()) + 2 * OVERLAP - 1, keys)
     counts, totals = np.zeros(shape, np.int64), np.zeros(shape)
     # the window that starts at pane p holds the panes p to p + 4, and the first starts at pane -4
     for before in range(OVERLAP):
@@ -161,8 +165,8 @@ def w3(events: int = 2_000_000) -> Workload:
         totals[pane + OVERLAP - 1 - before, key] += total
     window, at = np.nonzero(counts)
     mean = totals[window, at] / counts[window, at]
-    answer = Answer({"start": (window - OVERLAP + 1) * SECOND, "key": at, "avg": mean})
-    return Workload("w3", frame, answer, KEYS, ("start", "avg"))
+    answer = Answer({"start": (window - OVERLAP + 1) * period, "key": at, "avg": mean})
+    return Workload("w3", frame, answer, keys, ("start", "avg"), period)
 
 
 def w4(events: int = 2_000_000, keys: int = KEYS, *, from_the_start: bool = False) -> Workload:

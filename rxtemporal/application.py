@@ -17,6 +17,7 @@ from rxtemporal.execution import Execution, imported
 from rxtemporal.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.recording import Recorder
+from rxtemporal.resuming import kept
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
 from rxtemporal.ticks import Span
@@ -141,6 +142,7 @@ class Application:
         sinks: Sinks = (),
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -150,8 +152,8 @@ class Application:
         names to sinks, one sink for each query in their order, or a sink alone for one query; they
         can also follow the queries as arguments of their own. With a mapping the queries may be
         left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``. ``record``, ``warn_after`` and ``scheduler`` are as in
-        ``Streamable.run``.
+        application is, or ``name``. ``record``, ``resume``, ``warn_after`` and ``scheduler`` are as
+        in ``Streamable.run``.
         """
         following = [each for each in queries if isinstance(each, Sink)]
         asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
@@ -160,10 +162,11 @@ class Application:
         streams = {each: stream._node for each, stream in self._streams.items()}
         others = imported([node for node, _ in outputs], streams)
         name = name or self.name
+        keeper = kept(resume, record, name)
         recorder = None if record is None else Recorder(record, name)
         wall = Wall(scheduler)
         execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
-        return Process(name, execution, outlets, warn_after, recorder).start()
+        return Process(name, execution, outlets, warn_after, recorder, keeper).start()
 
     def _names(self) -> dict[int, str]:
         sources: dict[int, str] = {}

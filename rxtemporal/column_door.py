@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -174,6 +175,19 @@ class ColumnDoor:
         matched = judged.by[judged.reason != NO_OPEN_ROW]
         if len(matched):
             door.largest_lateness = max(door.largest_lateness, int(matched.max()))
+
+    def saved(self) -> list[Any]:
+        """Return what the door holds, and the starts that open rows were given."""
+        return [self.door.saved(), None if self._open is None else [*self._open.state()]]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on from what ``saved`` of a door of the same settings returned."""
+        door, table = state
+        self.door.restore(door)
+        if table is not None:
+            from rxtemporal.kernels.hashing import IntTable
+
+            self._open = IntTable.restore(*table)
 
     def _table(self) -> IntTable:
         if self._open is None:

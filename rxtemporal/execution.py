@@ -19,8 +19,10 @@ from rxtemporal.meters import Gauge, Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
+from rxtemporal.positions import Following
 from rxtemporal.readings import Reading, RealSource, accept_next
 from rxtemporal.recording import Recorder
+from rxtemporal.runstate import RunState
 from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
 from rxtemporal.watching import watched
@@ -72,6 +74,7 @@ class Execution:
         self._subscriptions: list[Any] = []
         self.readings: list[Reading] = []
         self.ended = False
+        self._saved: tuple[bytes, str] | None = None
         self.late = LateFeed()
         try:
             for source, entry in entries:
@@ -135,6 +138,33 @@ class Execution:
         for reading in self.readings:
             reading.record(recorder)
 
+    def save(self) -> bytes:
+        """Return the state of the whole run, between two batches: no pickle, only data.
+
+        The same plan that loads it goes on as this run would have. ``CheckpointError`` where what
+        waits cannot be saved: in hand-offs, in a recording that is replayed, in users' objects.
+        """
+        with self._lock:
+            return self._state().save()
+
+    def load(self, state: bytes, begun: str = "it was saved") -> None:
+        """Have ``start`` go on from a state; ``begun`` says of errors when that began.
+
+        Sources that have to be asked are read again, and what was judged already is left out; those
+        that push have to go on after what they had pushed.
+        """
+        self._saved = state, begun
+
+    def _go_on(self, state: bytes, begun: str) -> None:
+        self._state().load(state, begun)
+        for reading in self.readings:
+            if reading.idle:
+                self._idling.rest(reading, at_once=False)
+            reading.complete_again()
+
+    def _state(self) -> RunState:
+        return RunState(self.wiring.gauges, [gauge for _, gauge in self.leaving], self.readings)
+
     def start(
         self,
         on_next: Callable[[Any], None],
@@ -172,9 +202,13 @@ class Execution:
         for source, entry in self.wiring.entries:
             if id(source) in self._others:
                 self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
+        if self._saved is not None:
+            self._go_on(*self._saved)
         if self._drain is not None:
             self._drain.start(fail)
         for reading in self.readings:
+            if reading.ended:
+                continue
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
@@ -219,8 +253,19 @@ class Execution:
         if self._drain is not None:
             self._drain.settle()
 
+    @property
+    def followed(self) -> bool:
+        """Whether sources are followed that end by themselves, some time after ``dispose``."""
+        return any(isinstance(each, Following) for each in self._subscriptions)
+
     def join(self) -> None:
-        """Wait until the thread of the hand-offs has ended, after ``dispose``."""
+        """Wait until nobody pushes any more and the hand-offs' thread has ended.
+
+        After ``dispose``, and not from inside what is pushed.
+        """
+        for subscription in self._subscriptions:
+            if isinstance(subscription, Following):
+                subscription.join()
         if self._drain is not None:
             self._drain.join()
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["rows_of", "stacked", "typed"]
+__all__ = ["columns_of", "rows_of", "stacked", "typed"]
 
 
 # of so few columns, if they are plain numbers, numpy gathers rows faster than polars
@@ -29,11 +29,27 @@ def rows_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> p
     rows = np.asarray(numbers)
     columns = frame.get_columns()
     if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
-        return pl.DataFrame([pl.Series(c.name, c.to_numpy().take(rows)) for c in columns])
+        return pl.DataFrame(_taken(columns, rows))
     if 2 * len(rows) > frame.height:
         frame = frame.rechunk()
     # in the type in which polars keeps row numbers: of any other it looks at the signs first
     return frame[pl.Series(rows.astype(np.uint32, copy=False))]
+
+
+def columns_of(
+    frame: pl.DataFrame,
+    numbers: npt.NDArray[Any] | Sequence[int],
+    names: Sequence[str] | None = None,
+) -> list[pl.Series]:
+    """Return these rows as columns, all or those named: a frame of them would cost 30 µs more."""
+    columns = frame.get_columns() if names is None else [frame.get_column(name) for name in names]
+    if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
+        return _taken(columns, np.asarray(numbers))
+    return rows_of(pl.DataFrame(columns), numbers).get_columns() if columns else []
+
+
+def _taken(columns: Sequence[pl.Series], rows: npt.NDArray[Any]) -> list[pl.Series]:
+    return [pl.Series(column.name, column.to_numpy().take(rows)) for column in columns]
 
 
 def _is_plain(column: pl.Series) -> bool:

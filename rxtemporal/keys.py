@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.errors import CheckpointError
-from rxtemporal.frames import rows_of, stacked
+from rxtemporal.frames import columns_of, stacked
 
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
@@ -67,7 +67,11 @@ class KeyCoder:
         return self._ask(columns) if frame.height <= self._few else self._number(columns)
 
     def decode(self, codes: Codes | Sequence[int]) -> pl.DataFrame:
-        """Return the keys with these codes, as columns."""
+        """Return the keys with these codes, as a frame."""
+        return pl.DataFrame(self.columns(codes))
+
+    def columns(self, codes: Codes | Sequence[int]) -> list[pl.Series]:
+        """Return the same as columns, where no frame of them is needed."""
         return self._keys.gather(codes)
 
     def state(self) -> pl.DataFrame:
@@ -193,7 +197,7 @@ class _Hashed:
         """Whether each value is the one with its code, once the fresh ones are stored."""
         if fresh is not None:
             self._values.append(fresh.to_frame())
-        return values.equals(self._values.gather(codes).to_series(), null_equal=True)
+        return values.equals(self._values.gather(codes)[0], null_equal=True)
 
     def _looked_up(self, values: pl.Series) -> Codes:
         exact = self._exact
@@ -228,13 +232,13 @@ class _Grown:
             size += parts[first].height
         self._join_from(first)
 
-    def gather(self, rows: Codes | Sequence[int]) -> pl.DataFrame:
-        """Return these rows."""
+    def gather(self, rows: Codes | Sequence[int]) -> list[pl.Series]:
+        """Return the columns of these rows."""
         if len(self._parts) > 1:
             self._gathered += JOINING_GAINS * len(rows)
             if self._gathered >= self._rows:
                 self._join_from(0)
-        return rows_of(stacked(self._parts), rows)
+        return columns_of(stacked(self._parts), rows)
 
     def whole(self) -> pl.DataFrame:
         """Return all rows."""

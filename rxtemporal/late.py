@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from rxtemporal.lifting import Entry
 from rxtemporal.meters import Meter
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.recorded import RecordedSource
+from rxtemporal.schema import fields_of
 from rxtemporal.seam import synchronize
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.subjects import TransformSubject
@@ -101,6 +102,17 @@ class LateFeed:
         self._subject.on_completed()
 
 
+class _Told(NamedTuple):
+    """A late event as it is gathered, with its payload as it came."""
+
+    reason: str
+    by: int
+    start: int
+    end: int
+    cti: int
+    payload: Any
+
+
 class Hearing:
     """What one door tells of late events: to a run's feed, and gathered for streams of them."""
 
@@ -119,18 +131,18 @@ class Hearing:
         self._gathers = gathers
         # behind a hand-off the door is on one thread, and whoever asks for these on another
         self._lock = threading.Lock()
-        self._events: list[LateEvent] = []
+        self._events: list[_Told] = []
         self._rows: list[LateRows] = []
 
     def event(self, event: RowEvent, reason: LateReason, cti: int, by: int) -> None:
         """Take one late event."""
         if self._gathers or self._feed.listened:
-            late = LateEvent(event, self._name, reason, cti, by)
             if self._gathers:
+                told = _Told(reason.value, by, event.start, event.end, cti, event.payload)
                 with self._lock:
-                    self._events.append(late)
+                    self._events.append(told)
             if self._feed.listened:
-                self._feed.tell(late)
+                self._feed.tell(LateEvent(event, self._name, reason, cti, by))
 
     def rows(self, late: LateRows) -> None:
         """Take the late rows of a batch; they become events only if somebody listens."""
@@ -153,21 +165,29 @@ class Hearing:
             batches, self._rows = self._rows, []
         parts = [(self._fields_of_rows(each), each.rows.payload) for each in batches]
         if events:
-            payload = self._payloads.frame([each.event.payload for each in events])
+            payload = self._payloads.frame([each.payload for each in events])
             parts.append((self._fields_of_events(events), payload))
         if not parts:
             return None
         fields, payloads = zip(*parts, strict=True)
         return pl.concat(fields), pl.concat(payloads)
 
-    def _fields_of_events(self, late: Sequence[LateEvent]) -> pl.DataFrame:
-        return self._fields(
-            [each.reason.value for each in late],
-            [each.by for each in late],
-            [each.event.start for each in late],
-            [each.event.end for each in late],
-            [each.cti for each in late],
-        )
+    def saved(self) -> list[Any]:
+        """Return what has been gathered and not yet been told."""
+        with self._lock:
+            events = [[*told[:-1], fields_of(told.payload)] for told in self._events]
+            rows = [[each.rows, each.reason, each.cti, each.by] for each in self._rows]
+        return [events, rows]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on with what had been gathered."""
+        events, rows = state
+        self._events = [_Told(*each) for each in events]
+        self._rows = [LateRows(*each) for each in rows]
+
+    def _fields_of_events(self, late: Sequence[_Told]) -> pl.DataFrame:
+        reason, by, start, end, cti, _ = zip(*late, strict=True)
+        return self._fields(reason, by, start, end, cti)
 
     def _fields_of_rows(self, late: LateRows) -> pl.DataFrame:
         names = np.array([None if each is None else each.value for each in REASONS], object)
@@ -212,6 +232,19 @@ class WithLate:
     def gathers(self) -> bool:
         """Whether there are streams of late events."""
         return bool(self._lates)
+
+    def saved(self) -> list[Any]:
+        """Return how far it has come, and what was late and has not been told."""
+        meter = self._main.meter
+        told = None if self.hearing is None else self.hearing.saved()
+        return [self._cti, meter.rows, meter.cti, told]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on from what ``saved`` returned."""
+        meter = self._main.meter
+        self._cti, meter.rows, meter.cti, told = state
+        if self.hearing is not None and told is not None:
+            self.hearing.restore(told)
 
     def on_next(self, batch: EventBatch) -> None:
         """Push a batch, and then what was late."""

@@ -11,6 +11,7 @@ from reactivex.disposable import CompositeDisposable
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import blame
 from rxtemporal.meters import Gauge, Meter
+from rxtemporal.saving import batch_of, empty_like, fields_of_none, joined, parted, told, tree_of
 from rxtemporal.seam import DirectSubject
 from rxtemporal.steps.step import Merging, Step
 from rxtemporal.steps.waiting import earliest_due
@@ -63,7 +64,8 @@ class _Lifted:
     """A step in one subscription."""
 
     __slots__ = (
-        "_cti", "_given", "_make", "_observer", "_passes_time", "_place", "_step", "_taken",
+        "_cti", "_first", "_given", "_make", "_observer", "_passes_time", "_place", "_step",
+        "_taken",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +83,8 @@ class _Lifted:
         self._place = place
         self._observer = observer
         self._step: Step | None = None
+        # the fields that the step was made for
+        self._first: EventBatch | None = None
         self._cti = MIN_TIME
 
     @property
@@ -105,12 +109,29 @@ class _Lifted:
             return
         try:
             if self._step is None:
-                self._step = self._make(batch)
+                self._begin(batch)
+            assert self._step is not None
             result = self._step.on_batch(batch)
         except Exception as error:
             self._observer.on_error(blame(error, self._place))
             return
         self._pass_on(result)
+
+    def _begin(self, first: EventBatch) -> None:
+        self._step, self._first = self._make(first), first.none(MIN_TIME)
+
+    def save(self) -> bytes:
+        tree = told([self._cti, fields_of_none(self._first)])
+        return joined([tree] if self._step is None else [tree, self._step.save()])
+
+    def load(self, data: bytes) -> None:
+        tree, *step = parted(data)
+        self._cti, fields = tree_of(tree)
+        first = empty_like(fields)
+        if first is not None:
+            self._begin(first)
+            assert self._step is not None
+            self._step.load(step[0])
 
     def _pass_on(self, result: EventBatch) -> None:
         if len(result) or result.cti > self._cti:
@@ -200,6 +221,24 @@ class _LiftedTwo:
         if self._step is not None or (left is None) == (right is None):
             return None
         return 0 if left is None else 1
+
+    def save(self) -> bytes:
+        waiting = [
+            [side, batch, None if batch.groups is None else batch.groups.coder]
+            for side, batch in self._waiting
+        ]
+        tree = told([self._cti, [fields_of_none(seen) for seen in self._seen], waiting])
+        return joined([tree] if self._step is None else [tree, self._step.save()])
+
+    def load(self, data: bytes) -> None:
+        tree, *step = parted(data)
+        self._cti, seen, waiting = tree_of(tree)
+        self._waiting = [(side, batch_of(batch, coder)) for side, batch, coder in waiting]
+        self._seen = [empty_like(fields) for fields in seen]
+        left, right = self._seen
+        if step and left is not None and right is not None:
+            self._step = self._make(left, right)
+            self._step.load(step[0])
 
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:

@@ -32,6 +32,12 @@ class Holder(Waits, Protocol):
     def missing(self) -> int | None:
         """The input (0 or 1) without whose fields nothing can begin; None where none is."""
 
+    def save(self) -> bytes:
+        """Return what is held, as bytes."""
+
+    def load(self, data: bytes) -> None:
+        """Go on from what ``save`` of what holds the same operator's rows returned."""
+
 
 class Meter:
     """One place that batches pass by: how many rows did, the CTI, and when that last moved.

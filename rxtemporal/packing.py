@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from rxtemporal.column_door import ColumnDoor
 from rxtemporal.errors import EventError
 from rxtemporal.events import EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
-from rxtemporal.schema import refuse_lists
+from rxtemporal.schema import fields_of, refuse_lists
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 __all__ = ["Packer"]
@@ -114,6 +115,18 @@ class Packer:
         """The source has completed; return what waits."""
         self.door.finish()
         return self.pack()
+
+    def saved(self) -> list[Any]:
+        """Return what the door holds, what is known of the fields, and the rows that wait."""
+        rows = [self._start, self._end, self._edge, self._cti, [*map(fields_of, self._payload)]]
+        return [self.columns.saved(), self.payloads.saved(), self.sent, self.time, rows]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on from what ``saved`` of a packer of the same stream returned."""
+        columns, payloads, self.sent, self.time, rows = state
+        self.columns.restore(columns)
+        self.payloads.restore(payloads)
+        self._start, self._end, self._edge, self._cti, self._payload = rows
 
     def _pack_settled(self) -> EventBatch | None:
         # time alone has no fields to wait for

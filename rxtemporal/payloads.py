@@ -44,6 +44,16 @@ class PayloadReader:
             return False
         return self._given or pl.Null() not in self.schema.values()
 
+    def saved(self) -> list[Any]:
+        """Return what is known of the fields, and whether that stays."""
+        known = None if self.schema is None else pl.DataFrame(schema=self.schema)
+        return [known, self._given]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on with what is known of the fields."""
+        known, self._given = state
+        self.schema = None if known is None else known.schema
+
     def learn(self, payloads: Sequence[Any]) -> None:
         """Take what these payloads show of the schema, unless it is settled."""
         if self.settled or not payloads:

@@ -19,6 +19,7 @@ from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
 from rxtemporal.recording import Recorder
+from rxtemporal.resuming import Keeper
 from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span
@@ -29,6 +30,8 @@ _log = get_logger(__name__)
 
 # seconds between two chances to be interrupted
 INTERRUPTIBLE = 0.2
+# seconds that a run which is kept may take to come to the end of a batch
+STOPPING = 10.0
 # how long nothing may come out before the log says why
 WARN_AFTER = timedelta(seconds=30)
 
@@ -99,11 +102,13 @@ class Process:
         outlets: Sequence[Outlet],
         warn_after: Span | None = WARN_AFTER,
         recorder: Recorder | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.name = name
         self._stalls = StallWatch(name, execution, outlets, warn_after)
         self._execution = execution
         self._recorder = recorder
+        self._keeper = keeper
         self._outlets = outlets
         self._started = False
         self._done = threading.Event()
@@ -123,6 +128,8 @@ class Process:
             )
         self._started = True
         try:
+            if self._keeper is not None:
+                self._keeper.begin(self._execution, self._outlets)
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
@@ -147,7 +154,8 @@ class Process:
 
     def _pull(self) -> None:
         try:
-            while self._execution.advance():
+            advance = (self._keeper or self._execution).advance
+            while advance():
                 pass
         except BaseException as error:
             self._end(error)
@@ -204,6 +212,11 @@ class Process:
                         outlet.sink.close(error)
                 except BaseException as failed:
                     error = error or failed
+        if self._keeper is not None:
+            try:
+                self._keeper.end(error)
+            except BaseException as failed:
+                error = error or failed
         self._execution.late.end()
         self._error = None if isinstance(error, _StoppedError) else error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
@@ -239,9 +252,11 @@ class Process:
         why the process stops, or who stops it is in the midst of the query. An iterable that is
         just being asked for its next event is left alone: it may never answer.
         """
+        self._stop_between_batches()
         if error is None:
             self._execution.settle()
         error = error or _StoppedError("the process was stopped")
+        inside = self._writer == threading.get_ident()
         self._execution.dispose()
         for outlet in self._outlets:
             outlet.hurry(error)
@@ -252,7 +267,27 @@ class Process:
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
-        self._execution.join()
+        if not inside:
+            self._execution.join()
+
+    def _stop_between_batches(self) -> None:
+        """Let what is just coming go through and be saved, if the run is kept, and nothing more.
+
+        Not for ever: what is slow there is hurried on afterwards, and comes again.
+        """
+        keeper, thread = self._keeper, self._thread
+        if keeper is None:
+            return
+        keeper.stop()
+        if self._within_a_sink() or not self._started:
+            return
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(STOPPING)
+        if keeper.gate.acquire(timeout=STOPPING):
+            try:
+                self._execution.dispose()
+            finally:
+                keeper.gate.release()
 
     def declare_idle(self, name: str) -> None:
         """Let a stream whose source is silent, or has gone, hold the others back no longer.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ from rxtemporal.meters import Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
+from rxtemporal.positions import Position, PositionedSource
 from rxtemporal.recorded import OpenRecorded, RecordedSource
 from rxtemporal.recording import Recorder, Tape
 from rxtemporal.sources import (
@@ -71,6 +72,8 @@ class Reading:
         # who is told that something came, and what makes idle streams follow
         self.hear: Callable[[], object] | None = None
         self.settle: Callable[[], object] = lambda: None
+        # how far a source has come that pushes numbered pieces
+        self.position = Position()
         self.importers: list[Reading] = []
         self.imported: Reading | None = None
         self._steps: Steps | None = None
@@ -127,6 +130,8 @@ class Reading:
             if self._line is not None:
                 assert isinstance(self.opened, Packer)
                 pusher = self._line.admit(pusher, self.opened)
+            if isinstance(self.source, PositionedSource):
+                return self.source.follow(pusher, self.position)
             return self.source.observable.subscribe(pusher)
         if self._follows:
             assert isinstance(self.opened, OpenEvents)
@@ -160,6 +165,46 @@ class Reading:
         if self.packer is not None:
             self.packer.least = 1
 
+    def saved(self) -> dict[str, Any]:
+        """Return how far it has come, what its door holds and what waits: plain values.
+
+        Its owner holds the lock, and nothing is on its way.
+        """
+        place = self._steps.reached if isinstance(self._steps, FrameSteps) else self.place
+        packer, opened = self.packer, self.opened
+        holds = opened.columns if isinstance(opened, OpenFrames) else packer
+        assert holds is not None
+        assert isinstance(self._entry, WithLate)
+        return {
+            "place": place,
+            "position": self.position.reached,
+            # a source that may have more when it is asked anew goes on where it ended
+            "ended": self.ended and not getattr(self.source, "goes_on", False),
+            "idle": self.idle,
+            "holds": holds.saved(),
+            "entry": self._entry.saved(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``saved`` of a reading of the same source returned; before ``connect``.
+
+        What frames are read from is read again, and the rows that the door has judged are left out.
+        """
+        packer, opened = self.packer, self.opened
+        holds = opened.columns if isinstance(opened, OpenFrames) else packer
+        assert holds is not None
+        holds.restore(state["holds"])
+        assert isinstance(self._entry, WithLate)
+        self._entry.restore(state["entry"])
+        self.place, self.idle, self.ended = state["place"], state["idle"], state["ended"]
+        self.position.reached = state["position"]
+        self.unread = self.pulls and not self.ended
+
+    def complete_again(self) -> None:
+        """Say that the source has ended, where a state says so."""
+        if self.ended:
+            self._entry.on_completed()
+
     def _note_failure(self, error: Exception) -> None:
         if self._tape is not None:
             self._tape.failed(error)
@@ -177,7 +222,7 @@ class Reading:
             elif isinstance(opened, OpenEvents):
                 self._steps = EventSteps(opened)
             else:
-                self._steps = FrameSteps(opened)
+                self._steps = FrameSteps(opened, self.place)
         return self._steps.place()
 
     def step(self, until: int, inclusive: bool) -> None:

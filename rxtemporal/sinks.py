@@ -24,10 +24,13 @@ class Sink(Protocol):
        ended it, which is a ``KeyboardInterrupt`` when a person did. It returns when everything
        accepted is safe.
 
-    Two methods more are used where a sink has them. ``hurry(error)``, from any thread: somebody
+    Four methods more are used where a sink has them. ``hurry(error)``, from any thread: somebody
     stops the process; a ``write`` or ``close`` that waits for something slow raises the error.
     ``calls_here()``: whether the sink is what runs in this thread, as where it calls a user's
-    function; a process that is disposed there does not wait for its own end.
+    function; a process that is disposed there does not wait for its own end. In a run that is kept
+    (``resume=``) ``save()`` returns as bytes what the sink holds back, after each state of the run,
+    and ``load(state)`` gives it back, before ``open``: then batches come from that state on, of
+    which the sink may have some.
     """
 
     shape: EventShape

@@ -12,7 +12,7 @@ from reactivex import Observable
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
-from rxtemporal.errors import SchemaError, SourceError, blame
+from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.handoff import HandOff
 from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
@@ -63,13 +63,8 @@ class FrameSource:
     def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
         """Yield the rows that the door lets in, and at the end the last CTI."""
         schema = self.schema or pl.Schema()
-        cti, seen = MIN_TIME, 0
-        for frame in self._frames():
-            try:
-                rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
-            except Exception as error:
-                raise blame(error, f"of {self.name}, counted from its row {seen:,}") from error
-            seen += frame.height
+        cti = max(door.door.cti, MIN_TIME)
+        for rows in self.from_row(door.door.events):
             batch = door.admit(rows)
             cti = batch.cti
             yield batch
@@ -80,6 +75,26 @@ class FrameSource:
     def read(self) -> Iterator[EventBatch]:
         """Yield the rows as they are, before the door."""
         return self.batches(ColumnDoor(Door(None, self.name)))
+
+    def from_row(self, skip: int) -> Iterator[EventBatch]:
+        """Yield the rows before the door that come after the first so many."""
+        seen = 0
+        for frame in self._frames():
+            known = min(max(skip - seen, 0), frame.height)
+            seen += frame.height
+            if known and known == frame.height:
+                continue
+            try:
+                rows = EventBatch.from_polars(frame[known:], start=self._start, end=self._end)
+            except Exception as error:
+                first = seen - frame.height + known
+                raise blame(error, f"of {self.name}, counted from its row {first:,}") from error
+            yield rows
+        if seen < skip:
+            raise CheckpointError(
+                f"{self.name} has {seen:,} rows, and {skip:,} of them were read before the run "
+                "stopped. Hint: a run goes on over the same rows; begin anew over others."
+            )
 
 
 class OpenFrames:

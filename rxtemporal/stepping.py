@@ -57,17 +57,18 @@ class EventSteps:
 class FrameSteps:
     """Rows of frames, cut where another stream's next event lies between them."""
 
-    def __init__(self, opened: OpenFrames) -> None:
+    def __init__(self, opened: OpenFrames, reached: int) -> None:
         self.ended = False
         self.door = opened.columns
         self._schema = opened.source.schema or pl.Schema()
-        self._rows: Iterator[EventBatch] = opened.source.read()
+        self._rows: Iterator[EventBatch] = opened.source.from_row(opened.door.events)
         # the frame at hand, the places of its rows, and how many of them have been taken
         self._batch = EventBatch.empty(self._schema, MIN_TIME)
         self._places: Int64s = self._batch.start
         self._taken = 0
         self._failed: Exception | None = None
-        self._reached = MIN_TIME
+        # the place of the last row taken
+        self.reached = reached
 
     @property
     def at_hand(self) -> bool:
@@ -90,8 +91,8 @@ class FrameSteps:
             if batch is None:
                 break
             self._batch, self._taken = batch, 0
-            self._places = np.maximum(np.maximum.accumulate(batch.start), self._reached)
-        return int(self._places[self._taken]) if self.at_hand else self._reached
+            self._places = np.maximum(np.maximum.accumulate(batch.start), self.reached)
+        return int(self._places[self._taken]) if self.at_hand else self.reached
 
     def cut(self, until: int, inclusive: bool, least: int = 0) -> tuple[EventBatch, Int64s]:
         """Take the rows at hand up to a place, itself included or not; return their places, too."""
@@ -99,7 +100,7 @@ class FrameSteps:
         upto = int(np.searchsorted(self._places, until, side=side))  # type: ignore[call-overload]
         end = self._taken = max(begin + least, upto)
         if end > begin:
-            self._reached = int(self._places[end - 1])
+            self.reached = int(self._places[end - 1])
         return self._batch.slice(begin, end), self._places[begin:end]
 
     def take(self, until: int, inclusive: bool) -> EventBatch | None:

@@ -29,6 +29,7 @@ from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.recording import Recorder
+from rxtemporal.resuming import kept
 from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
@@ -229,6 +230,7 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         *,
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -237,6 +239,10 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
         ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
         the same results from it, late events included.
+        ``resume`` is a folder in which the run is kept: a run of the same query with the same
+        folder goes on where this one has stopped, however it stopped. Its sources have to be files,
+        frames or DataFrames. What came after the last state comes again, to the sink as well; a
+        ``SparkSink`` knows what it has. What has completed is not run again.
         When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
@@ -246,10 +252,11 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
                 f"run takes a sink, with shape, open, write and close, got {sink!r}"
             )
         name = name or "query"
+        keeper = kept(resume, record, name)
         recorder = None if record is None else Recorder(record, name)
         execution = self._execution(sink.shape, Wall(scheduler))
         outlets = [Outlet(name, sink, self.schema)]
-        return Process(name, execution, outlets, warn_after, recorder).start()
+        return Process(name, execution, outlets, warn_after, recorder, keeper).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
         return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)
@@ -264,7 +271,9 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
 
 def _leaving(shape: EventShape, first: EventBatch) -> Step:
     refuse_lists(first.schema)
-    return shaping(shape)
+    step = shaping(shape)
+    step.made_for = f"{shape.name.lower()} shape"
+    return step
 
 
 def _checked(shape: Any) -> None:

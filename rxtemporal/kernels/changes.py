@@ -12,13 +12,14 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["BITS", "ENDS", "LAST", "ONCE", "changes", "over"]
+__all__ = ["BITS", "ENDS", "LAST", "ONCE", "changes", "forget"]
 
 ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 
 _MAX = MAX_TIME
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @compiled
@@ -51,11 +52,15 @@ def changes(
 
 
 @compiled
-def over(what: Ints) -> Ints:
-    """Return the rows ``int64[<= n]`` that are no longer needed after the changes ``what``."""
-    out = np.empty(len(what), np.int64)
-    r = 0
+def forget(what: Ints, alive: Bools) -> int:
+    """Note in ``alive`` ``bool[rows]`` which rows are not needed after the changes ``what``.
+
+    Returns how many these are. O(n).
+    """
+    gone = 0
     for i in range(len(what)):
-        out[r] = what[i] >> BITS
-        r += int(what[i] & LAST != 0)
-    return out[:r]
+        row = np.uint64(what[i] >> BITS)
+        last = what[i] & LAST != 0
+        alive[row] = alive[row] and not last
+        gone += int(last)
+    return gone

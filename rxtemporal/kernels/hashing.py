@@ -26,6 +26,8 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 FREE = -1
 SMALLEST = 64
 CACHED = 16_384
+# the codes of values below this are looked up by the value itself
+NEAR = 1 << 16
 USED, NEXT, NULL = 0, 1, 2
 # odd, and below 2**32: no product of two 32-bit halves leaves uint64
 _A, _B, _C = np.uint64(0x9E3779B1), np.uint64(0x85EBCA77), np.uint64(0xC2B2AE3D)
@@ -79,6 +81,23 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
             counts[USED] += 1
             counts[NEXT] += 1
         codes[row] = code
+    return len(values)
+
+
+@compiled
+def number_near(values: Ints, near: Ints, codes: Ints) -> int:
+    """Look up codes where the values themselves are the places, and return how many were there.
+
+    ``near`` ``int64[m]``: the code of each value below m, or -1. Writes ``codes`` ``int64[n]`` up
+    to the first value that has none. O(n), several times as fast as by hash.
+    """
+    size = np.uint64(len(near))
+    for i in range(len(values)):
+        row = np.uint64(i)
+        place = np.uint64(values[row])
+        if place >= size or near[place] < 0:
+            return i
+        codes[row] = near[place]
     return len(values)
 
 
@@ -187,11 +206,13 @@ class IntTable:
     [1, -1]
     """
 
-    __slots__ = ("_counts", "_slots")
+    __slots__ = ("_counts", "_near", "_slots")
 
     def __init__(self) -> None:
         self._slots = _free_slots(SMALLEST)
         self._counts = np.array([0, 0, FREE], np.int64)
+        # many keys are small numbers: their codes, by themselves
+        self._near = np.empty(0, np.int64)
 
     def __len__(self) -> int:
         """Return the number of entries; null, which has a code alone, is none."""
@@ -207,13 +228,31 @@ class IntTable:
 
         Where ``valid`` is false the value is null, which has a code of its own.
         """
-        values, valid = _fixed(values), _fixed(_ALL_VALID if valid is None else valid)
+        values = _fixed(values)
         codes = np.empty(len(values), np.int64)
-        done = number(values, valid, self._slots, self._counts, 0, codes)
+        done = number_near(values, self._near, codes) if valid is None else 0
+        if done == len(values):
+            return codes
+        known, valid = self.next_code, _fixed(_ALL_VALID if valid is None else valid)
+        done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):
             self._grow()
             done = number(values, valid, self._slots, self._counts, done, codes)
+        if self.next_code > known:
+            small = (values >= 0) & (values < NEAR)
+            small = small & valid if len(valid) else small
+            self._keep_near(values[small], codes[small])
         return codes
+
+    def _keep_near(self, values: Ints, codes: Ints) -> None:
+        if not len(values):
+            return
+        size = 1 << int(values.max()).bit_length()
+        if size > len(self._near):
+            larger = np.full(size, FREE, np.int64)
+            larger[: len(self._near)] = self._near
+            self._near = larger
+        self._near[values] = codes
 
     def find(self, keys: Ints) -> Ints:
         """Return each key's value, or -1."""

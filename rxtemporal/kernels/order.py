@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["in_order", "merged", "order"]
+__all__ = ["in_order", "merged", "order", "renumbered"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -69,3 +69,17 @@ def _merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Int
             out_what[r] = what2[j]
             j += 1
     return out_time, out_what
+
+
+@compiled
+def renumbered(what: Ints, new: Ints, bits: int) -> Ints:
+    """Return things with the new numbers of the rows that they stand for, above ``bits`` that stay.
+
+    ``what`` ``int64[n]``; ``new`` ``int64[rows]``, -1 of a row that is gone: what stands for one is
+    negative. O(n).
+    """
+    mask = (1 << bits) - 1
+    out = np.empty(len(what), np.int64)
+    for i in range(len(what)):
+        out[i] = (new[np.uint64(what[i] >> bits)] << bits) | (what[i] & mask)
+    return out

@@ -8,7 +8,17 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["NOT_LISTED", "close", "find_pairs", "parted", "push", "register", "take_out", "unlink"]
+__all__ = [
+    "NOT_LISTED",
+    "close",
+    "earlier",
+    "find_pairs",
+    "parted",
+    "push",
+    "register",
+    "take_out",
+    "unlink",
+]
 
 NOT_LISTED = -2
 
@@ -39,6 +49,16 @@ def parted(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
         o += int(time <= cti)
         r += int(time > cti and time != _MAX)
     return over[:o], ends[:r], later[:r]
+
+
+@compiled
+def earlier(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
+    """Return the earlier end of each pair of rows, ``int64[p]``; ``end`` of each side's rows."""
+    out = np.empty(len(left), np.int64)
+    ends, others = end
+    for i in range(len(left)):
+        out[i] = min(ends[np.uint64(left[i])], others[np.uint64(right[i])])
+    return out
 
 
 @compiled

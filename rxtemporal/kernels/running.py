@@ -7,8 +7,8 @@ and ``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int6
 are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
 
 ``count``, ``integer_sum`` and ``float_sum`` also take rows that are there for one window alone
-(``what & 4``): they are in the next sample of their key and in no later one. Their state arrays are
-``[2 * keys]``: what lasts at ``2 * key``, and what is there once beside it.
+(``what & 4``): they are in the next sample of their key and in no later one. The state arrays of
+the first two are ``[2 * keys]``: what lasts at ``2 * key``, and what is there once beside it.
 Cost O(n + r); ``extreme`` O(log n) amortised for each change.
 """
 
@@ -88,76 +88,98 @@ def float_sum(
     at: Ints,
     of: Ints,
     sums: Floats,
+    alone: Floats,
     odd: Ints,
-    strange: Ints,
+    counts: Ints,
     mean: bool,
-) -> tuple[Floats, Ints]:
-    """Return the sums (or the means; 0 of nothing) and the counts of values that are not null.
+) -> tuple[Floats, Bools]:
+    """Return the sums (or the means), 0 of nothing, and whether there is a value that is not null.
 
-    ``sums`` ``float64[2 * keys, 4]``: a sum, what rounding took of it (Knuth's exact sum of two),
-    so that removal does not make it drift, and of how many values; sum and rest begin anew when
-    nothing is left. Together they are half a line of the cache. ``odd`` ``int64[2 * keys, 3]``: how
-    many NaN, +inf and -inf there are among the values, which never enter the sum and so leave as
-    they came; ``strange`` ``int64[1]``: how many of these there are in all.
+    ``sums`` ``float64[keys, 4]``: of what lasts the sum, what rounding took of it (Knuth's exact
+    sum of two), so that removal does not make it drift, and of how many values; sum and rest begin
+    anew when nothing is left. ``alone``: the same of what is there once. ``odd``
+    ``int64[2 * keys, 3]``: how many NaN, +inf and -inf there are among the values, which never
+    enter the sum and so leave as they came. ``counts`` ``int64[3]``: how many values last, are
+    there once, and are odd, of all keys; what there is none of is not looked for.
     """
     out = np.empty(len(at), np.float64)
-    many = np.empty(len(at), np.int64)
+    there = np.empty(len(at), np.bool_)
+    lasting = counts[0]
+    single = counts[1]
     i = 0
     for s in range(len(at) + 1):
         upto = at[s] if s < len(at) else len(what)
         while i < upto:
             row = np.uint64(what[i] >> 3)
-            sign = 1 - 2 * (what[i] & 1)
             if valid[row]:
-                k = np.uint64(2 * key[row] + ((what[i] >> 2) & 1))
-                x = value[row]
-                values = sums[k, 2] + np.float64(sign)
-                sums[k, 2] = values
-                if abs(x) < np.inf:
-                    x *= np.float64(sign)
-                    before = sums[k, 0]
-                    total = before + x
-                    part = total - before
-                    sums[k, 1] += (before - (total - part)) + (x - part)
-                    sums[k, 0] = total
+                k = np.uint64(key[row])
+                if what[i] & 4:
+                    _add(alone, k, 1, value[row])
+                    single += 1
                 else:
-                    odd[k, 0 if np.isnan(x) else 1 if x > 0 else 2] += sign
-                    strange[0] += sign
-                if values == 0.0:
-                    sums[k, 0] = 0.0
-                    sums[k, 1] = 0.0
+                    sign = 1 - 2 * (what[i] & 1)
+                    _add(sums, k, sign, value[row])
+                    lasting += sign
+                if not abs(value[row]) < np.inf:
+                    _add_odd(what[i], k, value[row], odd, counts)
             i += 1
         if s < len(at):
-            k = np.uint64(2 * of[s])
-            once = np.uint64(2 * of[s] + 1)
-            total = sums[k, 0]
-            rest = sums[k, 1]
-            values = sums[k, 2]
-            if sums[once, 2] > 0:
-                total += sums[once, 0]
-                rest += sums[once, 1]
-                values += sums[once, 2]
+            k = np.uint64(of[s])
+            total = rest = values = 0.0
+            if lasting > 0:
+                total, rest, values = sums[k, 0], sums[k, 1], sums[k, 2]
+            if single > 0 and alone[k, 2] > 0:
+                total += alone[k, 0]
+                rest += alone[k, 1]
+                values += alone[k, 2]
+                single -= np.int64(alone[k, 2])
+                alone[k, 0], alone[k, 1], alone[k, 2] = 0.0, 0.0, 0.0
             total += rest
-            if strange[0] > 0:
-                total = _with_odd(total, k, once, odd, strange)
-            if sums[once, 2] > 0:
-                sums[once, 0] = 0.0
-                sums[once, 1] = 0.0
-                sums[once, 2] = 0.0
+            if counts[2] > 0:
+                total = _with_odd(total, k, odd, counts)
             out[s] = total / max(values, 1.0) if mean else total
-            many[s] = np.int64(values)
-    return out, many
+            there[s] = values > 0
+    counts[0] = lasting
+    counts[1] = single
+    return out, there
 
 
 @compiled
-def _with_odd(total: float, k: Number, once: Number, odd: Ints, strange: Ints) -> float:
+def _add(sums: Floats, k: Number, sign: int, x: float) -> None:
+    """Add a value to a key's sum, or take it away."""
+    values = sums[k, 2] + np.float64(sign)
+    sums[k, 2] = values
+    if abs(x) < np.inf:
+        x *= np.float64(sign)
+        before = sums[k, 0]
+        total = before + x
+        part = total - before
+        sums[k, 1] += (before - (total - part)) + (x - part)
+        sums[k, 0] = total
+    if values == 0.0:
+        sums[k, 0] = 0.0
+        sums[k, 1] = 0.0
+
+
+@compiled
+def _add_odd(what: int, k: Number, x: float, odd: Ints, counts: Ints) -> None:
+    """Count a NaN or an infinity that comes or goes."""
+    sign = 1 - 2 * (what & 1)
+    place = np.int64(2) * np.int64(k) + ((what >> 2) & 1)
+    odd[place, 0 if np.isnan(x) else 1 if x > 0 else 2] += sign
+    counts[2] += sign
+
+
+@compiled
+def _with_odd(total: float, k: Number, odd: Ints, counts: Ints) -> float:
     """Return what NaN and infinities make of a sum; what was there once goes."""
-    nans = odd[k, 0] + odd[once, 0]
-    highs = odd[k, 1] + odd[once, 1]
-    lows = odd[k, 2] + odd[once, 2]
+    place = 2 * np.int64(k)
+    nans = odd[place, 0] + odd[place + 1, 0]
+    highs = odd[place, 1] + odd[place + 1, 1]
+    lows = odd[place, 2] + odd[place + 1, 2]
     for part in range(3):
-        strange[0] -= odd[once, part]
-        odd[once, part] = 0
+        counts[2] -= odd[place + 1, part]
+        odd[place + 1, part] = 0
     if nans > 0 or (highs > 0 and lows > 0):
         return np.nan
     return np.inf if highs > 0 else -np.inf if lows > 0 else total

@@ -196,5 +196,16 @@ def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataF
     wanted = to_arrow_schema(schema, timezone="UTC")
     given = rows_frame(batch, segment).with_columns(times)
     rows: Any = given.to_arrow(compat_level=pl.CompatLevel.oldest())
-    frame = spark.createDataFrame(rows.cast(wanted), schema)
-    return frame.coalesce(1) if len(batch) < ROWS_PER_TASK else frame
+    return _created(spark, rows.cast(wanted).combine_chunks(), schema)
+
+
+def _created(spark: SparkSession, rows: Any, schema: Any) -> DataFrame:
+    """Return an Arrow table as a DataFrame, with a task for so many rows.
+
+    Behind ``createDataFrame`` stands this function. It asks Java for nine settings first, and these
+    questions take as long as the rest; and it makes tasks of a size that can only be set for all.
+    """
+    size = len(rows)
+    if size >= 2 * ROWS_PER_TASK:
+        size = max(ROWS_PER_TASK, -(-size // spark.sparkContext.defaultParallelism))
+    return spark._create_from_arrow_table(rows, schema, "UTC", False, False, max(size, 1))

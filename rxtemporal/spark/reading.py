@@ -9,10 +9,11 @@ import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.batch import START
-from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.plan import Node
 from rxtemporal.sources import FrameSource
 from rxtemporal.spark.inputs import Input, quoted, stream
+from rxtemporal.spark.microbatches import AVAILABLE, MicroBatches
 from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:
@@ -34,38 +35,74 @@ def from_dataframe(
     order_by: str | Sequence[str] = (),
     batch_rows: int = BATCH_ROWS,
     name: str = "dataframe",
+    trigger: str | None = None,
 ) -> Streamable:
-    """Make a stream of a bounded DataFrame's rows, in order of start, or of other columns.
+    """Make a stream of a DataFrame's rows, in order of start, or of other columns.
 
     Columns are read as ``stream`` reads them; those in ``order_by`` are no part of the payload.
     Otherwise as ``from_polars``: ``advance_time`` judges rows in the order in which they come, and
     without it everything is final at the end. Each run has Spark sort the rows, and fetches them as
     Arrow, ``batch_rows`` at a time: this process holds a sorted partition or two of them, and never
-    all. A streaming DataFrame is refused.
+    all.
+
+    A streaming DataFrame comes micro-batch by micro-batch, each as a whole and in order; it needs
+    ``advance_time``, for there is no end at which everything would be final. ``trigger`` is the
+    pause between micro-batches (``"1 second"``), or ``"availableNow"``: then the stream completes
+    when all that is there has been read. Each run has a Spark query of its own, which ends with it;
+    it begins at the beginning, or with ``run(…, resume=folder)`` where the run before has stopped.
+    Batches are pushed on one of Spark's threads.
     """
     given = stream(frame, start=start, end=end)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     if order:  # the same checks, of the columns as well
         given = Input(given.frame, given.start, given.end, advance_time, order)
         frame.select(*map(quoted, order))
-    if frame.isStreaming:
-        raise BindingError(
-            "from_dataframe takes a bounded DataFrame, and this is a streaming one. "
-            "Hint: run(query, …) runs the query inside Spark."
-        )
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     times = [given.start] if given.end is None else [given.start, given.end]
     kind = pl.Int64() if given.ticks else pl.Datetime("us", "UTC")
     schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
+    if frame.isStreaming:
+        source = _followed(given, schema, advance_time, name, batch_rows, trigger)
+        return Streamable(Node(source.schema, (), source=source))
+    if trigger is not None:
+        raise ArgumentError(
+            f"trigger= is of a streaming DataFrame, and this one is bounded; got {trigger!r}"
+        )
 
     def frames() -> Iterator[pl.DataFrame]:
         yield from _fetched(given, [*times, *given.schema], schema, batch_rows)
 
-    source = FrameSource(
+    read = FrameSource(
         frames, schema, start=given.start, end=given.end, settings=advance_time, name=name
     )
-    return Streamable(Node(source.schema, (), source=source))
+    return Streamable(Node(read.schema, (), source=read))
+
+
+def _followed(
+    given: Input,
+    schema: pl.Schema,
+    settings: AdvanceTimeSettings | None,
+    name: str,
+    batch_rows: int,
+    trigger: str | None,
+) -> MicroBatches:
+    trigger = "1 second" if trigger is None else trigger
+    if not isinstance(trigger, str) or not trigger.strip():
+        raise ArgumentError(
+            f"trigger is an interval such as '1 second', or '{AVAILABLE}', got {trigger!r}"
+        )
+    if settings is None:
+        raise AdvanceTimeError(
+            f"nothing tells how time advances on {name!r}, so no result would ever be final. "
+            "Hint: advance_time=… makes CTIs out of the rows, in the order of order_by=."
+        )
+    if type(given.frame).__module__.startswith("pyspark.sql.connect"):
+        raise BindingError(
+            "a streaming DataFrame of Spark Connect runs its functions on another machine, where "
+            "they cannot reach this process. Hint: use a classic session."
+        )
+    return MicroBatches(given, schema, settings, name, batch_rows=batch_rows, trigger=trigger)
 
 
 def _fetched(

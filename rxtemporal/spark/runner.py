@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.durable import publish, remove, reported
 from rxtemporal.errors import JavaError, RxTemporalError, SpoolError
 from rxtemporal.log import get_logger
 from rxtemporal.spark.checkpoint import committed_segment, last_segment
-from rxtemporal.spark.life import PATIENCE, SAFE, Ended, Job, Listener, outlook, sole_driver
+from rxtemporal.spark.claiming import claim, leave, note
+from rxtemporal.spark.life import SAFE, Ended, Job, Listener, outlook, sole_driver
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.targets import Writer, writer_for
 from rxtemporal.ticks import MIN_TIME
@@ -100,7 +97,7 @@ class Runner:
                 # meet it
                 self._changed.wait_for(lambda: self._caller is None)
             self._writer.close()
-            remove(self._job.path / "spark.pid")
+            leave(self._job.path)
 
     def _session(self) -> SparkSession:
         require_pyspark()
@@ -136,25 +133,11 @@ class Runner:
 
     def _claim_checkpoint(self) -> None:
         """Wait until the Java process of an earlier life is gone, and note down ours."""
-        from pyspark import SparkContext
-
-        process = getattr(SparkContext._gateway, "proc", None)
-        own = process.pid if process is not None else None
-        path = self._job.path / "spark.pid"
-        before = int(path.read_text(encoding="utf-8")) if path.exists() else None
-        deadline = time.monotonic() + PATIENCE
-        while before is not None and before != own and _runs_spark(before):
-            if time.monotonic() > deadline:
-                raise SpoolError(
-                    f"the Java process {before} of an earlier run still works on "
-                    f"{self._job.checkpoint}. Hint: end it, then run again."
-                ) from TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-            time.sleep(0.05)
+        path = self._job.path
+        own = claim(path, self._job.checkpoint)
         # until then it may have noted a micro-batch that will not come again
         self._listener.noted(committed_segment(self._job.checkpoint))
-        if own is not None:
-            with reported(f"cannot write {path}"):
-                publish(path, str(own).encode())
+        note(path, own)
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
         """Take a micro-batch from Spark."""
@@ -183,21 +166,6 @@ class Runner:
             with self._changed:
                 self._caller = None
                 self._changed.notify_all()
-
-
-def _runs_spark(pid: int) -> bool:
-    """Whether this process exists and, as far as can be seen, is one of Spark's."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return False  # another user's: the number has been given away
-    command = Path("/proc", str(pid), "cmdline")
-    try:
-        return b"org.apache.spark" in command.read_bytes()
-    except OSError:
-        return not command.parent.parent.exists()
 
 
 def _java_gone(error: BaseException) -> JavaError | None:

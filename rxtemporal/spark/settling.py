@@ -15,6 +15,7 @@ import polars as pl
 from rxtemporal.batch import END, START, EventBatch, Int64s
 from rxtemporal.errors import EventError
 from rxtemporal.events import EventShape
+from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.steps.intervals import IntervalStep
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
@@ -32,6 +33,12 @@ class Settling(Protocol):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return what is new and settled, with the batch's CTI."""
+
+    def save(self) -> bytes:
+        """Return what is held, to go on with it in a run that is resumed."""
+
+    def load(self, state: bytes) -> None:
+        """Go on from what ``save`` returned; what was written after that is still left out."""
 
 
 def settling(shape: EventShape, schema: pl.Schema, reached: int) -> Settling:
@@ -67,6 +74,18 @@ class _Rows:
         fresh = batch.take(batch.start >= self._reached) if len(batch) else batch
         self.known += len(batch) - len(fresh)
         return fresh
+
+    def save(self) -> bytes:
+        """Return the promise and the points that are held."""
+        held = b"" if self._held is None else self._held.save()
+        return joined([told(self._promised), held])
+
+    def load(self, state: bytes) -> None:
+        """Go on from what ``save`` returned."""
+        promised, held = parted(state)
+        self._promised = tree_of(promised)
+        if self._held is not None:
+            self._held.load(held)
 
 
 class _Edges:
@@ -106,6 +125,23 @@ class _Edges:
             self._reached = MIN_TIME
             coming = closing = EventBatch.empty(self.schema, MIN_TIME)
         return self._advanced(coming, closing, self._promised)
+
+    def save(self) -> bytes:
+        """Return the promise, the rows to come and to end, and the numbers of open ones."""
+        numbers = [self._count, self._ends, self._open, self._alike.several]
+        parts = [told([self._promised, *numbers]), self._starting.save(), self._ending.save()]
+        return joined(parts)
+
+    def load(self, state: bytes) -> None:
+        """Go on from what ``save`` returned."""
+        numbers, starting, ending = parted(state)
+        self._promised, self._count, self._ends, self._open, several = tree_of(numbers)
+        self._alike.several = several
+        self._starting.load(starting)
+        self._ending.load(ending)
+        if self._promised >= self._reached:
+            # nothing was written after the state, though time may have passed that no rows brought
+            self._reached = MIN_TIME
 
     def _take_ends(self, ends: EventBatch) -> EventBatch:
         """Return the ends of open rows; those of rows that are still to come are noted."""
@@ -158,25 +194,25 @@ class _Alike:
 
     def __init__(self) -> None:
         # by the number of the first: how many have ended, and how many there are
-        self._several: dict[int, tuple[int, int]] = {}
+        self.several: dict[int, tuple[int, int]] = {}
 
     def begin(self, first: Int64s) -> None:
         """Note rows by the number of the first that is like each."""
         numbers, counts = np.unique(first, return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             if count > 1:
-                self._several[number] = (0, count)
+                self.several[number] = (0, count)
 
     def ended(self, first: list[int]) -> Int64s:
         """Return the numbers of rows that end, in this order."""
         return np.array([self._end(number) for number in first], np.int64)
 
     def _end(self, first: int) -> int:
-        if first not in self._several:
+        if first not in self.several:
             return first
-        ended, count = self._several.pop(first)
+        ended, count = self.several.pop(first)
         if ended + 1 < count:
-            self._several[first] = (ended + 1, count)
+            self.several[first] = (ended + 1, count)
         return first + ended
 
 

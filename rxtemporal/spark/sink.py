@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.errors import ArgumentError, BindingError, SpoolError
+from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
 from rxtemporal.events import EventShape
 from rxtemporal.log import get_logger
+from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.spark.asked import (
     check_mode,
     check_names,
@@ -27,7 +28,7 @@ from rxtemporal.spark.life import Job
 from rxtemporal.spark.settling import Settling, settling
 from rxtemporal.spark.spooled import Spooled
 from rxtemporal.spark.targets import Target
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.ticks import MIN_TIME, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,6 +121,7 @@ class SparkSink:
         self._is_open = False
         self._broken: BaseException | None = None
         self._rows = 0
+        self._state: tuple[int, bytes] | None = None
 
     def open(self, name: str, schema: pl.Schema) -> None:
         """Take up the spool of this query, undo what was half done, start Spark behind the scenes.
@@ -139,6 +141,8 @@ class SparkSink:
             self._way = Spooled(job, self.shape, self._limit, self._when_full)
         self._settling = settling(self.shape, schema, self._way.reached)
         self._is_open = True
+        if self._state is not None:
+            self._go_on(*self._state)
 
     def write(self, batch: EventBatch) -> None:
         """Take a batch: what of it is settled and new goes into the spool, and is on disk then.
@@ -172,6 +176,30 @@ class SparkSink:
             raise self._broken
         stats = dataclasses.asdict(self.stats())
         log.info("spark_sink.closed", error=error and repr(error), **stats)
+
+    def save(self) -> bytes:
+        """Return what has not been written because its time has not come; of a run that is kept."""
+        if self._way is None or self._settling is None:
+            return b""
+        return joined([told(self._way.reached), self._settling.save()])
+
+    def load(self, state: bytes) -> None:
+        """Have ``open`` go on from what ``save`` returned: what was written later is left out."""
+        reached, held = parted(state)
+        self._state = tree_of(reached), held
+
+    def _go_on(self, reached: int, held: bytes) -> None:
+        assert self._way is not None
+        assert self._settling is not None
+        if self._mode == "spooled" and self._way.reached < reached:
+            self.close(SpoolError("the sink lacks rows"))
+            raise CheckpointError(
+                f"the run goes on from a state by which all before {describe(reached)} had been "
+                f"written into {self._job.path}, and there all before "
+                f"{describe(self._way.reached)} is. Hint: give the sink the folder that it had, or "
+                "begin with new ones."
+            )
+        self._settling.load(held)
 
     def hurry(self, error: BaseException) -> None:
         """Have a ``write`` or ``close`` that waits for Spark raise this error; from any thread."""

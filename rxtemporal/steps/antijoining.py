@@ -115,8 +115,7 @@ class AntiJoinStep(Stateful):
         if self._where is None or not len(found.left):
             return found
         assert self._merged is not None
-        left, right = (side.rows for side in self._pairs.sides)
-        joined = self._merged(left.payload(found.left), right.payload(found.right))
+        joined = self._merged(self._pairs.rows, found.left, found.right)
         return found.take(satisfying(joined, self._where))
 
     def _covered(self, left: Int64s) -> Int64s:

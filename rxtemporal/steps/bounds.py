@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.errors import UnboundedWindowError
-from rxtemporal.kernels.hopping import first_window, hops, last_window, lifetimes
+from rxtemporal.kernels.hopping import first_window, hops, spread, window_after
 from rxtemporal.kernels.snapshot import snapshots
 from rxtemporal.steps.rows import grown, taller
 from rxtemporal.steps.running import Changes
@@ -162,8 +162,9 @@ class HoppingBounds(Stateful):
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
         self._points = points
-        self._state = np.zeros((0, 4), np.int64)
-        self._roster = np.zeros(1, np.int64)
+        self._state = np.zeros((0, 3), np.int64)
+        self._roster = np.zeros(2, np.int64)
+        # the windows before this number are known
         self._told: int | None = None
 
     def begins(self, batch: EventBatch) -> Int64s:
@@ -173,8 +174,7 @@ class HoppingBounds(Stateful):
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """A row is held up to the latest window that begins before its end."""
         # a row in a gap touches no window, and leaves where it enters
-        last = last_window(batch.end, self._period, self._alignment)
-        return np.asarray(np.maximum(last + 1, begins))
+        return window_after(batch.end, begins, self._period, self._alignment)
 
     def limits(self, cti: int) -> tuple[int, int]:
         """The windows that end by the CTI are known; at the end of time all there will ever be."""
@@ -186,9 +186,9 @@ class HoppingBounds(Stateful):
 
     def due(self, at: int | None) -> int | None:
         """The end of the window of this number, or of the next one that holds a row already."""
-        holding = (self._state[:, 0] > 0) | (self._state[:, 3] > 0)
         numbers = [] if at is None else [at]
-        numbers += [int(self._state[holding, 1].min())] if holding.any() else []
+        if self._told is not None and self._roster[0]:
+            numbers.append(self._told)
         if not numbers:
             return None
         return min(self._alignment + min(numbers) * self._period + self._duration, MAX_TIME)
@@ -197,22 +197,24 @@ class HoppingBounds(Stateful):
         """Return the windows that end by the CTI and hold anything."""
         limit, _ = self.limits(cti)
         if limit == self._told and not len(changes):
-            return _NO_WINDOWS  # to look at every key that holds something costs what they are
+            return _NO_WINDOWS
+        first = -EVERY_WINDOW if self._told is None else self._told
         self._told = limit
         self._state = taller(self._state, keys)
-        self._roster = grown(self._roster, keys + 1)
-        number, key, sample, alive = hops(
-            at, changes.what, changes.key, self._state, self._roster, limit, MOST_WINDOWS
+        self._roster = grown(self._roster, keys + 2)
+        key, alive, windows = hops(
+            at, changes.what, changes.key, self._state, self._roster, first, limit, MOST_WINDOWS
         )
-        if len(alive) > len(number):
+        if len(alive) > len(key):
             raise UnboundedWindowError(
                 f"the CTI asks for more than {MOST_WINDOWS:,} hopping windows at once: a row lives "
                 "for very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        start, end, within = lifetimes(number, self._duration, self._period, self._alignment)
-        windows = Windows(start, end, np.zeros(len(start), np.int64), key, sample, alive)
-        return windows if within else self._within_time(windows)
+        *columns, within = spread(windows, len(key), self._duration, self._period, self._alignment)
+        start, end, sample = columns
+        found = Windows(start, end, np.zeros(len(key), np.int64), key, sample, alive)
+        return found if within else self._within_time(found)
 
     def _within_time(self, windows: Windows) -> Windows:
         """Cut windows at the ends of time; one that reaches the last tick has no point after it."""

@@ -59,8 +59,8 @@ class GatheredStep(Stateful):
             start, end = made.lifetimes
         keys = []
         if batch.groups is not None:
-            keys = batch.groups.coder.decode(found.key[of]).get_columns()
-        payload = typed([*keys, *made.payload.get_columns()], self._schema)
+            keys = batch.groups.coder.columns(found.key[of])
+        payload = typed([*keys, *made.columns], self._schema)
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there
         return result.take(result.start < MAX_TIME)

@@ -11,6 +11,7 @@ from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.frames import typed
 from rxtemporal.steps.keying import Keying, Regrouping
 from rxtemporal.steps.pairs import START, Found, Pairs
+from rxtemporal.steps.rows import Rows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.stateless import satisfying
 from rxtemporal.ticks import MAX_TIME
@@ -28,18 +29,25 @@ class Merged:
         self._taken = taken
         self.schema = schema
 
-    def __call__(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-        """Return the joined payload of as many rows as both have."""
-        added = [right.get_column(name).alias(new) for new, name in self._taken.items()]
-        return typed([*left.get_columns(), *added], self.schema) if self.schema else left
+    def __call__(self, sides: tuple[Rows, Rows], left: Int64s, right: Int64s) -> pl.DataFrame:
+        """Return the joined payload of pairs of rows of both sides, by their numbers."""
+        return self._joined(sides[0], left, sides[1], right)
+
+    def _joined(self, first: Rows, left: Int64s, second: Rows, right: Int64s) -> pl.DataFrame:
+        if not self.schema:
+            return pl.DataFrame(height=len(left))
+        added = second.fields(right, list(self._taken.values()))
+        renamed = [column.alias(new) for new, column in zip(self._taken, added, strict=True)]
+        own = list(self.schema)[: len(self.schema) - len(added)]
+        return typed([*first.fields(left, own), *renamed], self.schema)
 
 
 class TurnedMerged(Merged):
     """The same with the sides exchanged."""
 
-    def __call__(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-        """Return the joined payload, of which ``right`` is the left side."""
-        return super().__call__(right, left)
+    def __call__(self, sides: tuple[Rows, Rows], left: Int64s, right: Int64s) -> pl.DataFrame:
+        """Return the joined payload, of which the second is the left side."""
+        return self._joined(sides[1], right, sides[0], left)
 
 
 class JoinStep(Stateful):
@@ -121,5 +129,4 @@ class JoinStep(Stateful):
         return made.take(~never)
 
     def _payload(self, left: Int64s, right: Int64s) -> pl.DataFrame:
-        sides = self._pairs.sides
-        return self._merged(sides[0].rows.payload(left), sides[1].rows.payload(right))
+        return self._merged(self._pairs.rows, left, right)

@@ -11,7 +11,15 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.kernels.order import merged
-from rxtemporal.kernels.pairs import NOT_LISTED, close, find_pairs, parted, register, unlink
+from rxtemporal.kernels.pairs import (
+    NOT_LISTED,
+    close,
+    earlier,
+    find_pairs,
+    parted,
+    register,
+    unlink,
+)
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.state import Stateful
@@ -172,6 +180,11 @@ class Pairs(Stateful):
         ended = self.sides[side].take(batch, key, tag)
         self._ended[side] = np.concatenate([self._ended[side], ended])
 
+    @property
+    def rows(self) -> tuple[Rows, Rows]:
+        """The rows of both sides."""
+        return self.sides[0].rows, self.sides[1].rows
+
     def column(self, side: int, which: int) -> Any:
         """Return a column of one side's rows, by row number."""
         return self.sides[side].rows.columns[which]
@@ -194,8 +207,7 @@ class Pairs(Stateful):
 
     def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> Found:
         """Say of each pair when it ends, or that this is not certain."""
-        ends = [self.column(0, END)[left], self.column(1, END)[right]]
-        end = np.minimum(*ends)
+        end = earlier(left, right, self._both(END))
         if not len(self.sides[0].open) and not len(self.sides[1].open):
             return Found(left, right, start, end, np.ones(len(end), np.bool_))
         opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]

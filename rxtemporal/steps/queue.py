@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rxtemporal.batch import Int64s
-from rxtemporal.kernels.order import merged, order
+from rxtemporal.kernels.order import merged, order, renumbered
 from rxtemporal.steps.state import Stateful
 
 __all__ = ["Queue"]
@@ -78,9 +78,7 @@ class Queue(Stateful):
 
         What stands for a row that is gone goes too.
         """
-        mask = (1 << bits) - 1
-        # of a row that is gone, -1 stays negative whatever bits are set in it
-        self._map(lambda what: (new[what >> bits] << bits) | (what & mask))
+        self._map(lambda what: renumbered(what, new, bits))
 
     def renumber_even(self, new: Int64s) -> None:
         """The same where only even things stand for rows, with one bit below their number."""

@@ -38,4 +38,4 @@ class Ranked(RowByRow):
         ranked = contents.rows.with_columns(by.alias(RANK)).with_columns(self._rank)
         best = ranked.filter(pl.col(RANK) <= self._k).sort(WINDOW, RANK, maintain_order=True)
         of: Int64s = best[WINDOW].to_numpy()
-        return Made(best.select(*self._fields, RANK), of)
+        return Made(best.select(*self._fields, RANK).get_columns(), of)

@@ -20,12 +20,12 @@ __all__ = ["Aggregated", "Made", "Output", "Results"]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """Result rows: their payload without the keys, and of which window each is (None: one each).
+    """Result rows: their fields without the keys, and of which window each is (None: one each).
 
     ``lifetimes``: starts and ends, where they are not the windows' own.
     """
 
-    payload: pl.DataFrame
+    columns: list[pl.Series]
     of: Int64s | None = None
     lifetimes: tuple[Int64s, Int64s] | None = None
 
@@ -140,4 +140,4 @@ class Aggregated(Stateful):
                 assert isinstance(output.by, Listed)
                 series = output.by.values(output.name, contents)
             columns.append(series)
-        return Made(pl.DataFrame(columns))
+        return Made(columns)

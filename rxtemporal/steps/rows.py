@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.batch import Int64s
-from rxtemporal.frames import rows_of, stacked
+from rxtemporal.frames import columns_of, rows_of, stacked
 from rxtemporal.steps.state import Stateful
 
 __all__ = ["Column", "Rows", "grown", "relink", "taller"]
@@ -127,10 +127,24 @@ class Rows(Stateful):
             return pl.DataFrame(schema=self._schema)
         return rows_of(stacked(frames), numbers)
 
+    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[pl.Series]:
+        """Return these fields of the payload of these rows, as ``payload`` does all."""
+        if not self._frames:
+            schema = self._schema or pl.Schema()
+            return [pl.Series(name, [], schema[name]) for name in names]
+        return columns_of(stacked(self._frames), numbers, names)
+
     def release(self, numbers: Int64s) -> None:
         """Forget these rows, each once; their numbers stay readable until ``compacted``."""
         self._alive[numbers] = False
         self._released += len(numbers)
+
+    def release_by(self, forget: Callable[[npt.NDArray[np.bool_]], int]) -> None:
+        """The same of the rows that ``forget`` makes false in the mask of those that live.
+
+        It returns how many these are.
+        """
+        self._released += forget(self._alive)
 
     def compacted(self) -> Int64s | None:
         """Return each row's new number (of one that is gone, -1) if it was time for new ones."""

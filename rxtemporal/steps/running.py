@@ -151,12 +151,13 @@ class FloatSum(Stateful):
 
     once = True
     dtypes = (np.float64, np.bool_)
-    held = ("_sum", "_odd", "_strange")
+    held = ("_sum", "_alone", "_odd", "_counts")
 
     def __init__(self) -> None:
         self._sum = np.zeros((0, 4), np.float64)
+        self._alone = np.zeros((0, 4), np.float64)
         self._odd = np.zeros((0, 3), np.int64)
-        self._strange = np.zeros(1, np.int64)
+        self._counts = np.zeros(3, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values, and which are not null."""
@@ -168,12 +169,13 @@ class FloatSum(Stateful):
 
     def _sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
-    ) -> tuple[npt.NDArray[np.float64], Int64s]:
-        self._sum = taller(self._sum, 2 * samples.keys)
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        self._sum = taller(self._sum, samples.keys)
+        self._alone = taller(self._alone, samples.keys)
         self._odd = taller(self._odd, 2 * samples.keys)
         return kernels.float_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._sum, self._odd, self._strange, mean,
+            self._sum, self._alone, self._odd, self._counts, mean,
         )  # fmt: skip
 
 
@@ -182,9 +184,9 @@ class Average(FloatSum):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
-        means, counts = self._sums(changes, own, samples, mean=True)
+        means, there = self._sums(changes, own, samples, mean=True)
         result = pl.Series(means)
-        return result if counts.all() else result.set(pl.Series(counts == 0), None)
+        return result if there.all() else result.set(pl.Series(~there), None)
 
 
 class Variance(Stateful):

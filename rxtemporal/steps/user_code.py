@@ -193,7 +193,7 @@ class Applied(RowByRow):
         )
         times = np.array(lifetimes, np.int64).reshape(-1, 2)
         own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None
-        return Made(made, np.array(of, np.int64), own)
+        return Made(made.get_columns(), np.array(of, np.int64), own)
 
     def _called(self, rows: pl.DataFrame, window: Window) -> Iterable[Any]:
         if self.finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.frames import typed
-from rxtemporal.kernels.changes import BITS, ENDS, LAST, changes, over
+from rxtemporal.kernels.changes import BITS, ENDS, LAST, changes, forget
 from rxtemporal.kernels.listing import contents
 from rxtemporal.kernels.order import merged
 from rxtemporal.steps.bounds import Bounds, Windows
@@ -139,18 +140,18 @@ class WindowStep(Stateful):
             return self._listed(swept, windows, changes, keys, batch).replace(cti=cti)
         if not len(windows):
             return EventBatch.empty(self._schema, cti)
-        frame = self._results.frame(swept, windows, None).payload
-        payload = self._keyed(frame, windows.key, batch)
+        made = self._results.frame(swept, windows, None)
+        payload = self._keyed(made.columns, windows.key, batch)
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
 
     def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
         """Return when results live: with their windows, or as points at the windows' ends."""
         return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
 
-    def _keyed(self, frame: pl.DataFrame, key: Int64s, batch: EventBatch) -> pl.DataFrame:
+    def _keyed(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
         """Return a payload with the keys first, in the types that were promised."""
-        keys = [] if batch.groups is None else batch.groups.coder.decode(key).get_columns()
-        return typed([*keys, *frame.get_columns()], self._schema)
+        keys = [] if batch.groups is None else batch.groups.coder.columns(key)
+        return typed([*keys, *columns], self._schema)
 
     def _listed(
         self,
@@ -200,7 +201,7 @@ class WindowStep(Stateful):
         )  # fmt: skip
         made = self._results.frame(swept, windows, held)
         of = np.arange(len(windows)) if made.of is None else made.of
-        payload = self._keyed(made.payload, windows.key[of], batch)
+        payload = self._keyed(made.columns, windows.key[of], batch)
         opens = windows.edge[of] != 0
         ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
         self._next_edge += int(opens.sum())
@@ -217,7 +218,7 @@ class WindowStep(Stateful):
         """Release the rows that are over, and follow when the others get new numbers."""
         if not len(what):
             return
-        self._rows.release(over(what))
+        self._rows.release_by(partial(forget, what))
         new = self._rows.compacted()
         if new is None:
             return

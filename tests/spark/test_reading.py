@@ -61,12 +61,9 @@ def test_the_ends_of_time_and_nulls(spark: SparkSession) -> None:
 
 
 def test_refused(spark: SparkSession) -> None:
-    """What is no bounded DataFrame, or has no such column, is refused when it is composed."""
+    """A column that is not there, and no size, are refused when a stream is composed."""
     frame = in_spark(spark, READINGS)
     with pytest.raises(rxt.SchemaError, match="no column 'start_time'"):
         from_dataframe(frame)
     with pytest.raises(rxt.ArgumentError, match="batch_rows must be positive"):
         from_dataframe(frame, start="time", batch_rows=0)
-    endless = spark.readStream.format("rate").load()
-    with pytest.raises(rxt.BindingError, match="run\\(query"):
-        from_dataframe(endless, start="timestamp")

@@ -197,7 +197,7 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
         (tmp_path / "checkpoint" / "commits" / "0").write_bytes(b"")
         return False
 
-    monkeypatch.setattr("rxtemporal.spark.runner._runs_spark", ending)
+    monkeypatch.setattr("rxtemporal.spark.claiming._runs_spark", ending)
     if not own:  # Spark has started Python, not Python Spark
         monkeypatch.setattr(Gateway, "proc", None)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
@@ -213,8 +213,8 @@ def test_an_earlier_java_process_that_ends_late_is_waited_for_again(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may take longer than one life waits for it; the next one may do better."""
-    monkeypatch.setattr("rxtemporal.spark.runner.PATIENCE", 0.0)
-    monkeypatch.setattr("rxtemporal.spark.runner._runs_spark", lambda pid: True)
+    monkeypatch.setattr("rxtemporal.spark.claiming.PATIENCE", 0.0)
+    monkeypatch.setattr("rxtemporal.spark.claiming._runs_spark", lambda pid: True)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     with pytest.raises(SpoolError, match="the Java process 1 of an earlier run") as late:
         runner._claim_checkpoint()

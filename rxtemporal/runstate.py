@@ -1,0 +1,102 @@
+"""The state of a whole run: what its operators hold, and what its sources' doors do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rxtemporal.errors import CheckpointError
+from rxtemporal.meters import Gauge
+from rxtemporal.plan import Node
+from rxtemporal.readings import Reading
+from rxtemporal.recorded import RecordedSource
+from rxtemporal.saving import joined, parted, refuse_changes, sealed, told, tree_of, unsealed
+
+__all__ = ["ANEW", "RunState", "refuse_unsaved"]
+
+_MAGIC, _VERSION = b"RXTR", 1
+ANEW = "or begin with a new folder, which computes everything anew"
+
+
+class RunState:
+    """Saves and loads one run: each operator, what leaves, and each source that is read.
+
+    A state belongs to the query that saved it: the same operators over the same sources. It is a
+    header and parts of Arrow and JSON, with a version and a checksum; nothing in it is code.
+    """
+
+    def __init__(
+        self, gauges: Mapping[Node, Gauge], leaving: Sequence[Gauge], readings: Sequence[Reading]
+    ) -> None:
+        self._gauges = [*gauges.values(), *leaving]
+        self._readings = readings
+        self._steps = [_fingerprint(node) for node in gauges]
+
+    def save(self) -> bytes:
+        """Return the state; whoever drives the run holds its lock, and nothing is on its way."""
+        for reading in self._readings:
+            refuse_unsaved(reading)
+        header = {
+            "steps": self._steps,
+            "inputs": {each.name: _description(each) for each in self._readings},
+            "readings": {each.name: each.saved() for each in self._readings},
+            "gauges": [_meters(gauge) for gauge in self._gauges],
+        }
+        held = [b"" if each.holder is None else each.holder.save() for each in self._gauges]
+        return sealed(_MAGIC, _VERSION, joined([told(header), *held]))
+
+    def load(self, data: bytes, begun: str = "it was saved") -> None:
+        """Go on from a state: once the operators are joined, and before a source is read.
+
+        ``CheckpointError``: it is damaged, or the query or a source has changed.
+        """
+        parts = parted(unsealed(_MAGIC, _VERSION, data, "the saved run", ANEW))
+        header = tree_of(parts[0])
+        inputs = {each.name: _description(each) for each in self._readings}
+        refuse_changes((header["steps"], self._steps), (header["inputs"], inputs), begun, ANEW)
+        for reading in self._readings:
+            reading.restore(header["readings"][reading.name])
+        for gauge, meters, held in zip(self._gauges, header["gauges"], parts[1:], strict=True):
+            for meter, (rows, cti) in zip([*gauge.inputs, gauge.output], meters, strict=True):
+                meter.rows, meter.cti = rows, cti
+            if gauge.holder is not None and held:
+                gauge.holder.load(held)
+
+
+def _meters(gauge: Gauge) -> list[tuple[int, int]]:
+    return [(meter.rows, meter.cti) for meter in (*gauge.inputs, gauge.output)]
+
+
+def _fingerprint(node: Node) -> str:
+    """Return what tells an operator of a plan from any other, as far as the plan knows."""
+    assert node.operator is not None
+    schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
+    # where a source has not told its fields yet, the steps themselves say what they were made for
+    known = schemas if len(schemas) == len(node.inputs) else ()
+    return node.operator.fingerprint(known, node.inputs[0].keys)
+
+
+def _description(reading: Reading) -> str:
+    """Return what a source is, as text that is the same in another process."""
+    source = reading.source
+    fields = source.schema
+    there = "fields told by its events" if fields is None else _told_fields(fields)
+    return f"{there}; {source.settings}"
+
+
+def _told_fields(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {dtype}" for name, dtype in fields.items()) or "no fields"
+
+
+def refuse_unsaved(reading: Reading) -> None:
+    """Refuse a stream of which more waits than can be saved."""
+    if reading.hand_off is not None:
+        raise CheckpointError(
+            f"stream {reading.name!r} has a hand-off, and what waits in one is not saved. "
+            "Hint: leave hand_off= out of a run that is to be resumed."
+        )
+    if isinstance(reading.source, RecordedSource):
+        raise CheckpointError(
+            f"stream {reading.name!r} is replayed from a recording, which is begun again and not "
+            "gone on with. Hint: run the replay without saving it."
+        )

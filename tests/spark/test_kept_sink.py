@@ -1,0 +1,143 @@
+"""A kept run into a sink's spool, without any Spark: however it breaks, each row is there once."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from test_process import SOON
+from test_resume import NoSpark
+
+import rxtemporal as rxt
+from rxtemporal import EventShape, agg, resuming
+from rxtemporal.errors import CheckpointError
+from rxtemporal.segments import SegmentFolder
+from rxtemporal.spark import SparkSink
+
+ROWS = 120
+FRAME = pl.DataFrame(
+    {
+        "start": [n + (n * 7) % 5 for n in range(ROWS)],
+        "end": [n + (n * 7) % 5 + 1 + n * 13 % 23 for n in range(ROWS)],
+        "k": [n * 5 % 3 for n in range(ROWS)],
+    }
+)
+# time is made far behind the rows: many have begun that no CTI has passed
+BEHIND = rxt.AdvanceTimeSettings(
+    rxt.AdvanceTimeGenerationSettings(4, 11), policy=rxt.AdvanceTimePolicy.DROP
+)
+QUERIES: dict[str, Any] = {
+    "rows": lambda s: s.where(pl.col("k") > 0),
+    "counts": lambda s: s.group_by("k").snapshot_window().aggregate(n=agg.count()),
+}
+
+
+class Nothing(NoSpark):
+    """The same, in a process that is stopped."""
+
+    def calls_here(self) -> bool:
+        """No target is called."""
+        return False
+
+    def hurry(self, error: BaseException) -> None:
+        """Nothing waits."""
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start no Spark, and save after each batch."""
+    monkeypatch.setattr("rxtemporal.spark.spooled.Supervisor", Nothing)
+    monkeypatch.setattr("rxtemporal.spark.spooled.Spooled.close", closed)
+    monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    monkeypatch.setattr(resuming, "SHARE", 1e9)
+
+
+def closed(self: Any, error: BaseException | None) -> None:
+    """Let the spool stay as it is when a run ends."""
+    self._spool.close()
+
+
+def run(path: Path, shape: EventShape, query: str, size: int) -> rxt.Process:
+    """Run a query into a sink, kept beside the sink's own folder."""
+    stream = rxt.from_polars(
+        FRAME, start="start", end="end", advance_time=BEHIND, batch_rows=size, name="rows"
+    )
+    sink = SparkSink(print, path=path / "sink", shape=shape)
+    return QUERIES[query](stream).run(sink, resume=path / "kept")
+
+
+def table(path: Path, shape: EventShape) -> list[Any]:
+    """What a table would hold: the rows, or in edge shape the newest record for each number."""
+    folder = SegmentFolder(path / "sink" / "spool")
+    mark, last = folder.bounds()
+    parts = [folder.read(number) for number in range(mark + 1, last + 1)]
+    rows = pl.concat(parts).drop("_segment").rows(named=True)
+    if shape is not EventShape.EDGE:
+        return sorted(map(str, rows))
+    held: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        before = held.get(row["_edge"])
+        assert before is None or before == row | {"end_time": before["end_time"]}
+        held[row["_edge"]] = row
+    return sorted(map(str, held.values()))
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, at: int, *, saved: bool) -> Any:
+    """Have the run break off when it saves for so many times, before or after that."""
+    left = [at]
+    save = resuming.Keeper._save
+
+    def breaking(self: resuming.Keeper) -> None:
+        left[0] -= 1
+        if left[0] or saved:
+            save(self)
+        if not left[0]:
+            raise OSError("the power is gone")
+
+    monkeypatch.setattr(resuming.Keeper, "_save", breaking)
+    return save
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("shape", EventShape)
+@pytest.mark.parametrize("saved", [False, True])
+def test_each_row_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: EventShape, query: str, saved: bool
+) -> None:
+    """Between what has left and the state, and after it: neither skipped nor doubled, any shape."""
+    run(tmp_path / "whole", shape, query, 9).wait(SOON)
+    expected = table(tmp_path / "whole", shape)
+    numbers = random.Random(f"{shape} {query} {saved}")
+    breaks, runs = 0, 0
+    while True:
+        runs += 1
+        save = broken(monkeypatch, numbers.randrange(1, 7), saved=saved)
+        try:
+            run(tmp_path / "broken", shape, query, numbers.randrange(3, 12)).wait(SOON)
+            break
+        except OSError:
+            breaks += 1
+        finally:
+            monkeypatch.setattr(resuming.Keeper, "_save", save)
+        assert runs < 200
+        if breaks > 12:  # it has been broken often enough
+            run(tmp_path / "broken", shape, query, 5).wait(SOON)
+            break
+    assert breaks > 2
+    assert table(tmp_path / "broken", shape) == expected
+
+
+def test_a_sink_that_lacks_what_the_state_says_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spool that was lost, or another one: rows would be missing in silence."""
+    save = broken(monkeypatch, 9, saved=True)
+    with pytest.raises(OSError, match="the power is gone"):
+        run(tmp_path, EventShape.EDGE, "rows", 5).wait(SOON)
+    monkeypatch.setattr(resuming.Keeper, "_save", save)
+    (tmp_path / "sink").rename(tmp_path / "lost")
+    with pytest.raises(CheckpointError, match=r"had been written into .*Hint: give the sink"):
+        run(tmp_path, EventShape.EDGE, "rows", 5)

@@ -1,0 +1,268 @@
+"""Runs that are kept in a folder: where they stop, however they stop, the next one goes on."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from test_process import SOON, Log
+
+import rxtemporal as rxt
+from rxtemporal import EventShape, agg, resuming
+from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
+from rxtemporal.testing import assert_same_history
+
+ROWS = 400
+FRAME = pl.DataFrame(
+    {
+        "t": [n + (n * 7) % 5 for n in range(ROWS)],
+        "room": [("hall", "lab", "attic")[n % 3] for n in range(ROWS)],
+        "temp": [n * 31 % 17 for n in range(ROWS)],
+    }
+)
+DROP = rxt.AdvanceTimeSettings(
+    rxt.AdvanceTimeGenerationSettings(3, 1), policy=rxt.AdvanceTimePolicy.DROP
+)
+
+
+@pytest.fixture(autouse=True)
+def each_batch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Save after each batch: what may happen after a while happens soon."""
+    monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    monkeypatch.setattr(resuming, "SHARE", 1e9)
+    return
+
+
+def readings(size: int = 7, frame: pl.DataFrame = FRAME, **options: Any) -> rxt.Streamable:
+    """The readings, some of them late."""
+    options = {"advance_time": DROP, "name": "readings", **options}
+    return rxt.from_polars(frame, start="t", batch_rows=size, **options)
+
+
+def query(stream: rxt.Streamable) -> rxt.Streamable:
+    """Each room's readings, in windows and joined with the whole house."""
+    counted = stream.group_by("room").tumbling_window(9).aggregate(n=agg.count())
+    return counted.join(stream.tumbling_window(9).aggregate(warmest=agg.max("temp")))
+
+
+class Table:
+    """A sink that several runs write into, one after the other; it stops its run at some batch.
+
+    What came after the state from which a run goes on comes again, and is cut off before.
+    """
+
+    def __init__(self, shape: EventShape, batches: list[rxt.EventBatch], at: int, how: str) -> None:
+        self.shape = shape
+        self.batches = batches
+        self._at, self._how = at, how
+        self._goes_on = False
+        self.reached = threading.Event()
+
+    def open(self, name: str, schema: pl.Schema) -> None:
+        """Forget what a run has left that has saved nothing."""
+        if not self._goes_on:
+            self.batches.clear()
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Keep the batch, unless this is where it breaks."""
+        self._at -= 1
+        if self._at < 0:
+            self.reached.set()
+            if self._how == "breaks":
+                raise OSError("the line is dead")
+            time.sleep(0.005)  # so that whoever stops it comes in between
+        self.batches.append(batch)
+
+    def close(self, error: BaseException | None) -> None:
+        """Be closed."""
+
+    def save(self) -> bytes:
+        """Return how many batches there are."""
+        return str(len(self.batches)).encode()
+
+    def load(self, state: bytes) -> None:
+        """Forget later ones."""
+        self._goes_on = True
+        del self.batches[int(state) :]
+
+
+@pytest.mark.parametrize("how", ["stopped", "breaks"])
+@pytest.mark.parametrize("shape", EventShape)
+def test_any_number_of_runs_make_one(tmp_path: Path, shape: EventShape, how: str) -> None:
+    """However often a run is stopped or breaks, what all have written is what one would have."""
+    numbers = random.Random(f"{shape} {how}")
+    whole = Log(shape)
+    query(readings()).run(whole).wait(SOON)
+    got: list[rxt.EventBatch] = []
+    runs, done = 0, False
+    while not done:
+        runs += 1
+        sink = Table(shape, got, numbers.randrange(4, 30), how)
+        process = query(readings(numbers.randrange(4, 20))).run(sink, resume=tmp_path / "kept")
+        done = _stopped(process, sink) if how == "stopped" else _ended_well(process)
+    assert runs > 1
+    assert_same_history(whole.batches, got, tolerance=0)
+    before = len(got)
+    query(readings()).run(Table(shape, got, 99, ""), resume=tmp_path / "kept").wait(SOON)
+    assert len(got) == before
+
+
+def _ended_well(process: rxt.Process) -> bool:
+    try:
+        return process.wait(SOON)
+    except OSError:
+        return False
+
+
+def _stopped(process: rxt.Process, sink: Table) -> bool:
+    """Stop a run when its sink has come far enough; return whether it had ended before."""
+    while not sink.reached.wait(0.01):
+        if process.wait(0):
+            return True
+    process.dispose()
+    return process.diagnostics().queries[0].cti == rxt.MAX_TIME
+
+
+def test_two_frames_and_two_queries_go_on(tmp_path: Path) -> None:
+    """What an application shares is saved once, and each sink goes on with its own."""
+
+    def started(sinks: dict[str, Any], resume: Path | None) -> rxt.Process:
+        app = rxt.Application("house")
+        one = app.define_stream("one", readings(5))
+        two = app.define_stream("two", readings(11, FRAME.with_columns(pl.col("t") + 3)))
+        app.query("warmest", query(one))
+        app.query("both", one.join(two, on="room", suffix="_right"))
+        return app.run(sinks=sinks, resume=resume)
+
+    whole = {name: Log(EventShape.EDGE) for name in ("warmest", "both")}
+    started(whole, None).wait(SOON)
+    got: dict[str, list[rxt.EventBatch]] = {"warmest": [], "both": []}
+    done = False
+    while not done:
+        sinks = {name: Table(EventShape.EDGE, got[name], 15, "stopped") for name in got}
+        done = _stopped(started(sinks, tmp_path), sinks["both"])
+    for name, log in whole.items():
+        assert_same_history(log.batches, got[name], tolerance=0)
+
+
+def unstopped() -> Table:
+    """A sink that takes all."""
+    return Table(EventShape.EDGE, [], 10**6, "")
+
+
+def kept(path: Path) -> None:
+    """Leave the state of a run that has been stopped."""
+    sink = Table(EventShape.EDGE, [], 5, "stopped")
+    assert not _stopped(query(readings()).run(sink, resume=path), sink)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        (lambda: readings().tumbling_window(9).aggregate(n=agg.count()), CheckpointError,
+         r"has changed since .*kept was begun: there was .*, and here is"),
+        (lambda: query(readings(advance_time=None)), CheckpointError, "input 'readings'"),
+        (lambda: query(readings(name="others")), CheckpointError, "input 'others' .nothing."),
+        (lambda: query(readings(frame=FRAME.head(3))), CheckpointError, "has 3 rows, and"),
+        (lambda: rxt.from_events([rxt.PointEvent(1, 2)]), CheckpointError,
+         "cannot be read again .*gives events once.*Hint"),
+    ],
+)  # fmt: skip
+def test_what_cannot_go_on_is_refused(
+    tmp_path: Path, changed: Any, error: type[Exception], says: str
+) -> None:
+    """Another query, other settings, other rows, a source that gives them once: it is said."""
+    kept(tmp_path / "kept")
+    with pytest.raises(error, match=f"(?s){says}"):
+        changed().run(unstopped(), resume=tmp_path / "kept").wait(SOON)
+    # and what is there is as it was
+    sink = unstopped()
+    query(readings()).run(sink, resume=tmp_path / "kept").wait(SOON)
+    assert sink.batches
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    """One flipped bit is noticed, and the message says which file."""
+    kept(tmp_path)
+    state = bytearray((tmp_path / "state").read_bytes())
+    state[len(state) // 2] ^= 4
+    (tmp_path / "state").write_bytes(state)
+    with pytest.raises(CheckpointError, match=r"state is damaged.*Hint"):
+        query(readings()).run(unstopped(), resume=tmp_path)
+
+
+def test_another_sink_is_refused(tmp_path: Path) -> None:
+    """What a sink has kept no other kind of sink can take."""
+    kept(tmp_path)
+    with pytest.raises(CheckpointError, match=r"sink of 'query' .* and a Log cannot take it.*Hint"):
+        query(readings()).run(Log(EventShape.EDGE), resume=tmp_path)
+
+
+def test_two_runs_on_one_folder_are_refused(tmp_path: Path) -> None:
+    """The second is told who has it, and the first one goes on."""
+    sink = Table(EventShape.EDGE, [], 3, "stopped")
+    entered, go = threading.Event(), threading.Event()
+
+    def wait(state: bytes) -> None:
+        entered.set()
+        go.wait(SOON)
+
+    sink.save = lambda: wait(b"") or b""  # type: ignore[method-assign]
+    first = query(readings()).run(sink, resume=tmp_path)
+    entered.wait(SOON)
+    with pytest.raises(SpoolError, match="is being written by the process with pid"):
+        query(readings()).run(Log(EventShape.EDGE), resume=tmp_path)
+    go.set()
+    assert first.wait(SOON)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"resume": 3}, "resume= is the path of a folder, got 3"),
+        ({"resume": "a", "record": "b"}, "record= and resume= do not go together.*Hint"),
+    ],
+)
+def test_wrong_arguments_are_refused(options: dict[str, Any], says: str) -> None:
+    """What is no folder, and a recording of a run that begins in the middle."""
+    with pytest.raises(ArgumentError, match=says):
+        readings().run(Log(), **options)
+
+
+def test_streams_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Each stream is kept by its name."""
+    with pytest.raises(CheckpointError, match="are called 'readings'"):
+        readings().union(readings()).run(Log(), resume=tmp_path)
+
+
+def test_a_sink_that_stops_its_own_run(tmp_path: Path) -> None:
+    """Stopped from inside a write nothing is saved that was under way: it comes again."""
+    got: list[rxt.EventBatch] = []
+    whole, runs = Log(EventShape.EDGE), list[rxt.Process]()
+    query(readings()).run(whole).wait(SOON)
+    ready = threading.Event()
+
+    class Stops(Table):
+        """Stops its run at a batch."""
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            """Keep the batch, and stop."""
+            ready.wait(SOON)
+            super().write(batch)
+            if self.reached.is_set():
+                runs[-1].dispose()
+
+    for _ in range(3):
+        ready.clear()
+        runs.append(query(readings()).run(Stops(EventShape.EDGE, got, 9, "stops"), resume=tmp_path))
+        ready.set()
+        assert runs[-1].wait(SOON)
+    sink = Table(EventShape.EDGE, got, 10**6, "")
+    query(readings()).run(sink, resume=tmp_path).wait(SOON)
+    assert_same_history(whole.batches, got, tolerance=0)
