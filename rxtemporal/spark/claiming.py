@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ _FILE = "spark.pid"
 def claim(path: Path, checkpoint: Path) -> int | None:
     """Wait until the Java process of an earlier life is gone; return ours, to be noted down.
 
-    ``SpoolError`` if it does not go.
+    ``SpoolError`` if it does not go in time; it may go later.
     """
     from pyspark import SparkContext
 
@@ -32,7 +33,7 @@ def claim(path: Path, checkpoint: Path) -> int | None:
             raise SpoolError(
                 f"the Java process {before} of an earlier run still works on {checkpoint}. "
                 "Hint: end it, then run again."
-            )
+            ) from TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
         time.sleep(0.05)
     return own
 

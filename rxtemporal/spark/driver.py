@@ -13,6 +13,7 @@ import traceback
 from typing import Any
 
 from rxtemporal.errors import JavaError
+from rxtemporal.spark.classes import recorded
 from rxtemporal.spark.life import PATIENCE, Ended, Job
 from rxtemporal.spark.runner import Runner
 
@@ -26,7 +27,10 @@ def main(reports: int, parent: int) -> int:
     teller = _Teller(reports)
     runner = Runner(job, teller)
     threading.Thread(target=_follow, args=(runner, parent), daemon=True).start()
-    ended = runner.run()
+    with recorded() as good:
+        ended = runner.run()
+        if teller.has_published:
+            good()
     if ended is not None:
         teller.ended(ended)
     return 0 if ended is None else 1
@@ -48,6 +52,7 @@ class _Teller:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
+        self.has_published = False
         self._one = threading.Lock()
 
     def started(self, seconds: float) -> None:
@@ -64,6 +69,7 @@ class _Teller:
 
     def published(self, number: int, last: int, seconds: float) -> None:
         """Pass it on."""
+        self.has_published = True
         self._tell("published", number=number, last=last, seconds=seconds)
 
     def ended(self, ended: Ended) -> None:

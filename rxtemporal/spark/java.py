@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Literal
 
 from rxtemporal.errors import JavaError
+from rxtemporal.spark.cached import cached
 
 __all__ = ["Java", "find_java", "packaged_home"]
 
@@ -113,35 +114,20 @@ def packaged_home() -> Path:
     release = runtime / "release"
     try:
         mark = zlib.crc32(os.fsencode(runtime) + release.read_bytes())
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rxtemporal"
-        home = cache / f"java-{mark:08x}"
-        if not home.is_dir():
-            cache.mkdir(parents=True, exist_ok=True)
-            _make_home(runtime, home)
+        return cached(f"java-{mark:08x}", functools.partial(_fill, runtime))
     except (OSError, RuntimeError) as error:
         raise JavaError(f"packaged: {error}.") from error
-    return home
 
 
-def _make_home(runtime: Path, home: Path) -> None:
-    """Make the home aside and give it its name in one step; another process may be first."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
-    try:
-        for entry in runtime.iterdir():
-            if entry.name != "bin":
-                (aside / entry.name).symlink_to(entry)
-        (aside / "bin").mkdir()
-        for tool in (runtime / "bin").iterdir():
-            if tool.name != "java":
-                (aside / "bin" / tool.name).symlink_to(tool)
-        _write_script(aside / "bin" / "java", runtime / "bin" / "java")
-        aside.chmod(0o755)
-        os.rename(aside, home)
-    except OSError:
-        if not home.is_dir():
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+def _fill(runtime: Path, home: Path) -> None:
+    for entry in runtime.iterdir():
+        if entry.name != "bin":
+            (home / entry.name).symlink_to(entry)
+    (home / "bin").mkdir()
+    for tool in (runtime / "bin").iterdir():
+        if tool.name != "java":
+            (home / "bin" / tool.name).symlink_to(tool)
+    _write_script(home / "bin" / "java", runtime / "bin" / "java")
 
 
 def _write_script(path: Path, java: Path) -> None:

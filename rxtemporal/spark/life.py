@@ -119,16 +119,20 @@ def sole_driver(path: Path) -> Iterator[None]:
         lock.release()
 
 
-_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
+_PASSING = {
+    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG,
+    errno.ETIMEDOUT,
+}  # fmt: skip
 _PASSING_TEXTS = ("No space left on device", "Disk quota exceeded", "Permission denied")
 
 
 def outlook(error: BaseException) -> Outlook:
     """Judge whether what has ended a life may be over when it is tried again.
 
-    A full disk and a missing right pass when somebody helps, and a database that is away comes
-    back. What this package refuses, what a query cannot mean and what a user's function raises
-    stays as it is. The rest of what Spark says may be a lost worker.
+    A full disk and a missing right pass when somebody helps, a database that is away comes back,
+    and a Java process that has lost its driver ends, on a slow machine late. What this package
+    refuses, what a query cannot mean and what a user's function raises stays as it is. The rest of
+    what Spark says may be a lost worker.
     """
     chain = list(_chain(error))
     text = " ".join(map(str, chain))

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import logging
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.errors import BindingError, JavaError
 from rxtemporal.log import get_logger
+from rxtemporal.spark.classes import archive_options
+from rxtemporal.spark.home import spark_home
 from rxtemporal.spark.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -143,9 +146,11 @@ def _start(conf: Any) -> None:
         SparkContext(conf=conf)
         return
     java = find_java()
+    home = spark_home(conf.get("spark.master"))
+    _add_archive(conf, java, home)
     errors = _ErrorOutput()
     try:
-        with _environment(java):
+        with _environment(java, home):
             gateway = _launch(conf, errors)
             SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
@@ -159,6 +164,18 @@ def _start(conf: Any) -> None:
     log.info("spark.started", java=java.version, kind=java.kind, master=conf.get("spark.master"))
 
 
+def _add_archive(conf: Any, java: Java, home: Path | None) -> None:
+    """Have the Java process start from an archive of classes, and executors on this machine too."""
+    if home is None:
+        return
+    cluster = conf.get("spark.master").startswith("local-cluster")
+    options = shlex.join(archive_options(java, home, whole=not cluster))
+    for kind in ["driver", "executor"] if cluster else ["driver"]:
+        # what a user adds comes later on the command line, and wins
+        name = f"spark.{kind}.defaultJavaOptions"
+        conf.set(name, f"{conf.get(name, '')} {options}".strip())
+
+
 def _launch(conf: Any, errors: _ErrorOutput) -> Any:
     from pyspark.java_gateway import launch_gateway
 
@@ -167,12 +184,14 @@ def _launch(conf: Any, errors: _ErrorOutput) -> Any:
 
 
 @contextlib.contextmanager
-def _environment(java: Java) -> Iterator[None]:
+def _environment(java: Java, home: Path | None) -> Iterator[None]:
     """What the Java process inherits and nobody else should see."""
     changes = {
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
     }
+    if home is not None:
+        changes["SPARK_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

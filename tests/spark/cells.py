@@ -6,33 +6,48 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["crash_table"]
+__all__ = ["PARTS", "STEPS", "crash_table"]
+
+# in the order in which a row goes through them
+STEPS = ("segment", "handler", "publication", "checkpoint")
+PARTS = ("before", "during", "after")
 
 
 def crash_table(reports: Iterable[Any]) -> Iterator[str]:
-    """Yield the table's lines, from the reports of tests that have recorded their crashes."""
+    """Yield the table's lines, from the reports of tests that have recorded their crashes.
+
+    A test records who was killed, the seed, and for each kill the cell and the point that it hit;
+    where a cell has several points, each has a line below it.
+    """
     runs = [
         (report.outcome == "passed", *value)
         for report in reports
         for name, value in getattr(report, "user_properties", [])
         if name == "crashes" and report.when == "call"
     ]
-    killed: Counter[tuple[str, str]] = Counter()
-    same: Counter[tuple[str, str]] = Counter()
-    for passed, who, _, cells in runs:
-        killed.update((cell, who) for cell in cells)
-        same.update((cell, who) for cell in cells if passed)
     everybody = list(dict.fromkeys(who for _, who, _, _ in runs))
-    order = {"before": 0, "during": 1, "after": 2}
-    whens = sorted(
-        {cell for cell, _ in killed}, key=lambda cell: (cell.split()[1], order[cell.split()[0]])
-    )
-    if not killed:
+    kills = [(passed, who, *hit) for passed, who, _, hits in runs for hit in hits]
+    if not kills:
         return
-    yield f"{'killed':<22}" + "".join(f"{who:>12}" for who in everybody)
-    for when in whens:
-        counts = (f"{same[when, who]} of {killed[when, who]}" for who in everybody)
-        yield f"{when:<22}" + "".join(f"{count:>12}" for count in counts)
-    yield f"{sum(same.values())} of {sum(killed.values())} kills left the rows the same; seeds:"
+    yield f"{'killed':<30}" + "".join(f"{who:>12}" for who in everybody)
+    for cell in sorted({cell for *_, cell, _ in kills}, key=_place):
+        here = [kill for kill in kills if kill[2] == cell]
+        yield _line(cell, here, everybody)
+        points = sorted({point for *_, point in here})
+        for point in points if len(points) > 1 else []:
+            yield _line(f"  {point}", [kill for kill in here if kill[3] == point], everybody)
+    same = sum(passed for passed, *_ in kills)
+    yield f"{same} of {len(kills)} kills left the rows the same; seeds:"
     for who in everybody:
         yield f"  {who:<10}" + " ".join(str(seed) for _, name, seed, _ in runs if name == who)
+
+
+def _place(cell: str) -> tuple[int, int]:
+    part, step = cell.split()
+    return STEPS.index(step), PARTS.index(part)
+
+
+def _line(name: str, kills: Iterable[Any], everybody: Iterable[str]) -> str:
+    killed = Counter(who for _, who, *_ in kills)
+    same = Counter(who for passed, who, *_ in kills if passed)
+    return f"{name:<30}" + "".join(f"{f'{same[who]} of {killed[who]}':>12}" for who in everybody)

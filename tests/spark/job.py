@@ -16,6 +16,14 @@ from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink import SparkSinkStats
 
+# Spark starts often here and does little: what pays only in the long run is left out
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 def sink(path: Path, target: Any = None, **options: Any) -> SparkSink:
     """The sink into the table below a path."""
@@ -41,7 +49,7 @@ def killed(path: Path, hours: int) -> SparkSinkStats:
 def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> SparkSinkStats:
     """Run the query; it goes no further than the next moment while that has not been."""
     target = Held(ParquetTable(path / "table", partition_by="k"), moments)
-    it = sink(path, target, session={"spark.master": master})
+    it = sink(path, target, session={"spark.master": master, **QUICK})
     in_the_spool(moments)
     it.open("q", SCHEMA)
     spool = SegmentFolder(path / "sink" / "spool")

@@ -17,23 +17,22 @@ import pickle
 import random
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
+from cells import PARTS, STEPS
 from feeding import expected, until
 from moments import BLOCK, POINTS, Moment, Moments
+from noting import Notes, stopped
 from processes import descendants, end, is_there, who_is
 
 from rxtemporal.spark.checkpoint import committed_segment
 
 HERE = Path(__file__).parent
 WHO = ("ingest", "driver", "jvm", "executor")
-STEPS = ("segment", "handler", "publication", "checkpoint")
-PARTS = ("before", "during", "after")
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "0"))
 # a machine that is busy takes long
 PATIENCE = 600.0
@@ -76,7 +75,10 @@ class Run:
         )
         rng.shuffle(crashes)
         moments = [
-            Moment(rng.choice(POINTS[crash.step, crash.part]), 2 + BLOCK * k + rng.randrange(3))
+            Moment(
+                one_of(POINTS[crash.step, crash.part], who, number, rng),
+                2 + BLOCK * k + rng.randrange(3),
+            )
             for k, crash in enumerate(crashes)
         ]
         return cls(who, tuple(crashes), Moments(folder, tuple(moments)))
@@ -123,8 +125,13 @@ def running(run: Run, shift: int) -> Iterator[subprocess.Popen[str]]:
                 os.kill(pid, 9)
 
 
-def strike(run: Run, index: int, job: subprocess.Popen[str]) -> list[int]:
-    """Kill at a moment, and let the others go on; return all processes that there were."""
+def one_of(points: list[str], who: str, number: int, rng: random.Random) -> str:
+    """Return a point: of those in one part the processes have a different one in each round."""
+    return points[(number + WHO.index(who)) % len(points)] if ROUNDS else rng.choice(points)
+
+
+def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int], str]:
+    """Kill at a moment, and let the others go on; return who was there, and what was hit."""
     crash, moments = run.crashes[index], run.moments
     until(lambda: job.poll() is not None or moments.reached(index) is not None, PATIENCE)
     reached = moments.reached(index)
@@ -134,23 +141,26 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> list[int]:
         until(lambda: committed_segment(run.checkpoint) >= reached["segment"] - 1, PATIENCE)
     there = [job.pid, *descendants(job.pid)]
     victim = who_is(run.who, job.pid, reached["pid"])[0]
+    hit = moments.all[index].point
     if crash.step == "checkpoint" and crash.part != "before":
-        known = set(os.listdir(run.checkpoint / "commits"))
+        hit = end_while_noting(run, index, who_is("jvm", job.pid, 0)[0], victim)
+    else:
+        end(victim)
         moments.file("go", index).touch()
-        wait_for_a_note(run.checkpoint / "commits", known, whole=crash.part == "after")
-    end(victim)
-    moments.file("go", index).touch()
     moments.file("done", index).touch()
-    return there
+    return there, hit
 
 
-def wait_for_a_note(commits: Path, known: set[str], *, whole: bool) -> None:
-    """Return as soon as Spark begins to note a micro-batch, or has noted it."""
-    noted: Callable[[str], bool] = str.isdigit if whole else bool
-    deadline = time.monotonic() + PATIENCE
-    # without a pause: what is to be seen is there for a millisecond
-    while not any(map(noted, set(os.listdir(commits)) - known)):
-        assert time.monotonic() < deadline, "Spark does not note the micro-batch"
+def end_while_noting(run: Run, index: int, jvm: int, victim: int) -> str:
+    """Kill while Spark notes a micro-batch, or when it has noted it; return what it had done."""
+    wanted = "half" if run.crashes[index].part == "during" else "named"
+    with Notes(run.checkpoint / "commits") as notes:
+        run.moments.file("go", index).touch()
+        notes.wait(wanted, PATIENCE)
+        with stopped(jvm):
+            hit = notes.state()
+            end(victim)
+    return f"its note is {hit}"
 
 
 def rows(table: Path) -> list[tuple[object, ...]]:
@@ -168,6 +178,14 @@ def finished(run: Run, job: subprocess.Popen[str]) -> str:
     return said
 
 
+def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
+    """What the others are compared with is what a run gives that nothing happens to."""
+    run = Run("nobody", (), Moments(tmp_path, ()))
+    with running(run, 1) as job:
+        finished(run, job)
+    assert rows(tmp_path / "table") == expected(run.hours)
+
+
 @pytest.mark.parametrize(("who", "number"), RUNS)
 def test_after_crashes_the_table_is_the_same(
     who: str, number: int, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -176,12 +194,15 @@ def test_after_crashes_the_table_is_the_same(
     seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
     run = Run.drawn(who, number, seed, tmp_path)
     print(f"RXTEMPORAL_CRASH_SEED={seed}: {run}")
-    record_property("crashes", [who, seed, [f"{each.part} {each.step}" for each in run.crashes]])
     there: list[int] = []
+    hits: list[tuple[str, str]] = []
+    record_property("crashes", [who, seed, hits])
     with contextlib.ExitStack() as jobs:
         job = jobs.enter_context(running(run, 0))
-        for index in range(len(run.crashes)):
-            there += strike(run, index, job)
+        for index, crash in enumerate(run.crashes):
+            there_now, hit = strike(run, index, job)
+            there += there_now
+            hits.append((f"{crash.part} {crash.step}", hit))
             if who == "ingest":
                 assert job.wait(PATIENCE) == -9
                 job = jobs.enter_context(running(run, shift=(index + seed) % 4))
@@ -193,15 +214,13 @@ def test_after_crashes_the_table_is_the_same(
     until(lambda: not any(map(is_there, there)), PATIENCE)
 
 
-def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
-    """What the others are compared with is what a run gives that nothing happens to."""
-    run = Run("nobody", (), Moments(tmp_path, ()))
-    with running(run, 1) as job:
-        finished(run, job)
-    assert rows(tmp_path / "table") == expected(run.hours)
-
-
-def test_the_matrix_has_every_cell() -> None:
+def test_the_matrix_has_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     """A point is known for each part of each step, and a process is killed in all of them."""
     assert set(POINTS) == set(itertools.product(STEPS, PARTS))
     assert len(RUNS) * len(Run.drawn("jvm", 1, 1, Path()).crashes) >= 12
+    monkeypatch.setattr(sys.modules[__name__], "ROUNDS", 10)
+    for number in range(1, 11):
+        runs = [Run.drawn(who, number, 1, Path()) for who in WHO]
+        assert all({*map(dataclasses.astuple, run.crashes)} == set(POINTS) for run in runs)
+        hit = {moment.point for run in runs for moment in run.moments.all}
+        assert hit == set(itertools.chain(*POINTS.values())), "in each round each point"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from feeding import SCHEMA, batches, expected, feed, found, until, write
+from moments import Moment, Moments
 
 from rxtemporal.durable import WriterLock
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.life import Job, sole_driver
+from rxtemporal.spark.life import Job, outlook, sole_driver
 from rxtemporal.spark.runner import Runner
 from rxtemporal.spark.supervision import Supervisor
 
@@ -41,15 +43,26 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A job in the background, which does not outlive the test."""
+def held(moments: Moments, hours: int) -> Iterator[subprocess.Popen[str]]:
+    """A job in the background that is at the first of its moments; it does not outlive the test."""
+    (moments.folder / "moments").write_bytes(pickle.dumps(moments))
     job = subprocess.Popen(
-        arguments, env=environment(), stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        [*command(moments.folder, hours), "--moments", str(moments.folder / "moments")],
+        # Spark's workers import the moments as well
+        env=environment(
+            PYTHONPATH=os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+        ),
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     )
     try:
+        until(lambda: job.poll() is not None or moments.reached(0) is not None, 600)
+        assert job.poll() is None, "the run has ended"
         yield job
     finally:
         job.kill()
+        # what Spark does at the moment may end now
+        moments.file("go", 0).touch()
         job.wait()
         assert job.stderr is not None
         job.stderr.close()
@@ -58,19 +71,18 @@ def running(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.java
 def test_a_killed_run_is_finished_by_the_next(spark: SparkSession, tmp_path: Path) -> None:
     """After SIGKILL in the middle, the next run makes the table that an undisturbed one makes."""
-    table = tmp_path / "table"
-    with running(command(tmp_path, 80)) as job:
-        until(lambda: len(list(table.glob("*.parquet"))) >= 2)
+    table = ParquetTable(tmp_path / "table", partition_by="k")
+    # in the middle: some are published, some only spooled, and most of them not given yet
+    moments = Moments(tmp_path, (Moment("one file is moved", 4),))
+    with held(moments, 80) as job:
         job.send_signal(signal.SIGKILL)
+        moments.file("go", 0).touch()
         _, said = job.communicate()
     assert said == "", "a run that is well is silent"
-    left = SegmentFolder(tmp_path / "sink" / "spool").bounds()
-    assert left[0] < 81, "it was killed too late"
-    sink = SparkSink(
-        ParquetTable(table), path=tmp_path / "sink", session=spark, trigger="0 seconds"
-    )
+    assert 0 < SegmentFolder(tmp_path / "sink" / "spool").bounds()[1] < 81
+    sink = SparkSink(table, path=tmp_path / "sink", session=spark, trigger="0 seconds")
     feed(sink, batches(80, step=7))
-    assert found(table) == expected(80)
+    assert found(tmp_path / "table") == expected(80)
 
 
 @pytest.mark.java
@@ -195,6 +207,18 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
     assert (tmp_path / "spark.pid").read_text(encoding="utf-8") == (
         str(os.getpid()) if own else "1"
     )
+
+
+def test_an_earlier_java_process_that_ends_late_is_waited_for_again(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take longer than one life waits for it; the next one may do better."""
+    monkeypatch.setattr("rxtemporal.spark.claiming.PATIENCE", 0.0)
+    monkeypatch.setattr("rxtemporal.spark.claiming._runs_spark", lambda pid: True)
+    (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
+    with pytest.raises(SpoolError, match="the Java process 1 of an earlier run") as late:
+        runner._claim_checkpoint()
+    assert outlook(late.value) == "later"
 
 
 def test_an_error_at_the_start_waits_for_write_or_close(

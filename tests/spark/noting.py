@@ -1,0 +1,79 @@
+"""Stopping Spark's Java process while it notes a micro-batch, to see what a kill there meets.
+
+Spark writes the note by itself, aside and then renamed, so nothing of ours can stand still in the
+middle. The kernel tells when a name appears in the folder, and the process is stopped then; what
+it was stopped in is looked up, not assumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from feeding import until
+
+__all__ = ["Notes", "stopped"]
+
+IN_MOVED_TO, IN_CREATE = 0x80, 0x100
+
+
+class Notes:
+    """What appears in the folder of Spark's notes from now on; a context manager."""
+
+    def __init__(self, commits: Path) -> None:
+        self._commits = commits
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._events = libc.inotify_init()
+        watched = libc.inotify_add_watch(
+            self._events, os.fsencode(commits), IN_CREATE | IN_MOVED_TO
+        )
+        assert watched >= 0, os.strerror(ctypes.get_errno())
+        self._known = set(os.listdir(commits))
+
+    def __enter__(self) -> Notes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._events)
+
+    def wait(self, wanted: str, seconds: float) -> None:
+        """Return as soon as Spark has come so far, or further."""
+        while self.state() not in (wanted, "named"):
+            # what has happened since that look is in the queue
+            assert select.select([self._events], [], [], seconds)[0], "Spark notes nothing"
+            os.read(self._events, 65_536)
+
+    def fresh(self) -> set[str]:
+        """The names that were not there at the beginning."""
+        return set(os.listdir(self._commits)) - self._known
+
+    def state(self) -> str:
+        """How far Spark has come: ``nothing``, ``half`` of a note, or the note is ``named``."""
+        fresh = self.fresh()
+        if any(map(str.isdigit, fresh)):
+            return "named"
+        return "half" if fresh else "nothing"
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process stands still, wherever it is, and goes on if it is still there then."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: set(states(pid)) <= {"T"})
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def states(pid: int) -> Iterator[str]:
+    """The states of a process's threads, as one letter each."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            yield (task / "stat").read_text().rpartition(")")[2].split()[0]

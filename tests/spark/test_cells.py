@@ -1,0 +1,40 @@
+"""The table at the end of a run of the crash matrix."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from cells import crash_table
+
+
+def report(outcome: str, *crashes: Any, when: str = "call") -> Any:
+    """What pytest reports of a test that has recorded its crashes."""
+    return SimpleNamespace(outcome=outcome, when=when, user_properties=[("crashes", crashes)])
+
+
+def test_each_kill_is_counted_where_it_hit() -> None:
+    """Cells stand in the order of a row's way, several points of one cell below it."""
+    lines = crash_table(
+        [
+            report("passed", "jvm", 7, [("after handler", "z"), ("during segment", "b")]),
+            report("passed", "jvm", 7, [("after handler", "z")], when="teardown"),
+            report("failed", "ingest", 8, [("during segment", "a")]),
+            report("passed", "jvm", 9, [("during segment", "a")]),
+        ]
+    )
+    assert [line.split() for line in lines] == [
+        ["killed", "jvm", "ingest"],
+        ["during", "segment", "2", "of", "2", "0", "of", "1"],
+        ["a", "1", "of", "1", "0", "of", "1"],
+        ["b", "1", "of", "1", "0", "of", "0"],
+        ["after", "handler", "1", "of", "1", "0", "of", "0"],
+        ["3", "of", "4", "kills", "left", "the", "rows", "the", "same;", "seeds:"],
+        ["jvm", "7", "9"],
+        ["ingest", "8"],
+    ]
+
+
+def test_without_crashes_there_is_no_table() -> None:
+    """A run of other tests ends without it."""
+    assert list(crash_table([])) == []
