@@ -93,6 +93,17 @@ def test_what_on_next_has_returned_for_is_on_disk(folder: Path) -> None:
     run.process.dispose()
 
 
+def test_a_kind_of_records_that_is_new_is_in_the_header(folder: Path) -> None:
+    """It says how records are read again, so it is on disk before the first of its kind."""
+    run = Run(folder, schema={"x": pl.Int64})
+    rows = [{"start_time": 5, "x": 1}]
+    for event in PointEvent(1, {"x": 1}), Cti(2), rxt.EventBatch.from_dicts(rows, cti=6):
+        run.push(event)
+    left = run.killed("left")
+    assert Recording(left).streams[0].facts.kinds == ["point", "cti", "row"]
+    assert Run(left, schema={"x": pl.Int64}).ended().batches[-1].cti == rxt.MAX_TIME
+
+
 def test_nothing_leaves_before_it_is_on_disk(folder: Path) -> None:
     """When the sink is given a row, the log has had the event that it came from."""
     seen: list[list[int]] = []

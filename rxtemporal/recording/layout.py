@@ -70,7 +70,8 @@ class StreamFacts:
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON takes them."""
         facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        return {**facts, "settings": _settings_dict(self.settings)}
+        # what is compared with it later must not grow with this one
+        return {**facts, "kinds": [*self.kinds], "settings": _settings_dict(self.settings)}
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> StreamFacts:
