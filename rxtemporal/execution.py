@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
+from rxtemporal.accepting import accept_next
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import TimeForm
 from rxtemporal.errors import AdvanceTimeError, BindingError
@@ -20,7 +21,7 @@ from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
 from rxtemporal.positions import Following
-from rxtemporal.readings import Reading, RealSource, accept_next
+from rxtemporal.readings import Reading, RealSource
 from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.reliving import begun, relived
 from rxtemporal.runstate import RunState

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from rxtemporal.readings import Asked, Reading
+from rxtemporal.accepting import Asked
+from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 

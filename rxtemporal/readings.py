@@ -1,56 +1,33 @@
-"""Sources being read: what they give, in which order it is accepted, whose CTIs go where."""
+"""Sources being read: what they give, and whose CTIs go where."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from reactivex import abc
 
 from rxtemporal.acknowledging import Acknowledging
 from rxtemporal.batch import EventBatch
+from rxtemporal.column_door import ColumnDoor
 from rxtemporal.following import follow
 from rxtemporal.handoff import HandOffDiagnostics, Line
 from rxtemporal.late import Hearing, LateFeed, WithLate
-from rxtemporal.merging import admit_merged
 from rxtemporal.meters import Meter
-from rxtemporal.pacing import Pacing
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.positions import Position, PositionedSource
 from rxtemporal.recorded import OpenRecorded, RecordedSource
 from rxtemporal.recording import LogTape, Recorder, Tape
-from rxtemporal.sources import (
-    EventSource,
-    FrameSource,
-    ObservableSource,
-    OpenEvents,
-    OpenFrames,
-)
-from rxtemporal.stepping import EventSteps, FrameSteps, Steps
+from rxtemporal.sources import EventSource, FrameSource, ObservableSource, OpenEvents, OpenFrames
+from rxtemporal.stepping import EventSteps, FrameSteps, Steps, steps_of
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Asked", "Reading", "RealSource", "accept_next"]
+__all__ = ["Reading", "RealSource"]
 
 # what is read; late events come with what they were late on
 RealSource: TypeAlias = FrameSource | EventSource | ObservableSource | RecordedSource
-
-
-class Asked(Protocol):
-    """What has to be asked for what comes next: one source, or several that stand together."""
-
-    unread: bool
-    place: int
-
-    def next_place(self) -> int:
-        """Return the place of the next event."""
-
-    def step(self, until: int, inclusive: bool) -> None:
-        """Accept what comes next, up to a place."""
-
-    def advance(self) -> None:
-        """Accept what comes next, as much as is at hand."""
 
 
 class Reading:
@@ -197,15 +174,18 @@ class Reading:
         if self.packer is not None:
             self.packer.least = 1
 
+    @property
+    def _holds(self) -> ColumnDoor | Packer:
+        opened = self.opened.columns if isinstance(self.opened, OpenFrames) else self.packer
+        assert opened is not None
+        return opened
+
     def saved(self) -> dict[str, Any]:
         """Return how far it has come, what its door holds and what waits: plain values.
 
         Its owner holds the lock, and nothing is on its way.
         """
         place = self._steps.reached if isinstance(self._steps, FrameSteps) else self.place
-        packer, opened = self.packer, self.opened
-        holds = opened.columns if isinstance(opened, OpenFrames) else packer
-        assert holds is not None
         assert isinstance(self._entry, WithLate)
         return {
             "place": place,
@@ -213,7 +193,7 @@ class Reading:
             # a source that may have more when it is asked anew goes on where it ended
             "ended": self.ended and not getattr(self.source, "goes_on", False),
             "idle": self.idle,
-            "holds": holds.saved(),
+            "holds": self._holds.saved(),
             "entry": self._entry.saved(),
         }
 
@@ -222,11 +202,8 @@ class Reading:
 
         What frames are read from is read again, and the rows that the door has judged are left out.
         """
-        packer, opened = self.packer, self.opened
-        holds = opened.columns if isinstance(opened, OpenFrames) else packer
-        assert holds is not None
-        holds.restore(state["holds"])
         assert isinstance(self._entry, WithLate)
+        self._holds.restore(state["holds"])
         self._entry.restore(state["entry"])
         self.place, self.idle, self.ended = state["place"], state["idle"], state["ended"]
         self.position.reached = state["position"]
@@ -247,14 +224,8 @@ class Reading:
         Reads one event ahead. The end, and an error, have the place that was reached.
         """
         if self._steps is None:
-            opened = self.opened
-            assert not isinstance(opened, Packer)
-            if isinstance(opened, OpenRecorded):
-                self._steps = opened.steps
-            elif isinstance(opened, OpenEvents):
-                self._steps = EventSteps(opened)
-            else:
-                self._steps = FrameSteps(opened, self.place)
+            assert not isinstance(self.opened, Packer)
+            self._steps = steps_of(self.opened, self.place)
         return self._steps.place()
 
     def step(self, until: int, inclusive: bool) -> None:
@@ -368,48 +339,6 @@ class Reading:
                 self.place = max(self.place, int(batch.start.max()))
             self._entry.on_next(batch)
             self.settle()
-
-
-def accept_next(waiting: Sequence[Asked], pacing: Pacing | None = None) -> None:
-    """Accept the event with the lowest place of all streams next; ties go by order of the streams.
-
-    What follows it on its own stream before any other stream's next event is accepted with it: no
-    CTI comes to it from outside in between, so the verdicts are those of one event at a time. Where
-    all have rows of frames at hand, these are merged and judged at once, with the same verdicts.
-    With a pace it is waited for, and no more is accepted than it is time for.
-    """
-    places = [reading.next_place() for reading in waiting]
-    if pacing is None and _accepted_at_once(waiting):
-        return
-    first = min(range(len(places)), key=lambda i: (places[i], i))
-    others = [(place, i) for i, place in enumerate(places) if i != first]
-    until, other = min(others, default=(MAX_TIME, len(places)))
-    inclusive = first < other
-    if pacing is not None and (due := pacing.wait_for(places[first])) < until:
-        until, inclusive = due, True
-    waiting[first].step(until, inclusive)
-
-
-def _accepted_at_once(asked: Sequence[Asked]) -> bool:
-    """Accept all rows that come before the first one that is not at hand yet, if all are frames.
-
-    Of the stream whose rows at hand end first nobody knows what follows: so far and no farther.
-    """
-    waiting = [each for each in asked if isinstance(each, Reading)]
-    frames = [steps for each in waiting if (steps := each.together_with(waiting))]
-    if len(frames) < len(asked):
-        return False
-    until, last = min((steps.last, i) for i, steps in enumerate(frames))
-    cuts = [steps.cut(until, i <= last) for i, steps in enumerate(frames)]
-    numbers = {id(each): i for i, each in enumerate(waiting)}
-    importers = [
-        [numbers[id(other)] for other in each.importers if id(other) in numbers] for each in waiting
-    ]
-    doors = [steps.door for steps in frames]
-    batches = admit_merged(doors, [rows for rows, _ in cuts], [at for _, at in cuts], importers)
-    for reading, batch in zip(waiting, batches, strict=True):
-        reading.push(batch)
-    return True
 
 
 class _Pusher(abc.ObserverBase[Any]):

@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.recorded import OpenRecorded
 from rxtemporal.rerun import BatchSteps as RecordedBatches
 from rxtemporal.rerun import EventSteps as RecordedEvents
 from rxtemporal.rerun import RowSteps as RecordedRows
 from rxtemporal.sources import OpenEvents, OpenFrames
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["EventSteps", "FrameSteps", "Steps"]
+__all__ = ["EventSteps", "FrameSteps", "Steps", "steps_of"]
 
 
 class EventSteps:
@@ -114,3 +115,10 @@ class FrameSteps:
 
 
 Steps: TypeAlias = EventSteps | FrameSteps | RecordedBatches | RecordedEvents | RecordedRows
+
+
+def steps_of(opened: OpenEvents | OpenFrames | OpenRecorded, reached: int) -> Steps:
+    """Return what reads an open source a step at a time, from a place that was reached."""
+    if isinstance(opened, OpenRecorded):
+        return opened.steps
+    return EventSteps(opened) if isinstance(opened, OpenEvents) else FrameSteps(opened, reached)
