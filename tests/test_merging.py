@@ -12,7 +12,7 @@ from oracle import MAX_TIME, MIN_TIME, Gate, lifetime, shift_time
 from test_process import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import readings
+from rxtemporal import accepting
 
 NAMES = ("a", "b", "c")
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
@@ -89,7 +89,7 @@ class Ran:
                 sinks["late " + name] = Log(rxt.EventShape.POINT)
         with pytest.MonkeyPatch.context() as patch:
             if not at_once:
-                patch.setattr(readings, "_accepted_at_once", lambda waiting: False)
+                patch.setattr(accepting, "_accepted_at_once", lambda waiting: False)
             process = app.run(sinks=sinks)
             process.wait(SOON)
         self.told = {each.name: each for each in process.diagnostics().streams}
