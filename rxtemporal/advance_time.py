@@ -195,6 +195,7 @@ class Door:
         self.cti = NO_CTI
         # what the CTI would be without imports
         self.own = NO_CTI
+        self._before_end = NO_CTI
         self.events = 0
         self.late_by_import = 0
         self.late: Counter[LateReason] = Counter()
@@ -256,6 +257,14 @@ class Door:
         if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
             self.cti = MAX_TIME
 
+    @property
+    def announced(self) -> int:
+        """The CTI for streams that import it: the last one before the end of time, which is not.
+
+        A batch may bring both at once.
+        """
+        return self.cti if self.cti < MAX_TIME else self._before_end
+
     def import_cti(self, cti: int) -> bool:
         """Take a CTI of another stream; return whether it advances this one."""
         if cti <= self.cti or cti >= MAX_TIME:
@@ -294,6 +303,8 @@ class Door:
         self.rows.opened = opened
 
     def _reach(self, cti: int) -> None:
+        if self.cti < MAX_TIME <= cti:
+            self._before_end = self.cti
         self.own = max(self.own, cti)
         self.cti = max(self.cti, cti)
 

@@ -290,7 +290,7 @@ class Reading:
         waiting = [self]
         while waiting:
             reading = waiting.pop()
-            cti = reading.opened.door.cti
+            cti = reading.opened.door.announced
             waiting += [each for each in reading.importers if each._follow_to(cti)]
 
     def advanced_to(self, cti: int) -> bool:

@@ -51,6 +51,21 @@ def test_all_ctis_of_the_one_appear_on_the_other() -> None:
     assert seen[2:] == [IntervalEvent(5, 6, 5), Cti(6)]
 
 
+def test_a_batch_that_ends_its_stream_gives_the_time_of_its_rows() -> None:
+    """What its rows have generated is imported, as if they had come one by one; its end is not."""
+    row, end = [{"start_time": 1, "x": 1}], EventBatch.empty({"x": pl.Int64}, MAX_TIME)
+    for came in ([EventBatch.from_dicts(row, cti=MAX_TIME)], [EventBatch.from_dicts(row), end]):
+        fast = rxt.from_events(
+            came, schema={"x": int}, name="fast", advance_time=settings(None, generation=EACH)
+        )
+        slow = rxt.from_events(
+            [PointEvent(0, {"x": 0}), PointEvent(1, {"x": 2})], schema={"x": int}, name="slow",
+            advance_time=settings("fast"),
+        )  # fmt: skip
+        found = slow.union(fast).to_polars(time="ticks")
+        assert sorted(found["x"].to_list()) == [1, 2]
+
+
 def test_reference_data_follow_the_fast_stream() -> None:
     """“The computation is still correct even if the start edge of the event is adjusted.”
 
