@@ -24,6 +24,7 @@ from test_recording_laws import (
     NAMES,
     TICK_SECONDS,
     Ran,
+    happenings,
     made,
     options,
     settings,
@@ -48,17 +49,6 @@ others = st.one_of(
     st.tuples(st.just("wall"), st.integers(1, 40)),
     st.tuples(st.sampled_from(["idle", "idle", "completes"]), st.sampled_from(NAMES)),
 )
-
-
-@st.composite
-def happenings(draw: st.DrawFn) -> list[tuple[str, Any]]:
-    """Named events in any order, and in between what else may happen to a run."""
-    happened: list[tuple[str, Any]] = list(
-        draw(strategies.named_arrivals(NAMES, max_size=30))  # type: ignore[arg-type]
-    )
-    for other in draw(st.lists(others, max_size=6)):
-        happened.insert(draw(st.integers(0, len(happened))), other)
-    return happened
 
 
 class Life:
@@ -140,7 +130,7 @@ def assert_same(live: Ran, again: Ran, *, whole: bool) -> None:
 
 @given(
     st.fixed_dictionaries(dict.fromkeys(NAMES, options)),
-    happenings(),
+    happenings(others),
     st.lists(st.integers(0, 36), max_size=2).map(sorted),
     st.booleans(),
     st.sampled_from([1, 600, 2**20]),

@@ -39,13 +39,17 @@ beats = st.builds(rxt.Heartbeat, st.integers(10, 30), st.integers(0, 20))
 hand_offs = st.builds(
     rxt.HandOff, st.sampled_from([1, 3, 8, 1_000]), st.sampled_from([*rxt.WhenFull])
 )
+# how time advances on a stream, and whether its fields are told
+ADVANCING: dict[str, st.SearchStrategy[Any]] = {
+    "every": st.sampled_from([1, 2, 3]),
+    "delay": st.integers(-2, 8),
+    "policy": st.sampled_from([*rxt.AdvanceTimePolicy]),
+    "imports": st.sampled_from([None, None, *NAMES]),
+    "schema": st.sampled_from([SCHEMA, None]),
+}
 options = st.fixed_dictionaries(
     {
-        "every": st.sampled_from([1, 2, 3]),
-        "delay": st.integers(-2, 8),
-        "policy": st.sampled_from([*rxt.AdvanceTimePolicy]),
-        "imports": st.sampled_from([None, None, *NAMES]),
-        "schema": st.sampled_from([SCHEMA, None]),
+        **ADVANCING,
         "heartbeat": st.one_of(st.none(), beats),
         "hand_off": st.one_of(st.none(), hand_offs),
         "batch_rows": st.sampled_from([1, 4]),
@@ -60,7 +64,7 @@ others = st.one_of(
 
 
 @st.composite
-def happenings(draw: st.DrawFn) -> list[tuple[str, Any]]:
+def happenings(draw: st.DrawFn, others: st.SearchStrategy[Any] = others) -> list[tuple[str, Any]]:
     """Named events in any order, and in between what else may happen to a run."""
     happened: list[tuple[str, Any]] = list(
         draw(strategies.named_arrivals(NAMES, max_size=30))  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from physical import SCHEMA, SIDES
 from reactivex.subject import Subject
-from test_recording_laws import NAMES, settings
+from test_recording_laws import ADVANCING, NAMES, settings
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape, agg
@@ -152,16 +152,7 @@ def test_every_operator_goes_on(name: str, data: st.DataObject) -> None:
     assert_same(whole, broken)
 
 
-options = st.fixed_dictionaries(
-    {
-        "every": st.sampled_from([1, 2, 3]),
-        "delay": st.integers(-2, 8),
-        "policy": st.sampled_from([*rxt.AdvanceTimePolicy]),
-        "imports": st.sampled_from([None, None, *NAMES]),
-        "schema": st.sampled_from([SCHEMA, None]),
-        "batch_rows": st.sampled_from([1, 4]),
-    }
-)
+options = st.fixed_dictionaries({**ADVANCING, "batch_rows": st.sampled_from([1, 4])})
 
 
 def several(streams: Streams) -> list[rxt.Streamable]:

@@ -104,9 +104,9 @@ def _defaults() -> dict[str, str]:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark's default asks a shell about links each time it renames a file, which costs 100 ms
-        # and more a micro-batch. This renames at once, as atomically as the file system does: on
-        # disks and HDFS wholly.
+        # Spark's default runs the program readlink each time it renames a file on a disk, which
+        # costs 100 ms and more a micro-batch. This renames at once, as atomically as the file
+        # system does: on disks and HDFS wholly.
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing"
             ".FileSystemBasedCheckpointFileManager"
