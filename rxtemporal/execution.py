@@ -176,7 +176,7 @@ class Execution:
             reading.complete_again()
 
     def _state(self) -> RunState:
-        return RunState(self.wiring.gauges, [gauge for _, gauge in self.leaving], self.readings)
+        return RunState(self.wiring.gauges, self.leaving, self.readings)
 
     def start(
         self,

@@ -124,7 +124,9 @@ class StreamRun:
 
     def save(self) -> bytes:
         """Return what is held."""
-        header = json.dumps({**self._kept.told(), "ctis": [*self._ctis.items()]}).encode()
+        # by name: in which order inputs are given, and so their numbers, is no part of a query
+        ctis = {reader.name: self._ctis[reader.number] for reader in self._readers}
+        header = json.dumps({**self._kept.told(), "ctis": ctis}).encode()
         parts = [*self._results.steps.save(), self._results.shape.save()]
         return _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + joined(parts)
 
@@ -135,7 +137,7 @@ class StreamRun:
         *steps, shape = parts
         self._results.steps.load(steps)
         self._results.shape.load(shape)
-        self._ctis = dict(header["ctis"])
+        self._ctis = {reader.number: header["ctis"][reader.name] for reader in self._readers}
 
 
 def _parts(data: bytes) -> tuple[Any, list[bytes]]:

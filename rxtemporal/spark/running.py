@@ -79,7 +79,7 @@ class Job:
     inputs: Mapping[str, Input]
     split: Splitting
     buckets: int
-    handed: Mapping[str, list[str]]
+    handed: Mapping[str, list[Node]]
 
     @classmethod
     def of(cls, query: Query, given: Mapping[str, Any], buckets: int | None) -> Job:
@@ -187,8 +187,8 @@ class Job:
     def explained(self) -> str:
         """Return the plan and the split as text."""
         text = explained(self.plan)
-        for name, operators in self.handed.items():
-            if operators:
+        for name, nodes in self.handed.items():
+            if operators := [node.operator.name for node in nodes if node.operator is not None]:
                 text += f"\nSpark itself does of {name!r}: {', '.join(operators)}"
         if self.split.reason is not None:
             return f"{text}\none bucket: {self.split.reason}"

@@ -6,10 +6,12 @@ that they belong to, which have the state; what is final comes out and is unpack
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.errors import AdvanceTimeError, BindingError
+from rxtemporal.fingerprints import Fingerprints
 from rxtemporal.operators.operator import Keys
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import carried_rows
@@ -63,7 +65,14 @@ def _packed(job: Job, reader: Reader) -> DataFrame:
 
 def _kept(job: Job) -> Kept:
     inputs = {
-        reader.name: f"{_told(reader)}, split by {_names(job.split_by(reader.name))}"
+        reader.name: "; ".join(
+            [
+                _told(reader),
+                *_columns(job.inputs[reader.name]),
+                *(f"Spark does {each}" for each in Fingerprints(job.handed[reader.name]).told),
+                f"split by {_names(job.split_by(reader.name))}",
+            ]
+        )
         for reader in job.readers
     }
     return Kept(Stepwise(job.plan).fingerprints, inputs, job.buckets)
@@ -71,6 +80,13 @@ def _kept(job: Job) -> Kept:
 
 def _told(reader: Reader) -> str:
     return ", ".join(f"{name} {dtype}" for name, dtype in reader.schema.items()) or "no fields"
+
+
+def _columns(given: Input) -> Iterator[str]:
+    """Yield from which columns a stream's times come, and its order: others are other events."""
+    columns = {"start": given.start, "end": given.end, "cti": given.cti, "order_by": given.order_by}
+    yield from (f"{name}={column!r}" for name, column in columns.items())
+    yield f"advance_time={given.advance_time!r}"
 
 
 def _names(keys: Keys) -> str:
