@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ from reactivex.subject import Subject
 from test_laws import CASES
 
 import rxtemporal as rxt
-from rxtemporal import EventShape
+from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
 from rxtemporal.execution import Execution, imported
 from rxtemporal.stepwise import Stepwise
@@ -69,6 +70,53 @@ def test_inputs_that_change_places_are_a_change(name: str) -> None:
     query = CASES[name].query
     assert fingerprints(query, left, right) == fingerprints(query, *sides())
     assert fingerprints(query, left, right) != fingerprints(query, right, left)
+
+
+@dataclasses.dataclass
+class Least(agg.UserDefinedAggregate):
+    """An aggregate with a setting."""
+
+    past: int = 0
+
+    def compute(self, rows: list[Any]) -> int:
+        """Some row of many."""
+        return 0
+
+
+@dataclasses.dataclass
+class Most(Least):
+    """Another one, with the same setting."""
+
+
+def counted(aggregate: Any) -> Callable[..., rxt.Streamable]:
+    """A query that differs by its aggregate alone."""
+    return lambda rows: rows.snapshot_window().aggregate(n=aggregate)
+
+
+def among(*others: int) -> Callable[..., rxt.Streamable]:
+    """A query that differs by one of many constants, which polars does not show."""
+    return lambda rows: rows.where(col("x").is_in([*range(50), *others, *range(50)]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (among(70), among(71)),
+        (lambda s: s.where(col("y").round(1) > 2), lambda s: s.where(col("y").round(2) > 2)),
+        (
+            lambda s: s.select(n=col("x").replace({1: 2})),
+            lambda s: s.select(n=col("x").replace({1: 3})),
+        ),
+        (counted(agg.quantile("y", 0.5, "lower")), counted(agg.quantile("y", 0.5, "higher"))),
+        (counted(agg.expr(col("y").std(ddof=0))), counted(agg.expr(col("y").std(ddof=1)))),
+        (counted(Least()), counted(Least(1))),
+        (counted(Least()), counted(Most())),
+    ],
+)
+def test_what_polars_does_not_show_is_a_change(one: Any, other: Any) -> None:
+    """Options of functions, long lists, users' classes: two queries that read alike differ."""
+    (left, _), (same, _), (right, _) = sides(), sides(), sides()
+    assert fingerprints(one, left) == fingerprints(one, same) != fingerprints(other, right)
 
 
 A, B = "a", "b"
