@@ -94,8 +94,8 @@ class Keeper:
         for reading in execution.readings:
             refuse_unsaved(reading)
         logged = _to_be_logged(execution)
-        if self.path in _leaving:
-            _leaving[self.path].wait(LEAVING)
+        if (leaving := _leaving.get(self.path)) is not None:
+            leaving.wait(LEAVING)
         with reported(f"cannot keep a run in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(self.path / "lock")
@@ -185,6 +185,8 @@ class Keeper:
             self._execution.join()
             lock.release()
             left.set()
+            if _leaving.get(self.path) is left:
+                del _leaving[self.path]
 
         threading.Thread(target=leave, name=f"rxtemporal {self.name} leaves", daemon=True).start()
 
