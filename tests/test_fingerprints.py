@@ -20,7 +20,7 @@ from test_laws import CASES
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
-from rxtemporal.execution import Execution, imported
+from rxtemporal.execution import Execution
 from rxtemporal.stepwise import Stepwise
 
 TWO = [name for name, case in CASES.items() if case.inputs == 2]
@@ -195,9 +195,7 @@ def execution(query: Query) -> tuple[Execution, dict[str, Subject[Any]]]:
     }
     outputs = [each._output(EventShape.INTERVAL) for each in query(streams)]
     named = {id(stream._node.source): name for name, stream in streams.items()}
-    nodes = {name: stream._node for name, stream in streams.items()}
-    others = imported([node for node, _ in outputs], nodes)
-    return Execution(*outputs, names=named, others=others), subjects
+    return Execution(*outputs, names=named), subjects
 
 
 def begun(run: Execution, outputs: int) -> None:
