@@ -263,7 +263,11 @@ def chosen(field: str) -> Any:
         ((filtered(5),), (filtered(-1000),), r"where.*5.*of 'rows'.*here is.*where.*-1000"),
         ((filtered(5),), (plain,), r"Spark does where.*and here is input 'rows' "),
         ((chosen("a"),), (chosen("b"),), r'select.*col\("a"\).*here is.*col\("b"\)'),
-        ((plain,), (plain, {"end": None, "order_by": EVERY}), "end='end_time'.*here is.*end=None"),
+        (
+            (plain,),
+            (plain, {"end": None, "order_by": EVERY}),
+            "end='end_time'.*here is.*time'; cti=",
+        ),
         ((plain,), (plain, {"cti": "cti2", "order_by": EVERY}), "cti='cti'.*here is.*cti='cti2'"),
         (
             (plain,),
@@ -278,7 +282,7 @@ def chosen(field: str) -> Any:
         (
             (plain,),
             (plain, {"advance_time": rxt.INCREASING_START_TIME}),
-            "advance_time=None.*here is.*advance_time=AdvanceTimeSettings",
+            "here is.*; advance_time=AdvanceTimeSettings",
         ),
     ],
 )

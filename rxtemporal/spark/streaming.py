@@ -34,7 +34,8 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 def streamed(job: Job) -> DataFrame:
     """Return the packed results of a job over streaming DataFrames, as they are written."""
     check_session(next(iter(job.inputs.values())).frame)
-    parts = [_packed(job, reader) for reader in job.readers]
+    # Spark knows sources and states in its checkpoint by their order, which is no part of the query
+    parts = [_packed(job, reader) for reader in sorted(job.readers, key=lambda each: each.name)]
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
     schema, written = job.written
     work = BucketWork(job.plan, job.readers, written, _kept(job))
@@ -84,9 +85,9 @@ def _told(reader: Reader) -> str:
 
 def _columns(given: Input) -> Iterator[str]:
     """Yield from which columns a stream's times come, and its order: others are other events."""
-    columns = {"start": given.start, "end": given.end, "cti": given.cti, "order_by": given.order_by}
-    yield from (f"{name}={column!r}" for name, column in columns.items())
-    yield f"advance_time={given.advance_time!r}"
+    for name in ("start", "end", "cti", "order_by", "advance_time"):
+        if told := getattr(given, name):
+            yield f"{name}={told!r}"
 
 
 def _names(keys: Keys) -> str:
