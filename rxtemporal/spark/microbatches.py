@@ -22,12 +22,13 @@ from rxtemporal.packing import Packer
 from rxtemporal.positions import Following, Position, PositionedSource
 from rxtemporal.runstate import ANEW
 from rxtemporal.spark.claiming import claim, leave, note
+from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.inputs import Input, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["AVAILABLE", "MicroBatches"]
+__all__ = ["AGAIN", "AVAILABLE", "MicroBatches"]
 
 _log = get_logger(__name__)
 
@@ -35,6 +36,7 @@ _log = get_logger(__name__)
 AVAILABLE = "availableNow"
 # seconds that Spark may take to end a query that was stopped
 ENDING = 30.0
+AGAIN = "the DataFrame went with it: make it anew in a new session, and run the query again"
 
 
 class MicroBatches(PositionedSource):
@@ -191,6 +193,10 @@ class _Query(Following):
     def _why(self, failed: BaseException | None) -> Exception:
         """Return what ended the query: what was wrong here, or with Spark, or somebody."""
         wrong, name = self._failure, self._source.name
+        ended = wrong or failed
+        gone = None if ended is None else java_gone(ended, AGAIN)
+        if gone is not None:
+            return gone
         if isinstance(wrong, Exception) and not _of_spark(wrong):
             return wrong
         if failed is None:

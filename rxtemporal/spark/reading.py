@@ -12,8 +12,9 @@ from rxtemporal.batch import START
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.plan import Node
 from rxtemporal.sources import FrameSource
+from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.inputs import Input, quoted, stream
-from rxtemporal.spark.microbatches import AVAILABLE, MicroBatches
+from rxtemporal.spark.microbatches import AGAIN, AVAILABLE, MicroBatches
 from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:
@@ -109,17 +110,18 @@ def _fetched(
     given: Input, columns: list[str], schema: pl.Schema, batch_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""
-    rows = given.frame.orderBy(*map(quoted, given.in_order))
-    rows = rows.select(*map(quoted, columns))
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _in_frames(batches, batch_rows)
 
-    # Spark's own local iterator gives rows one by one: here each of them is a frame
-    packed = rows.mapInArrow(pack, f"{_DATA} binary")
-    for row in packed.toLocalIterator(prefetchPartitions=True):
-        frame = pl.read_ipc_stream(bytes(row[_DATA]))
-        yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
+    with java_watched(AGAIN):
+        rows = given.frame.orderBy(*map(quoted, given.in_order))
+        rows = rows.select(*map(quoted, columns))
+        # Spark's own local iterator gives rows one by one: here each of them is a frame
+        packed = rows.mapInArrow(pack, f"{_DATA} binary")
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            frame = pl.read_ipc_stream(bytes(row[_DATA]))
+            yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
 
 
 def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
