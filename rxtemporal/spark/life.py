@@ -146,6 +146,8 @@ _PASSING_TEXTS = (
     "AccessDeniedException",
     "Mkdirs failed to create",
 )
+# how Python tells that an error was raised in the handling of another one
+_HANDLING = "During handling of the above exception, another exception occurred:"
 _OURS = re.compile(r"\brxtemporal\.errors\.(\w+)")
 
 
@@ -180,7 +182,7 @@ def _outlook_told(text: str) -> Outlook:
     ours = set(_OURS.findall(text))
     if ours - {SpoolError.__name__}:
         return "never"
-    if any(each in text for each in _PASSING_TEXTS):
+    if any(each in text.rpartition(_HANDLING)[2] for each in _PASSING_TEXTS):
         return "later"
     return "never" if ours else "again"
 

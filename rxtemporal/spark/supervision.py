@@ -27,9 +27,10 @@ REMEMBERED = 1_000
 class Supervisor:
     """Runs lives of Spark in a thread of its own and counts what they get done; a ``Listener``.
 
-    A life that ends is followed by another one, unless it could only end in the same way. While
-    Spark is away ``check`` finds nothing wrong: what comes waits in the spool. ``wait`` gives up
-    after some lives in a row that got nothing done. Methods are for any thread.
+    A life that ends is followed by another one, unless it could only end in the same way, or has
+    never got as far as a start. While Spark is away ``check`` finds nothing wrong: what comes waits
+    in the spool. ``wait`` gives up after some lives in a row that got nothing done. Methods are for
+    any thread.
     """
 
     def __init__(self, make: Callable[[Listener], Life], checkpoint: Path, published: int) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
-from typing import Any
+import traceback
 
 import pytest
 
@@ -82,7 +81,7 @@ def raised(how: str) -> Exception:
     """A user's error that comes of a missing right, in one of the ways in which that can be."""
     try:
         try:
-            raise PermissionError(errno.EACCES, "denied", "/etc/secret")
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/secret")
         except PermissionError as denied:
             if how == "in its handling":
                 raise ValueError("no such customer")  # noqa: B904 - that is what is asked for
@@ -100,6 +99,16 @@ def test_a_users_error_counts_by_the_cause_it_names(how: str, expected: str) -> 
     assert outlook(raised(how)) == expected
 
 
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("in its handling", "again"), ("from None", "again"), ("from it", "later")],
+)
+def test_so_does_one_that_a_worker_of_spark_tells(how: str, expected: str) -> None:
+    """There it is worth some tries, as all of which only a text is known."""
+    trace = "".join(traceback.format_exception(raised(how)))
+    assert outlook(of_spark(f"PythonException: {trace}", "PythonException")) == expected
+
+
 def test_a_cause_that_leads_back_to_itself_is_an_end() -> None:
     """Such a chain has no end to be found."""
     one, other = ValueError(), ValueError()
@@ -113,7 +122,6 @@ def test_what_a_query_cannot_mean_stays(kind: str) -> None:
     assert outlook(of_spark("no such column", kind)) == "never"
 
 
-def test_a_lost_worker_is_worth_some_tries(tmp_path: Path) -> None:
+def test_a_lost_worker_is_worth_some_tries() -> None:
     """Of the rest of what Spark says nothing is known."""
-    given: Any = of_spark("Python worker exited unexpectedly (crashed)")
-    assert outlook(given) == "again"
+    assert outlook(of_spark("Python worker exited unexpectedly (crashed)")) == "again"
