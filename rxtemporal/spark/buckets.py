@@ -71,7 +71,10 @@ class BucketRun:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results, complete rows, for a bucket's rows."""
-        run = Results(self.plan, self.written)
+        yield from self.through(Results(self.plan, self.written), batches)
+
+    def through(self, run: Results, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Push a bucket's rows through the steps, and yield the results."""
         # the end of each input's time, where that is not the end of time
         last = dict.fromkeys((reader.number for reader in self.readers), MAX_TIME)
         for rows in frames(batches):
@@ -89,17 +92,22 @@ class BucketRun:
 
 
 class Results:
-    """A plan run step by step, its results in interval shape and as Arrow."""
+    """A plan run step by step, its results in interval shape and as Arrow.
+
+    ``cti`` is the promise after what has come out: no later row starts before it.
+    """
 
     def __init__(self, plan: Node, written: pa.Schema) -> None:
         self.steps = Stepwise(plan)
         self.shape = shaping(EventShape.INTERVAL)
+        self.cti = MIN_TIME
         self._written = written
 
     def push(self, name: str, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch of an input, and yield what is final by it."""
         for made in self.steps.push(name, batch):
             shaped = self.shape.on_batch(made)
+            self.cti = max(self.cti, shaped.cti)
             if len(shaped):
                 yield from self._arrow(shaped)
 

@@ -16,7 +16,8 @@ from rxtemporal.spark.carrier import carried_rows
 from rxtemporal.spark.chunks import PACKED, Packing, unpacked
 from rxtemporal.spark.doors import DoorWork
 from rxtemporal.spark.inputs import Input
-from rxtemporal.spark.kept import BucketWork, Kept
+from rxtemporal.spark.kept import MADE, BucketWork, Kept
+from rxtemporal.spark.outgoing import Gathered
 from rxtemporal.stepwise import Stepwise
 
 if TYPE_CHECKING:
@@ -30,13 +31,18 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 def streamed(job: Job) -> DataFrame:
-    """Return the packed results of a job over streaming DataFrames, as they are written."""
+    """Return the results of a job over streaming DataFrames, as they are written."""
     check_session(next(iter(job.inputs.values())).frame)
     parts = [_packed(job, reader) for reader in job.readers]
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
-    schema, written = job.written
-    work = BucketWork(job.plan, job.readers, written, _kept(job))
-    return _keeping(rows, work, "data binary").mapInArrow(unpacked, schema)
+    work = BucketWork(job.plan, job.readers, job.written[1], _kept(job))
+    made = _keeping(rows, work, MADE)
+    if job.cti is None:
+        return made.mapInArrow(unpacked, job.written[0])
+    schema, written = job.given_out
+    if job.buckets > 1:
+        made = made.repartition(1)
+    return made.mapInArrow(Gathered(written, job.buckets), schema)
 
 
 def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
