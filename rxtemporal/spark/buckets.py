@@ -61,13 +61,15 @@ class BucketRun:
     """One run of a plan over the rows of one bucket, in order of start.
 
     ``steady``: time advances with the rows. Otherwise nothing is final before the end, as in a
-    frame that is read without advance-time settings.
+    frame that is read without advance-time settings. ``told``: the inputs that are final only as
+    far as the CTIs among their rows say.
     """
 
     plan: Node
     readers: tuple[Reader, ...]
     written: pa.Schema
     steady: bool
+    told: frozenset[int] = frozenset()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results, complete rows, for a bucket's rows."""
@@ -76,9 +78,10 @@ class BucketRun:
     def through(self, run: Results, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Push a bucket's rows through the steps, and yield the results."""
         # the end of each input's time, where that is not the end of time
-        last = dict.fromkeys((reader.number for reader in self.readers), MAX_TIME)
+        last = {r.number: MIN_TIME if r.number in self.told else MAX_TIME for r in self.readers}
         for rows in frames(batches):
             is_cti = rows[CTI].is_not_null()
+            # they come in their order, as rows do
             last |= dict(rows.filter(is_cti).select(INPUT, CTI).iter_rows())
             reached = int(rows[STARTS].max() or MIN_TIME) if self.steady else MIN_TIME  # type: ignore[arg-type]
             rows = rows.filter(~is_cti)

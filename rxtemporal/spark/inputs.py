@@ -77,7 +77,9 @@ def stream(
 
     A streaming DataFrame brings its CTIs in the column ``cti``: a row in which it is not null is no
     event, and promises what a CTI promises. Or ``advance_time`` makes them: micro-batches are
-    judged as they come, and the rows of one in the order of ``order_by``.
+    judged as they come, and the rows of one in the order of ``order_by``. A bounded DataFrame with
+    a column ``cti`` is final as far as the highest of its CTIs: it may be a part of what is to
+    come.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:
@@ -88,11 +90,6 @@ def stream(
             raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
     for name in filter(None, (start, end, cti)):
         _check_time(frame, name)
-    if cti is not None and not frame.isStreaming:
-        raise AdvanceTimeError(
-            "a bounded DataFrame is final as a whole, and brings no CTIs. Hint: leave cti= out; "
-            "what is late advance_time= and order_by= tell."
-        )
     if advance_time is not None and cti is not None:
         raise AdvanceTimeError(
             "cti= and advance_time= both say how time advances. Hint: leave one of them out."

@@ -19,7 +19,7 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node
 from rxtemporal.schema import refuse_lists
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
-from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, united
+from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, everywhere, united
 from rxtemporal.spark.handing import handed_over
 from rxtemporal.spark.inputs import Input, as_input
 from rxtemporal.spark.outgoing import PROMISED, Lowest, Telling
@@ -147,7 +147,8 @@ class Job:
     def anywhere(self) -> bool:
         """Whether every row may be anywhere, so that none has to be moved."""
         free = self.split.reason is None and not any(map(self.split.of, self.sources))
-        return free and all(each.advance_time is None for each in self.inputs.values())
+        given = self.inputs.values()
+        return free and all(each.advance_time is None and each.cti is None for each in given)
 
     def bounded(self) -> DataFrame:
         """Return the result for bounded DataFrames."""
@@ -157,16 +158,19 @@ class Job:
         rows = rows.sortWithinPartitions(STARTS)
         # functions of time are held to what was committed, which on the Rx side only settings do
         steady = not any(isinstance(n.operator, AlterEventLifetime) for n in self.plan.every())
-        work = BucketRun(self.plan, self.readers, self.written[1], steady)
+        told = frozenset(r.number for r in self.readers if self.inputs[r.name].cti is not None)
+        work = BucketRun(self.plan, self.readers, self.written[1], steady, told)
         if self.cti is None:
             return self.named(rows.mapInArrow(work, self.written[0]))
         schema, written = self.given_out
-        told = rows.mapInArrow(Telling(work, written), schema)
-        return self.named(told.repartition(1).mapInArrow(Lowest(written), schema))
+        made = rows.mapInArrow(Telling(work, written), schema)
+        return self.named(made.repartition(1).mapInArrow(Lowest(written), schema))
 
     def _rows(self, reader: Reader) -> DataFrame:
         given = self.inputs[reader.name]
         rows = carried_rows(reader.number, given, self.split_by(reader.name), self.buckets)
+        if given.cti is not None:
+            return everywhere(rows, self.buckets)
         if given.advance_time is None:
             return rows
         order = [f"o{i}" for i in range(len(given.order_by))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,15 @@ import pyarrow as pa
 import pytest
 from law_seven import in_spark
 from polars.testing import assert_frame_equal
+from test_process import Log
+from test_resuming import SOON, Table
 from test_streaming import READINGS, SETTINGS, hourly
 from trickling import Trickle, read_out
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.spark import run, stream
+from rxtemporal.spark import from_dataframe, run, stream
+from rxtemporal.testing import assert_same_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +35,11 @@ PARTS = [READINGS[first:last] for first, last in pairwise(CUTS)]
 def warmest(hours: rxt.Streamable) -> rxt.Streamable:
     """The rooms in an hour and the warmest of them: a second stage, which no key splits."""
     return hours.snapshot_window().aggregate(rooms=agg.count(), most=agg.max("warmest"))
+
+
+def longer(hours: rxt.Streamable) -> rxt.Streamable:
+    """Each room's four hours: a second stage that keys split, its last windows open at the end."""
+    return hours.group_by("room").tumbling_window(timedelta(hours=4)).aggregate(n=agg.sum("n"))
 
 
 def expected(query: Any, settings: Any = SETTINGS) -> pl.DataFrame:
@@ -72,12 +81,14 @@ def feeding(spark: SparkSession, folder: Trickle) -> DataFrame:
 
 
 def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    """The first run writes a table, in two runs on one checkpoint; the second one reads it.
+    """The first run writes a table, in two runs on one checkpoint; others read it as a stream.
 
-    It reads file after file, and what it is given is what the two queries are in this process.
+    They read file after file, inside Spark and in this process, kept from one run to the next; what
+    they give is what the two queries are in this process.
     """
     folder = Trickle(tmp_path / "in", READINGS.schema)
     hours, micro_batches = tmp_path / "hours", list[pl.DataFrame]()
+    here: list[rxt.EventBatch] = []
     for parts in (PARTS[:2], PARTS[2:]):
         for part in parts:
             folder.add(part.sample(fraction=1, shuffle=True))
@@ -89,9 +100,18 @@ def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
         query = feeding(spark, folder).writeStream.foreachBatch(written)
         place = query.option("checkpointLocation", str(tmp_path / "first"))
         place.trigger(availableNow=True).start().awaitTermination()
+        read = spark.readStream.schema(feeding(spark, folder).schema)
+        table = read.option("maxFilesPerTrigger", 1).parquet(str(hours))
+        arriving = from_dataframe(table, cti="cti", trigger="availableNow", name="hours")
+        sink = Table(rxt.EventShape.INTERVAL, here, 10**6, "")
+        assert warmest(arriving).run(sink, resume=tmp_path / "kept").wait(SOON)
+    whole = Log(rxt.EventShape.INTERVAL)
+    readings = rxt.from_polars(IN_ORDER, start="time", advance_time=SETTINGS)
+    warmest(hourly(readings)).run(whole).wait(SOON)
+    assert_same_history(whole.batches, here, tolerance=0)
+    assert here[-1].cti == whole.batches[-1].cti
     same(events(micro_batches), expected(hourly))
-    read = spark.readStream.schema(feeding(spark, folder).schema)
-    given = stream(read.option("maxFilesPerTrigger", 1).parquet(str(hours)), cti="cti")
+    given = stream(table, cti="cti")
     found = read_out(run(warmest, hours=given, cti="cti"), tmp_path / "second")
     same(events(frames(found)), expected(lambda s: warmest(hourly(s))))
 
@@ -115,7 +135,10 @@ def test_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("infinite", [True, False])
 def test_bounded(spark: SparkSession, infinite: bool) -> None:
-    """A bounded result has one CTI, the end of time, unless settings end before it."""
+    """A bounded result has one CTI, the end of time, unless settings end before it.
+
+    A second run over it goes as far as it says.
+    """
     generation = rxt.AdvanceTimeGenerationSettings(3, 0, advance_to_infinity_on_shutdown=infinite)
     settings = rxt.AdvanceTimeSettings(generation, policy=rxt.AdvanceTimePolicy.DROP)
     came = in_spark(spark, READINGS.with_columns(time=READINGS["time"].sort()))
@@ -131,6 +154,8 @@ def test_bounded(spark: SparkSession, infinite: bool) -> None:
         start="time", advance_time=settings,
     )  # fmt: skip
     same(found.filter(pl.col("cti").is_null()).drop("cti"), hourly(whole).to_polars())
+    again = run(longer, hours=stream(made, cti="cti"), buckets=2)
+    same(pl.DataFrame(pl.from_arrow(again.toArrow())), longer(hourly(whole)).to_polars())
 
 
 @pytest.mark.parametrize(
