@@ -29,6 +29,7 @@ class Input:
     advance_time: AdvanceTimeSettings | None
     order_by: tuple[str, ...]
     cti: str | None = None
+    late: str | None = None
 
     @property
     def fields(self) -> list[str]:
@@ -64,6 +65,7 @@ def stream(
     advance_time: AdvanceTimeSettings | None = None,
     order_by: str | Sequence[str] = (),
     cti: str | None = None,
+    late: str | None = None,
 ) -> Input:
     """Say how a DataFrame is read as a stream of ``run``.
 
@@ -80,6 +82,12 @@ def stream(
     judged as they come, and the rows of one in the order of ``order_by``. A bounded DataFrame with
     a column ``cti`` is final as far as the highest of its CTIs: it may be a part of what is to
     come.
+
+    ``late`` names metrics that Spark shows with a streaming query's progress, as
+    ``observedMetrics``: how many ``events`` came to ``advance_time``, how many of them it
+    ``dropped`` and ``adjusted``, and the ``largest_lateness`` in ticks, all since the checkpoint
+    was begun; null in a micro-batch without rows of this DataFrame. The name is one of its own in
+    each query.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:
@@ -100,7 +108,9 @@ def stream(
         raise AdvanceTimeError(
             "order_by= is the order in which advance_time= judges events, and there is none"
         )
-    return Input(frame, start, end, advance_time, order, cti)
+    if late is not None:
+        _check_late(late, frame, advance_time)
+    return Input(frame, start, end, advance_time, order, cti, late)
 
 
 def as_input(name: str, given: Any) -> Input:
@@ -157,6 +167,21 @@ def _check_time(frame: DataFrame, name: str) -> None:
         raise SchemaError(
             f"column {name!r} of type {kind} is no time; a time is a TIMESTAMP or an integer of "
             "ticks (microseconds since 1970-01-01T00:00:00Z)"
+        )
+
+
+def _check_late(late: Any, frame: DataFrame, settings: AdvanceTimeSettings | None) -> None:
+    if not isinstance(late, str) or not late:
+        raise ArgumentError(f"late is the name of metrics of a query, a str, got {late!r}")
+    if settings is None:
+        raise AdvanceTimeError(
+            "late= names what advance_time= finds late, and there is none: a row that breaks a CTI "
+            "of its own DataFrame ends the query"
+        )
+    if not frame.isStreaming:
+        raise AdvanceTimeError(
+            "late= shows with a streaming query's progress what was late, and this DataFrame is "
+            "bounded. Hint: from_dataframe(…).late_events() gives what is late, in this process."
         )
 
 

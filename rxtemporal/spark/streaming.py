@@ -14,7 +14,7 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import carried_rows
 from rxtemporal.spark.chunks import PACKED, Packing, unpacked
-from rxtemporal.spark.doors import DoorWork
+from rxtemporal.spark.doors import COUNTED, DoorWork
 from rxtemporal.spark.inputs import Input
 from rxtemporal.spark.kept import MADE, BucketWork, Kept
 from rxtemporal.spark.outgoing import Gathered
@@ -56,6 +56,8 @@ def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
 
 
 def _packed(job: Job, reader: Reader) -> DataFrame:
+    from pyspark.sql import functions as sf
+
     given = job.inputs[reader.name]
     _check_time(reader.name, given)
     rows = carried_rows(reader.number, given, job.split_by(reader.name), job.buckets)
@@ -64,7 +66,11 @@ def _packed(job: Job, reader: Reader) -> DataFrame:
     order = tuple(f"o{i}" for i in range(len(given.order_by)))
     door = DoorWork(reader, given.advance_time, order, job.buckets)
     whole = rows.mapInArrow(Packing(reader.number, job.buckets, whole=True), PACKED)
-    return _keeping(whole, door, PACKED)
+    counts = ", ".join(f"{name} bigint" for name in COUNTED)
+    judged = _keeping(whole, door, f"{PACKED}, {counts}")
+    if given.late is not None:
+        judged = judged.observe(given.late, *(sf.max(name).alias(name) for name in COUNTED))
+    return judged.drop(*COUNTED)
 
 
 def _kept(job: Job) -> Kept:

@@ -76,7 +76,8 @@ def frames(tables: list[pa.Table]) -> list[pl.DataFrame]:
 
 def feeding(spark: SparkSession, folder: Trickle) -> DataFrame:
     """The hours of readings as they come, with their CTIs."""
-    given = stream(folder.frame(spark), start="time", advance_time=SETTINGS, order_by="received")
+    judged: Any = {"advance_time": SETTINGS, "order_by": "received", "late": "late readings"}
+    given = stream(folder.frame(spark), start="time", **judged)
     return run(hourly, readings=given, buckets=3, cti="cti")
 
 
@@ -84,7 +85,7 @@ def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     """The first run writes a table, in two runs on one checkpoint; others read it as a stream.
 
     They read file after file, inside Spark and in this process, kept from one run to the next; what
-    they give is what the two queries are in this process.
+    they give is what the two queries are in this process. Spark tells how much was late.
     """
     folder = Trickle(tmp_path / "in", READINGS.schema)
     hours, micro_batches = tmp_path / "hours", list[pl.DataFrame]()
@@ -99,12 +100,18 @@ def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
 
         query = feeding(spark, folder).writeStream.foreachBatch(written)
         place = query.option("checkpointLocation", str(tmp_path / "first"))
-        place.trigger(availableNow=True).start().awaitTermination()
+        running = place.trigger(availableNow=True).start()
+        running.awaitTermination()
         read = spark.readStream.schema(feeding(spark, folder).schema)
         table = read.option("maxFilesPerTrigger", 1).parquet(str(hours))
         arriving = from_dataframe(table, cti="cti", trigger="availableNow", name="hours")
         sink = Table(rxt.EventShape.INTERVAL, here, 10**6, "")
         assert warmest(arriving).run(sink, resume=tmp_path / "kept").wait(SOON)
+    late = rxt.from_polars(IN_ORDER, start="time", advance_time=SETTINGS).late_events().to_polars()
+    shown = running.recentProgress[-1].observedMetrics["late readings"].asDict()
+    largest = shown.pop("largest_lateness")
+    assert shown == {"events": IN_ORDER.height, "dropped": late.height, "adjusted": 0}
+    assert timedelta(microseconds=largest) == late["by"].max()
     whole = Log(rxt.EventShape.INTERVAL)
     readings = rxt.from_polars(IN_ORDER, start="time", advance_time=SETTINGS)
     warmest(hourly(readings)).run(whole).wait(SOON)

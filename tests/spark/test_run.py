@@ -161,6 +161,13 @@ IMPORTING = rxt.AdvanceTimeSettings(
             rxt.AdvanceTimeError,
             "judged by itself",
         ),
+        (lambda df: stream(df, start="time", late=3), rxt.ArgumentError, "a str, got 3"),
+        (lambda df: stream(df, start="time", late="x"), rxt.AdvanceTimeError, "there is none"),
+        (
+            lambda df: stream(df, start="time", late="x", advance_time=ONE_BY_ONE, order_by="temp"),
+            rxt.AdvanceTimeError,
+            "this DataFrame is bounded",
+        ),
         (lambda df: stream(df, start="room"), rxt.SchemaError, "is no time"),
         (
             lambda df: from_dataframe(df, start="time", cti="time"),
