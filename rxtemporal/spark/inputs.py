@@ -47,6 +47,13 @@ class Input:
         return list(dict.fromkeys([*self.order_by, *times, *self.fields]))
 
     @property
+    def ends(self) -> bool:
+        """Whether the end of its rows, where it has one, is the end of its time."""
+        generation = None if self.advance_time is None else self.advance_time.generation
+        goes_on = generation is not None and not generation.advance_to_infinity_on_shutdown
+        return self.cti is None and not goes_on
+
+    @property
     def schema(self) -> pl.Schema:
         """The payload's fields and their types."""
         return spark_payload(self.frame, self.fields)

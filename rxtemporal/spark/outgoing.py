@@ -21,8 +21,10 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-__all__ = ["AFTER", "BEFORE", "PROMISED", "Gathered", "Lowest", "Telling", "cti_row"]
+__all__ = ["AFTER", "BEFORE", "PROMISED", "Gathered", "Lowest", "Telling", "cti_row", "with_end"]
 
 # how far a bucket had come before a micro-batch, and after it; the column of CTIs among results
 BEFORE, AFTER, PROMISED = "before", "after", "c"
@@ -81,6 +83,18 @@ class Lowest:
             yield batch.filter(pc.invert(is_cti)).cast(self.schema)
         if min(ctis, default=MIN_TIME) > MIN_TIME:
             yield cti_row(min(ctis), self.schema)
+
+
+def with_end(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows with the end of time after them: they are all there is, even if there are none.
+
+    ``schema`` is theirs with the column of CTIs.
+    """
+    from pyspark.sql import functions as sf
+
+    never = (sf.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields[:-1])
+    end = rows.sparkSession.range(1).select(*never, sf.lit(MAX_TIME).alias(PROMISED))
+    return rows.withColumn(PROMISED, sf.lit(None).cast("long")).union(end)
 
 
 def cti_row(cti: int, schema: pa.Schema) -> pa.RecordBatch:

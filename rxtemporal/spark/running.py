@@ -22,7 +22,7 @@ from rxtemporal.spark.buckets import BucketRun, Judge, Reader
 from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, everywhere, united
 from rxtemporal.spark.handing import handed_over
 from rxtemporal.spark.inputs import Input, as_input
-from rxtemporal.spark.outgoing import PROMISED, Lowest, Telling
+from rxtemporal.spark.outgoing import PROMISED, Lowest, Telling, with_end
 from rxtemporal.spark.session import require_pyspark
 from rxtemporal.spark.streaming import streamed
 from rxtemporal.splitting import Splitting, splitting
@@ -68,7 +68,7 @@ def run(
     what ``stream(df, cti=…)`` reads, so that one run can feed another, at once or by way of a
     table. A CTI is the lowest of all buckets', comes when time has advanced, after the rows of its
     micro-batch, and never goes back; for it all results pass one task. A bounded result has one,
-    the end of time unless settings end before it.
+    the end of time; where an input ends before that it is lower, and rows pass one task there too.
     """
     job = Job.of(query, dataframes, buckets, cti)
     if job.split.reason is not None:
@@ -163,6 +163,8 @@ class Job:
         if self.cti is None:
             return self.named(rows.mapInArrow(work, self.written[0]))
         schema, written = self.given_out
+        if all(each.ends for each in self.inputs.values()):
+            return self.named(with_end(rows.mapInArrow(work, self.written[0]), schema))
         made = rows.mapInArrow(Telling(work, written), schema)
         return self.named(made.repartition(1).mapInArrow(Lowest(written), schema))
 

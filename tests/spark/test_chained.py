@@ -165,6 +165,18 @@ def test_bounded(spark: SparkSession, infinite: bool) -> None:
     same(pl.DataFrame(pl.from_arrow(again.toArrow())), longer(hourly(whole)).to_polars())
 
 
+def test_nothing_is_final_as_well(spark: SparkSession) -> None:
+    """A bounded result without rows says that none will come, and a second run knows it."""
+    none = run(hourly, readings=stream(in_spark(spark, IN_ORDER[:0]), start="time"), cti="cti")
+    some = stream(in_spark(spark, IN_ORDER), start="time")
+    alone = run(
+        lambda some, none: some.left_anti_join(none, on="room"),
+        some=some,
+        none=stream(none, cti="cti"),
+    )
+    assert alone.count() == IN_ORDER.height
+
+
 @pytest.mark.parametrize(
     ("cti", "error", "says"),
     [
