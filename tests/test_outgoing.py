@@ -20,7 +20,10 @@ from test_laws import CASES  # noqa: E402
 
 import rxtemporal as rxt  # noqa: E402
 from rxtemporal import agg  # noqa: E402
+from rxtemporal.advance_time import Door  # noqa: E402
+from rxtemporal.payloads import PayloadReader  # noqa: E402
 from rxtemporal.spark.kept import _HEAD  # noqa: E402
+from rxtemporal.spark.microbatches import _Promised  # noqa: E402
 from rxtemporal.spark.outgoing import Lowest, cti_row  # noqa: E402
 from rxtemporal.testing import history  # noqa: E402
 
@@ -186,3 +189,25 @@ def test_the_lowest_of_bounded_buckets() -> None:
     batches[0] = cti_row(oracle.MIN_TIME, schema)
     made = [r for batch in Lowest(schema)(iter(batches)) for r in batch.to_pylist()]
     assert made == [{"s": 3, "c": None}]
+
+
+def test_a_stream_that_brings_its_ctis() -> None:
+    """In this process: micro-batches without a CTI keep the last; what breaks it is an error.
+
+    Where the rows end for now nothing is promised.
+    """
+    packer = _Promised(Door(None, "hours"), PayloadReader(pl.Schema({"x": pl.Int64})))
+
+    def rows(*starts: int) -> rxt.EventBatch:
+        return rxt.EventBatch.from_dicts(
+            [{"start_time": start, "end_time": 99, "x": 1} for start in starts],
+            schema={"x": pl.Int64},
+        )
+
+    taken = [packer.take_batch(each).cti for each in (rows(5), rows().replace(cti=7), rows(7, 8))]
+    assert taken == [oracle.MIN_TIME, 7, 7]
+    assert packer.finish() is None
+    with pytest.raises(rxt.CtiViolationError, match="breaks CTI"):
+        packer.take_batch(rows(6))
+    with pytest.raises(rxt.CtiViolationError, match="goes back"):
+        packer.take_batch(rows().replace(cti=6))
