@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 from collections.abc import Callable
@@ -46,7 +47,8 @@ class DatabaseTable:
 
     ``connect`` is a function without arguments that opens a connection of psycopg 3; it is called
     in the process that runs Spark, so let it be a function of a module or
-    ``functools.partial(psycopg.connect, "dbname=...")``. ``table`` is a name, or ``schema.name``;
+    ``functools.partial(psycopg.connect, "dbname=...")``. It may set the connection up, as by
+    ``SET search_path``; what it leaves open is committed. ``table`` is a name, or ``schema.name``;
     it is made if it is not there, with ``start_time``, ``end_time`` and the payload's fields.
 
     In edge shape a row is inserted when it begins, with a null ``end_time``, and updated when it
@@ -84,6 +86,7 @@ class DatabaseTable:
         """
         connection = _checked(self.connect())
         try:
+            _settle_connection(connection)
             return _DatabaseWriter(connection, self.table, origin)
         except BaseException:
             connection.close()
@@ -125,9 +128,12 @@ class _DatabaseWriter:
 
     def _run(self, text: str, *values: Any, **parts: Any) -> Any:
         from psycopg import sql
+        from psycopg.rows import tuple_row
 
         names = {"ledger": sql.Identifier(LEDGER), "table": self._table, **parts}
-        return self._connection.execute(sql.SQL(text).format(**names), values)
+        # the connection's own kind of rows is its owner's affair
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        return cursor.execute(sql.SQL(text).format(**names), values)
 
     def _settle(self) -> int:
         """Make what is missing, claim the query's line of the ledger, return the last segment."""
@@ -256,11 +262,26 @@ def _type_of(dtype: pl.DataType) -> str:
 
 
 def _checked(connection: Any) -> Any:
-    if type(connection).__module__.partition(".")[0] == "psycopg":
-        return connection
+    with contextlib.suppress(ImportError):
+        from psycopg import Connection
+
+        if isinstance(connection, Connection):
+            return connection
     raise BindingError(
         f"DatabaseTable speaks to PostgreSQL through psycopg 3, and connect() gave a "
         f"{type(connection).__module__}.{type(connection).__name__}. Hint: pip install "
         "'rxtemporal[database]', and functools.partial(psycopg.connect, \"dbname=...\"); for "
         "another database pass a function (df, batch_id)."
     )
+
+
+def _settle_connection(connection: Any) -> None:
+    """Commit what ``connect`` began: inside it, our transactions would only be savepoints."""
+    state = "closed" if connection.closed else connection.info.transaction_status.name
+    if state not in ("IDLE", "INTRANS"):
+        raise BindingError(
+            f"connect() gave a connection that is {state}, so that nothing can be written and what "
+            "was set up on it may be undone. Hint: open a new one in each call, and let errors of "
+            "its first statements out."
+        )
+    connection.commit()

@@ -147,7 +147,9 @@ class Spooled:
         with sole_driver(job.path):  # what is left of a killed run ends first
             discarded, noted = spool.bounds()[0], committed_segment(job.checkpoint)
             _check_places(job, discarded, noted, spool.last)
-            writer_for(job.target, job.origin()).close()
+            writer = writer_for(job.target, job.origin())
+            writer.close()
+            _check_ledger(job, writer.last, spool.last)
         travels = isinstance(job.target, Target) and job.target.travels
         here = not travels or not (job.session is None or isinstance(job.session, Mapping))
         if not here:
@@ -175,6 +177,19 @@ def _check_places(job: Job, discarded: int, noted: int, last: int) -> None:
         raise SpoolError(
             f"Spark's checkpoint has read up to segment {noted} of {spool}, which ends at {last}: "
             f"they do not belong together. Hint: delete {checkpoint}."
+        )
+
+
+def _check_ledger(job: Job, published: int, last: int) -> None:
+    """Refuse a spool whose next segments would have numbers that count as published."""
+    if published > last:
+        raise SpoolError(
+            f"the ledger of the {type(job.target).__name__} has the query {job.query!r} up to "
+            f"segment {published}, and the spool in {job.path} ends at {last}: that folder is an "
+            "older copy, and new rows would be taken for those that were published. Hint: restore "
+            "its newest state, or a copy of the target and its ledger that is no newer than it; or "
+            "delete the query's rows, its ledger and that folder, and run the query again from its "
+            "source."
         )
 
 
