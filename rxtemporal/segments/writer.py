@@ -12,7 +12,7 @@ from typing import Self
 
 import polars as pl
 
-from rxtemporal.durable import WriterLock, publish, remove, reported, sync_folder
+from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.segments.folder import Segment, SegmentFolder
 from rxtemporal.ticks import MIN_TIME
@@ -57,7 +57,7 @@ class SegmentWriter(SegmentFolder):
         to another name or schema, it is damaged, the folder cannot be written.
         """
         with reported(f"cannot open the spool {path}"):
-            Path(path).mkdir(parents=True, exist_ok=True)
+            make_folder(Path(path))
             writer = cls(path, schema, WriterLock(Path(path) / "lock") if lock else None)
         try:
             writer._settle(name)

@@ -27,8 +27,8 @@ __all__ = ["Spooled"]
 
 log = get_logger(__name__)
 
-# seconds between two looks at whether there is room again
-PAUSE = 0.1
+# seconds between two looks at whether there is room again, and at most between two on a full disk
+PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # what passes when somebody helps
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -100,18 +100,32 @@ class Spooled:
         return self._spool.describe(last_segment(self._job.checkpoint, batch)).cti
 
     def _append(self, batch: EventBatch) -> None:
-        told = time.monotonic()
-        while not self._appended(batch):
-            self._supervisor.check()
-            time.sleep(PAUSE)
+        told, pause = time.monotonic(), PAUSE
+        while (refused := self._refused(batch)) is not None:
+            self._wait(pause)
+            # what waits for Spark is soon counted, but a full disk is given all the rows each time
+            pause = PAUSE if isinstance(refused, _FullError) else min(2 * pause, LONGEST_PAUSE)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
-                log.warning("spark_sink.blocked", spool=str(self._spool.path), limit=self._limit)
+                log.warning(
+                    "spark_sink.blocked",
+                    spool=str(self._spool.path),
+                    limit=self._limit,
+                    error=str(refused),
+                )
         self.reached = batch.cti
         self._supervisor.start()
 
-    def _appended(self, batch: EventBatch) -> bool:
-        """Append a batch if there is room; where there is none, return False or raise that."""
+    def _wait(self, seconds: float) -> None:
+        """Let time pass, unless somebody is in a hurry."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._supervisor.check()
+            time.sleep(min(PAUSE, left))
+        self._supervisor.check()
+
+    def _refused(self, batch: EventBatch) -> SpoolError | None:
+        """Append a batch; where there is no room, return that error or raise it."""
         try:
             self._check_room()
             self._spool.append(batch)
@@ -119,9 +133,9 @@ class Spooled:
             cause = error.__cause__
             full = isinstance(error, _FullError) or getattr(cause, "errno", None) in _NO_ROOM
             if self._when_full == "block" and full:
-                return False
+                return error
             raise
-        return True
+        return None
 
     def _check_room(self) -> None:
         """Raise where so much waits that nothing more may; what Spark is done with goes first."""
