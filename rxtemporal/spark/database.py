@@ -15,7 +15,7 @@ from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolErr
 from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
-from rxtemporal.spark.targets import Origin, Writer
+from rxtemporal.spark.targets import DIRECT, Origin, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +52,8 @@ class DatabaseTable:
     it is made if it is not there, with ``start_time``, ``end_time`` and the payload's fields.
 
     In edge shape a row is inserted when it begins, with a null ``end_time``, and updated when it
-    ends; the table also has ``_query`` and ``_edge``, together its primary key.
+    ends; the table also has ``_query`` and ``_edge``, together its primary key. In direct mode a
+    run's edges are numbered after those that are there.
 
     The table ``rxtemporal_ledger`` in the connection's own schema says which segment of each query
     was published last; rows and ledger are written in one transaction. Keep them together.
@@ -99,7 +100,7 @@ class _DatabaseWriter:
 
         self._connection, self._origin = connection, origin
         self._name, self._table = table, sql.Identifier(*table.split("."))
-        self._edges = EDGE in origin.schema
+        self._edges, self._before = EDGE in origin.schema, 0
         self._columns = {START: "timestamptz", END: "timestamptz"}
         self._columns |= {name: _type_of(dtype) for name, dtype in origin.schema.items()}
         with connection.transaction():
@@ -112,6 +113,12 @@ class _DatabaseWriter:
         rows: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
         with self._connection.transaction():
             known = self._locked()
+            if self._origin.spool == DIRECT and known > self.last:
+                raise SpoolError(
+                    f"another run of the query {self._origin.query!r} without a spool writes into "
+                    f"the table {self._name} meanwhile. Hint: end one of them, or give it another "
+                    "name: what each has published is known by that."
+                )
             # a process that was killed may have committed after this one looked
             fresh = rows.filter(pl.col(SEGMENT) > known)
             if fresh.height:
@@ -162,7 +169,28 @@ class _DatabaseWriter:
                 "sink's path, and run the query again from its source."
             )
         self._make() if missing else self._check_columns()
+        if self._edges:
+            self._check_edges(last)
         return last
+
+    def _check_edges(self, last: int) -> None:
+        """See that no row that is there gets the number of a new one."""
+        from psycopg import sql
+
+        found = self._run(
+            "SELECT coalesce(max({edge}), 0) FROM {table} WHERE {query} = %s",
+            self._origin.query,
+            edge=sql.Identifier(EDGE),
+            query=sql.Identifier(QUERY),
+        ).fetchone()[0]
+        if self._origin.spool == DIRECT:
+            self._before = found  # each such run begins with 1
+        elif found and not last:
+            raise SpoolError(
+                f"the table {self._name} has edges of the query {self._origin.query!r}, whose "
+                f"ledger begins anew. Hint: delete these rows ({QUERY} is the query's name), or "
+                "give this query another name."
+            )
 
     def _locked(self) -> int:
         """Lock the query's line of the ledger and return its segment, if it is this spool's."""
@@ -174,7 +202,7 @@ class _DatabaseWriter:
             raise SpoolError(
                 f"the ledger {LEDGER} has the query {self._origin.query!r} from another spool or "
                 f"for another table: {found}. Hint: run it with the path and table it had, give "
-                "this query another name, or delete that line to begin anew."
+                "this query another name, or delete that line and the query's rows to begin anew."
             )
         return int(found[2])
 
@@ -209,7 +237,9 @@ class _DatabaseWriter:
         self._run("CREATE TEMPORARY TABLE {staged} (LIKE {table}) ON COMMIT DROP", staged=staged)
         # of a row that opens and closes in one micro-batch the end counts
         last = rows.sort(EDGE, END, nulls_last=True).unique(EDGE, keep="first")
-        last = last.with_columns(pl.lit(self._origin.query).alias(QUERY))
+        last = last.with_columns(
+            pl.col(EDGE) + self._before, pl.lit(self._origin.query).alias(QUERY)
+        )
         self._copy(staged, last.drop(SEGMENT, STATE), names)
         self._run(
             "INSERT INTO {table} ({names}) SELECT {names} FROM {staged} "

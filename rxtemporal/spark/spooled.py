@@ -19,6 +19,7 @@ from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.child import Child, can_travel
 from rxtemporal.spark.life import Job, Life, Listener, sole_driver
 from rxtemporal.spark.runner import Runner
+from rxtemporal.spark.settling import EDGE
 from rxtemporal.spark.supervision import Supervisor
 from rxtemporal.spark.targets import Target, writer_for
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
@@ -44,14 +45,15 @@ class Spooled:
         self, job: Job, shape: EventShape, limit: int | None, when_full: Literal["block", "refuse"]
     ) -> None:
         self._job, self._limit, self._when_full = job, limit, when_full
-        self._spool = Spool.open(job.path / "spool", job.query, job.schema)
+        numbered = EDGE if EDGE in job.schema else None
+        self._spool = Spool.open(job.path / "spool", job.query, job.schema, numbered=numbered)
         try:
             _keep_shape(job.path / "sink.json", shape)
             self._supervisor = self._prepare()
         except BaseException:
             self._spool.close()
             raise
-        self._first = self._spool.last
+        self._first, self.begun = self._spool.last, self._spool.highest
         self.reached = self._promised = MIN_TIME if self._spool.cti is None else self._spool.cti
         if self.reached == MAX_TIME:
             log.info("spark_sink.finished_before", query=job.query, path=str(job.path))
