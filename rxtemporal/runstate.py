@@ -89,12 +89,7 @@ def _told_fields(fields: Mapping[str, Any]) -> str:
 
 
 def refuse_unsaved(reading: Reading) -> None:
-    """Refuse a stream of which more waits than can be saved."""
-    if reading.hand_off is not None:
-        raise CheckpointError(
-            f"stream {reading.name!r} has a hand-off, and what waits in one is not saved. "
-            "Hint: leave hand_off= out of a run that is to be resumed."
-        )
+    """Refuse a stream that cannot be gone on with."""
     if isinstance(reading.source, RecordedSource):
         raise CheckpointError(
             f"stream {reading.name!r} is replayed from a recording, which is begun again and not "
