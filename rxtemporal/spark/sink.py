@@ -80,8 +80,8 @@ class SparkSink:
     After a crash, run the same query over the same source with the same ``path``: what has been
     written is recognised by its CTI and left out, the rest goes on. That needs a source that
     gives the same events again, in the same order. In edge shape one that gives only a part of
-    them again is refused, for rows are updated by their number. On a cluster ``path`` has to be on storage
-    that driver and executors share, and this package installed on both.
+    them again is refused, for rows are updated by their number. On a cluster ``path`` has to be on
+    storage that driver and executors share, and this package installed on both.
 
     ``trigger`` is the pause between micro-batches (``"0 seconds"``: none), and their size is
     ``max_segments_per_batch``; ``session`` is a Spark session that is there already, or settings
