@@ -14,9 +14,10 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import carried_rows
 from rxtemporal.spark.chunks import PACKED, Packing, unpacked
-from rxtemporal.spark.doors import DoorWork
+from rxtemporal.spark.doors import COUNTED, DoorWork
 from rxtemporal.spark.inputs import Input
-from rxtemporal.spark.kept import BucketWork, Kept
+from rxtemporal.spark.kept import MADE, BucketWork, Kept
+from rxtemporal.spark.outgoing import Gathered
 from rxtemporal.stepwise import Stepwise
 
 if TYPE_CHECKING:
@@ -30,13 +31,18 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 def streamed(job: Job) -> DataFrame:
-    """Return the packed results of a job over streaming DataFrames, as they are written."""
+    """Return the results of a job over streaming DataFrames, as they are written."""
     check_session(next(iter(job.inputs.values())).frame)
     parts = [_packed(job, reader) for reader in job.readers]
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
-    schema, written = job.written
-    work = BucketWork(job.plan, job.readers, written, _kept(job))
-    return _keeping(rows, work, "data binary").mapInArrow(unpacked, schema)
+    work = BucketWork(job.plan, job.readers, job.written[1], _kept(job))
+    made = _keeping(rows, work, MADE)
+    if job.cti is None:
+        return made.mapInArrow(unpacked, job.written[0])
+    schema, written = job.given_out
+    if job.buckets > 1:
+        made = made.repartition(1)
+    return made.mapInArrow(Gathered(written, job.buckets), schema)
 
 
 def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
@@ -50,6 +56,8 @@ def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
 
 
 def _packed(job: Job, reader: Reader) -> DataFrame:
+    from pyspark.sql import functions as sf
+
     given = job.inputs[reader.name]
     _check_time(reader.name, given)
     rows = carried_rows(reader.number, given, job.split_by(reader.name), job.buckets)
@@ -58,7 +66,11 @@ def _packed(job: Job, reader: Reader) -> DataFrame:
     order = tuple(f"o{i}" for i in range(len(given.order_by)))
     door = DoorWork(reader, given.advance_time, order, job.buckets)
     whole = rows.mapInArrow(Packing(reader.number, job.buckets, whole=True), PACKED)
-    return _keeping(whole, door, PACKED)
+    counts = ", ".join(f"{name} bigint" for name in COUNTED)
+    judged = _keeping(whole, door, f"{PACKED}, {counts}")
+    if given.late is not None:
+        judged = judged.observe(given.late, *(sf.max(name).alias(name) for name in COUNTED))
+    return judged.drop(*COUNTED)
 
 
 def _kept(job: Job) -> Kept:
