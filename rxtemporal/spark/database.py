@@ -15,6 +15,7 @@ from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolErr
 from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
+from rxtemporal.spark.sqltypes import as_text, type_of
 from rxtemporal.spark.targets import DIRECT, Origin, Writer
 
 if TYPE_CHECKING:
@@ -24,21 +25,6 @@ __all__ = ["DatabaseTable"]
 
 # the ledger of all queries of a database, and in edge shape the column with a row's query
 LEDGER, QUERY = "rxtemporal_ledger", "_query"
-
-_TYPES: dict[type[pl.DataType], str] = {
-    pl.Boolean: "boolean",
-    pl.Int8: "smallint",
-    pl.Int16: "smallint",
-    pl.Int32: "integer",
-    pl.Int64: "bigint",
-    pl.Float32: "real",
-    pl.Float64: "double precision",
-    pl.String: "text",
-    pl.Binary: "bytea",
-    pl.Date: "date",
-    pl.Duration: "interval",
-    pl.Null: "text",
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,7 +88,7 @@ class _DatabaseWriter:
         self._name, self._table = table, sql.Identifier(*table.split("."))
         self._edges, self._before = EDGE in origin.schema, 0
         self._columns = {START: "timestamptz", END: "timestamptz"}
-        self._columns |= {name: _type_of(dtype) for name, dtype in origin.schema.items()}
+        self._columns |= {name: type_of(dtype) for name, dtype in origin.schema.items()}
         with connection.transaction():
             self.last = self._settle()
 
@@ -256,7 +242,7 @@ class _DatabaseWriter:
 
         text = io.BytesIO()
         # polars quotes empty texts and leaves nulls empty, which is how PostgreSQL reads them
-        rows.select(names).select(map(_as_text, rows.select(names).iter_columns())).write_csv(
+        rows.select(names).select(map(as_text, rows.select(names).iter_columns())).write_csv(
             text, include_header=False
         )
         copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _listed(names))
@@ -268,27 +254,6 @@ def _listed(names: list[str]) -> Any:
     from psycopg import sql
 
     return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
-def _as_text(column: pl.Series) -> pl.Series:
-    """Return a column in the form in which PostgreSQL reads it from CSV."""
-    if isinstance(column.dtype, pl.Datetime):
-        zone = "%:z" if column.dtype.time_zone is not None else ""
-        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
-    if column.dtype == pl.Binary:
-        return ("\\x" + column.bin.encode("hex")).alias(column.name)
-    if isinstance(column.dtype, pl.Duration):
-        microseconds = column.dt.total_microseconds().cast(pl.String)
-        return (microseconds + " microseconds").alias(column.name)
-    return column
-
-
-def _type_of(dtype: pl.DataType) -> str:
-    if isinstance(dtype, pl.Datetime):
-        return "timestamptz" if dtype.time_zone is not None else "timestamp"
-    if isinstance(dtype, pl.Decimal):
-        return f"numeric({dtype.precision or 38}, {dtype.scale})"
-    return _TYPES[type(dtype)]
 
 
 def _checked(connection: Any) -> Any:
