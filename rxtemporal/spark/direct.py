@@ -47,7 +47,7 @@ class Direct:
     has ended the thread.
     """
 
-    reached = MIN_TIME
+    reached, begun = MIN_TIME, None
     segments = restarts = 0
     last_error: str | None = None
 
