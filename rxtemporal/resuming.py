@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from rxtemporal.durable import WriterLock, publish, reported, sync_folder
+from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
@@ -97,7 +97,7 @@ class Keeper:
         if (leaving := _leaving.get(self.path)) is not None:
             leaving.wait(LEAVING)
         with reported(f"cannot keep a run in {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
         try:
             self._load()
@@ -116,7 +116,7 @@ class Keeper:
         logs = self.path / "log"
         here = self._log_folder()
         with reported(f"cannot keep a run in {self.path}"):
-            logs.mkdir(exist_ok=True)
+            make_folder(logs)
             for left in logs.iterdir():
                 if left != here:
                     shutil.rmtree(left)

@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
-from rxtemporal.durable import WriterLock, publish, remove, reported, sync_folder
+from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.recording.columns import empty
 from rxtemporal.recording.entries import Runs, entry, parts
@@ -72,7 +72,7 @@ class LogStore:
         self.facts: list[StreamFacts] = []
         self.records = 0
         with reported(f"cannot open the input log {path}"):
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             self._lock = WriterLock(path / "lock")
         self._journal: Journal | None = None
         # what the journal could not be made segments of for

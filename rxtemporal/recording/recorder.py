@@ -16,7 +16,7 @@ import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.durable import WriterLock, publish, reported, sync_folder
+from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.events import Cti, Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
@@ -101,7 +101,7 @@ class Recorder:
     def begin(self) -> None:
         """Make the folder and start to write."""
         with reported(f"cannot record into {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
         try:
             self._order = SegmentWriter.open(self.path / ORDER, ORDER, ORDER_FIELDS, lock=False)

@@ -15,7 +15,7 @@ from reactivex import abc
 
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.batch import EventBatch, time_column
-from rxtemporal.durable import reported
+from rxtemporal.durable import make_folder, reported
 from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.log import get_logger
 from rxtemporal.packing import Packer
@@ -157,7 +157,7 @@ class _Query(Following):
     def _claim(self) -> None:
         folder = self._folder
         with reported(f"cannot keep stream {self._source.name!r} in {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         own = claim(folder, folder / "checkpoint")
         _check_places(folder / "checkpoint", self._reached)
         note(folder, own)
