@@ -48,12 +48,10 @@ def run(path: Path, *events: rxt.EdgeEvent, **options: Any) -> Records:
     )
     sink = SparkSink(print, path=path / "sink", shape=rxt.EventShape.EDGE)
     process = stream.run(sink, name="q", **options)
-    try:
-        for event in events:
-            subject.on_next(event)
-        process.wait(0)  # raises what has ended it
-    finally:
-        process.dispose()
+    for event in events:
+        subject.on_next(event)
+    process.dispose()
+    process.wait()  # raises what had ended it before
     folder = SegmentFolder(path / "sink" / "spool")
     mark, last = folder.bounds()
     taken = [folder.read(number) for number in range(mark + 1, last + 1)]
