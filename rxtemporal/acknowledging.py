@@ -17,15 +17,21 @@ class Acknowledging(abc.ObserverBase[Any]):
     """Stands before what takes a source's pushes, and lets no producer go before its own is safe.
 
     Producers wait outside of the run's lock, so those of several streams share a sync. ``failed``
-    is told what keeps things from being logged; the producer is told, too.
+    is told what keeps things from being logged; the producer is told, too. ``safe`` is called when
+    something is.
     """
 
     def __init__(
-        self, pusher: abc.ObserverBase[Any], tape: LogTape, failed: Callable[[Exception], None]
+        self,
+        pusher: abc.ObserverBase[Any],
+        tape: LogTape,
+        failed: Callable[[Exception], None],
+        safe: Callable[[], object],
     ) -> None:
         self._pusher = pusher
         self._tape = tape
         self._failed = failed
+        self._on_safe = safe
 
     def on_next(self, item: Any) -> None:
         """Push an event or a batch; it is on disk afterwards, or else an error is raised."""
@@ -52,6 +58,7 @@ class Acknowledging(abc.ObserverBase[Any]):
     def _safe(self) -> None:
         try:
             self._tape.flush()
+            self._on_safe()
         except Exception as error:
             self._failed(error)
             raise

@@ -280,23 +280,23 @@ class Door:
     def saved(self) -> list[Any]:
         """Return how far it has come, what it has counted and the rows that are open: plain values.
 
-        The rows' payloads are as the source gave them.
+        The rows' payloads are what its ``rows`` keep of them, as a rule what the source gave.
         """
         rows = [
-            [each.edge.start_time, each.edge.payload, each.start, each.id] for each in self.rows
+            [each.edge.start_time, self.rows.kept(each.edge.payload), each.start, each.id]
+            for each in self.rows
         ]
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
-        reached = [self.cti, self.own, self.due.count, self.due.last]
+        reached = [self.cti, self._before_end, self.own, self.due.count, self.due.last]
         return [reached, counts, self.rows.opened, rows]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on from what ``saved`` of a door of the same settings returned."""
+        """Go on from what ``saved`` of a door of the same settings returned; before any event."""
         reached, counts, opened, rows = state
-        self.cti, self.own, self.due.count, self.due.last = reached
+        self.cti, self._before_end, self.own, self.due.count, self.due.last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
-        self.rows = OpenRows()
         for start_time, payload, start, number in rows:
             edge = EdgeEvent.create_start(start_time, payload)
             self.rows.open(edge.start, payload, Opened(edge, start, number))

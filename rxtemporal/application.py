@@ -13,7 +13,8 @@ from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.events import EventShape
-from rxtemporal.execution import Execution, imported
+from rxtemporal.execution import Execution
+from rxtemporal.importing import imported
 from rxtemporal.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.recording import InputLog, Recorder

@@ -14,7 +14,16 @@ from pathlib import Path
 
 from rxtemporal.errors import SpoolError
 
-__all__ = ["WriterLock", "publish", "remove", "reported", "sync", "sync_folder", "unsynced"]
+__all__ = [
+    "WriterLock",
+    "make_folder",
+    "publish",
+    "remove",
+    "reported",
+    "sync",
+    "sync_folder",
+    "unsynced",
+]
 
 _syncs = ContextVar("whether what is written has to outlive the machine", default=True)
 
@@ -84,6 +93,15 @@ def sync_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, if they are not there; their names are on disk then."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        # a folder is a name in the one above: without it all that it holds would be out of reach
+        sync_folder(made.parent)
 
 
 @contextmanager

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 from rxtemporal.accepting import accept_next
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import TimeForm
-from rxtemporal.errors import AdvanceTimeError, BindingError
+from rxtemporal.errors import BindingError
 from rxtemporal.handoff import Drain, HandOff
 from rxtemporal.idling import Idling
+from rxtemporal.importing import linked
 from rxtemporal.late import LateFeed, LateSource, WithLate
 from rxtemporal.lifting import Entry, Lifted
 from rxtemporal.log import get_logger
@@ -29,7 +30,7 @@ from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
 from rxtemporal.watching import watched
 
-__all__ = ["Execution", "Output", "imported"]
+__all__ = ["Execution", "Output"]
 
 _log = get_logger(__name__)
 
@@ -68,9 +69,9 @@ class Execution:
         handed = any(_hand_off(source) for source, _ in entries)
         self._drain = Drain() if handed else None
         # held while a source is read; with hand-offs, while its door judges
-        self.lock: AbstractContextManager[Any] = (
-            threading.RLock() if self._drain is None else self._drain.turn
-        )
+        own = threading.RLock()
+        self.lock: AbstractContextManager[Any] = own if self._drain is None else self._drain.turn
+        self._own, self._entered = own, threading.Condition(own)
         # the names of the sources here, by identity; others have the one they were made with
         named = names or {}
         self._subscriptions: list[Any] = []
@@ -80,6 +81,7 @@ class Execution:
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
         self._log: InputLog | None = None
+        self._logged: Sequence[Reading] = ()
         self.late = LateFeed()
         try:
             for source, entry in entries:
@@ -89,7 +91,8 @@ class Execution:
                     line = self._drain.line(entry, _hand_off(source))
                 lock = line.turn if line else self.lock
                 self.readings.append(Reading(source, entry, lock, name, self.late, line))
-            self._imports = _linked(self.readings)
+            # whether streams take their time from each other
+            self.imports = linked(self.readings)
             self._idling = Idling(self.readings)
         except BaseException:
             self.dispose()  # what has been opened before the one that could not be
@@ -100,7 +103,7 @@ class Execution:
         self._others = {id(node.source) for node in others}
         pulled = [reading for reading in self.readings if reading.pulls]
         self._pacing = self._paced()
-        self._asked = played_back(pulled, exact=self._imports or self._pacing is not None)
+        self._asked = played_back(pulled, exact=self.imports or self._pacing is not None)
 
     @property
     def doors(self) -> list[Door]:
@@ -117,6 +120,17 @@ class Execution:
     def pulls(self) -> bool:
         """Whether a source has to be asked for its batches."""
         return any(reading.pulls for reading in self.readings)
+
+    @property
+    def inside(self) -> bool:
+        """Whether who asks is in the midst of a batch, as a sink's own function is."""
+        if self._drain is not None:
+            return self._drain.inside
+        try:
+            self._entered.notify(0)
+        except RuntimeError:  # this thread does not hold the lock
+            return False
+        return True
 
     @property
     def may_block(self) -> bool:
@@ -143,22 +157,40 @@ class Execution:
         for reading in self.readings:
             reading.record(recorder)
 
-    def keep(self, log: InputLog) -> None:
-        """Have what is accepted kept in a log, after what is there has come again at ``start``.
+    def keep(self, log: InputLog, readings: Sequence[Reading]) -> None:
+        """Have what these accept kept in a log, after what is there has come again at ``start``.
 
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
         """
-        begun(log, self.readings)
-        self._log = log
+        begun(log, readings)
+        self._log, self._logged = log, readings
 
     def save(self) -> bytes:
         """Return the state of the whole run, between two batches: no pickle, only data.
 
-        The same plan that loads it goes on as this run would have. ``CheckpointError`` where what
-        waits cannot be saved: in hand-offs, in a recording that is replayed, in users' objects.
+        The same plan that loads it goes on as this run would have. What waits in hand-offs is given
+        to the query first. ``CheckpointError`` where what waits cannot be saved: in a recording
+        that is replayed, in users' objects.
         """
-        with self.lock:
-            return self._state().save()
+        with self.still():
+            return self.state().save()
+
+    @contextmanager
+    def still(self, patience: float = -1) -> Iterator[bool]:
+        """Have nothing on its way inside, not in hand-offs either; not from inside of a batch.
+
+        ``patience`` is how many seconds that may take, -1: any. Yields whether it is so.
+        """
+        if self._drain is not None:
+            with self._drain.quiet(patience) as quiet:
+                yield quiet
+        elif self._own.acquire(timeout=patience):
+            try:
+                yield True
+            finally:
+                self._own.release()
+        else:
+            yield False
 
     def load(self, state: bytes, begun: str = "it was saved") -> None:
         """Have ``start`` go on from a state; ``begun`` says of errors when that began.
@@ -169,14 +201,15 @@ class Execution:
         self._saved = state, begun
 
     def _go_on(self, state: bytes, begun: str) -> None:
-        self._state().load(state, begun)
+        self.state().load(state, begun)
         for reading in self.readings:
             if reading.idle:
                 self._idling.rest(reading, at_once=False)
             reading.complete_again()
 
-    def _state(self) -> RunState:
-        return RunState(self.wiring.gauges, [gauge for _, gauge in self.leaving], self.readings)
+    def state(self) -> RunState:
+        """Return what saves and loads the run; for who keeps it ``still``."""
+        return RunState(self.wiring.gauges, self.leaving, self.readings)
 
     def start(
         self,
@@ -222,7 +255,7 @@ class Execution:
         if self._drain is not None:
             self._drain.start(fail)
         if self._log is not None:
-            relived(self._log, self.readings, self._imports, self._goes_on)
+            relived(self._log, self._logged, self.imports, self._goes_on)
             if self.ended:
                 return
         for reading in self.readings:
@@ -249,7 +282,7 @@ class Execution:
         waiting = [each for each in self._asked if each.unread]
         if not waiting or self.ended:
             return False
-        if self._imports or self._pacing is not None:
+        if self.imports or self._pacing is not None:
             accept_next(waiting, self._pacing)
             return not self.ended
         min(waiting, key=lambda each: each.place).advance()
@@ -308,27 +341,6 @@ class Execution:
                     _log.exception("a source could not be closed", source=reading.name)
 
 
-def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
-    """Return the streams whose CTIs are imported, and theirs in turn, beside the outputs' own.
-
-    They are found among those named here, and beside a recorded one in its recording.
-    """
-    sources = [each for node in outputs for each in node.every() if each.source is not None]
-    there, others = {id(each.source) for each in sources}, []
-    for node in sources:  # grows while it is gone through
-        source = node.source.of if isinstance(node.source, LateSource) else node.source
-        if source is None or source.settings is None or source.settings.imports is None:
-            continue
-        beside: Mapping[str, Node] = getattr(source, "beside", {})
-        wanted = source.settings.imports.stream_name
-        stream = named.get(wanted) or beside.get(wanted)
-        if stream is not None and id(stream.source) not in there:
-            there.add(id(stream.source))
-            others.append(stream)
-            sources.append(stream)
-    return others
-
-
 def _hand_off(source: RealSource) -> HandOff | None:
     return source.hand_off if isinstance(source, ObservableSource) else None
 
@@ -344,28 +356,3 @@ def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[tuple[RealSourc
         else:
             mains[id(source)] = source, entry
     return [(main, WithLate(entry, lates.get(at, []))) for at, (main, entry) in mains.items()]
-
-
-def _linked(readings: Sequence[Reading]) -> bool:
-    """Tell each reading who imports its CTIs; return whether anybody does."""
-    imports = False
-    for importer in readings:
-        settings = importer.source.settings
-        if settings is None or settings.imports is None:
-            continue
-        imports = True
-        wanted = settings.imports.stream_name
-        found = [each for each in readings if each.name == wanted]
-        if found == [importer]:
-            raise AdvanceTimeError(f"stream {wanted!r} imports its own CTIs")
-        if len(found) != 1:
-            there = ", ".join(repr(each.name) for each in readings)
-            many = "are several streams" if found else "is no stream"
-            raise AdvanceTimeError(
-                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there {many} of "
-                f"that name in this process; there are {there}. Hint: name= where a stream is "
-                "made, or an Application, gives it a name of its own."
-            )
-        found[0].importers.append(importer)
-        importer.imported = found[0]
-    return imports

@@ -73,6 +73,10 @@ class OpenRows(Generic[Row]):
         self._count += 1
         self.opened += 1
 
+    def kept(self, payload: Any) -> Any:
+        """Return what of a payload is saved with an open row: all that an end edge has to name."""
+        return payload
+
     def close(self, start: int, payload: Any) -> Row | None:
         """Take out the oldest row opened under this start and payload; None if there is none."""
         key = (start, identity(payload))

@@ -19,6 +19,7 @@ from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
 from rxtemporal.recording import InputLog, Recorder
+from rxtemporal.reliving import refuse_unlogged
 from rxtemporal.resuming import Keeper
 from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
@@ -32,6 +33,8 @@ _log = get_logger(__name__)
 INTERRUPTIBLE = 0.2
 # seconds that a run which is kept may take to come to the end of a batch
 STOPPING = 10.0
+# the same where a source is asked that may not answer
+BLOCKED = 1.0
 # how long nothing may come out before the log says why
 WARN_AFTER = timedelta(seconds=30)
 
@@ -131,9 +134,10 @@ class Process:
         self._started = True
         try:
             if self._keeper is not None:
-                self._keeper.begin(self._execution, self._outlets)
-            if self._log is not None:
-                self._execution.keep(self._log)
+                self._log = self._keeper.begin(self._execution, self._outlets)
+            elif self._log is not None:
+                refuse_unlogged(self._execution.readings)
+                self._execution.keep(self._log, self._execution.readings)
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
@@ -259,7 +263,8 @@ class Process:
         why the process stops, or who stops it is in the midst of the query. An iterable that is
         just being asked for its next event is left alone: it may never answer.
         """
-        self._stop_between_batches()
+        failed = self._stop_between_batches()
+        error = error or failed
         if error is None:
             self._execution.settle()
         error = error or _StoppedError("the process was stopped")
@@ -277,24 +282,31 @@ class Process:
         if not inside:
             self._execution.join()
 
-    def _stop_between_batches(self) -> None:
+    def _stop_between_batches(self) -> BaseException | None:
         """Let what is just coming go through and be saved, if the run is kept, and nothing more.
 
-        Not for ever: what is slow there is hurried on afterwards, and comes again.
+        Not for ever: what is slow there is hurried on afterwards, and comes again. Returns what
+        keeps it from being saved.
         """
         keeper, thread = self._keeper, self._thread
         if keeper is None:
-            return
+            return None
         keeper.stop()
-        if self._within_a_sink() or not self._started:
-            return
+        if self._within_a_sink() or self._execution.inside or not self._started:
+            return None
+        patience = BLOCKED if self._execution.may_block else STOPPING
         if thread is not None and thread is not threading.current_thread():
-            thread.join(STOPPING)
-        if keeper.gate.acquire(timeout=STOPPING):
-            try:
-                self._execution.dispose()
-            finally:
-                keeper.gate.release()
+            thread.join(patience)
+        if not keeper.gate.acquire(timeout=patience):
+            return None
+        try:
+            keeper.leave()
+            self._execution.dispose()
+        except Exception as error:
+            return error
+        finally:
+            keeper.gate.release()
+        return None
 
     def declare_idle(self, name: str) -> None:
         """Let a stream whose source is silent, or has gone, hold the others back no longer.

@@ -50,15 +50,17 @@ class Reading:
         # who is told that something came, and what makes idle streams follow
         self.hear: Callable[[], object] | None = None
         self.settle: Callable[[], object] = lambda: None
-        # how far a source has come that pushes numbered pieces
+        # how far a source has come that pushes numbered pieces, or brings records into a log
         self.position = Position()
+        self.relived = 0
+        # who is told, outside of any batch, that what was pushed is on disk
+        self.on_safe: Callable[[], object] = lambda: None
         self.importers: list[Reading] = []
         self.imported: Reading | None = None
         self._steps: Steps | None = None
         self.opened: OpenFrames | OpenEvents | OpenRecorded | Packer = source.open(name)
-        # where what comes from elsewhere is noted, in a run that is recorded
+        # where what comes from elsewhere is noted in a recording, what was accepted in a log
         self._tape: Tape | None = None
-        # where what has been accepted is noted, in a run that keeps an input log
         self._log: LogTape | None = None
         # a source that may be silent is followed on a thread of its own, not asked in turn
         self._follows = isinstance(source, EventSource) and source.lively is not None
@@ -67,11 +69,11 @@ class Reading:
         self.place = MIN_TIME
         self._meter = entry.meter
         self._line = line
-        self._entry: WithLate | Line = line or entry
+        self._into, self._entry = entry, line or entry
         opened, packer = self.opened, self.packer
         payloads = PayloadReader(source.schema) if packer is None else packer.payloads
-        entry.hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
-        opened.door.listener = entry.hearing
+        hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
+        opened.door.listener = entry.hearing = hearing
         self._lock = lock
         self._batches: Iterator[EventBatch] | None = None
 
@@ -147,6 +149,7 @@ class Reading:
         """
         assert not isinstance(steps, EventSteps | FrameSteps)
         self._steps, steps.allowed = steps, records
+        self.idle = False  # as far as anybody has written down
         while steps.allowed and not self.ended:
             self.step(MAX_TIME, True)
         self._steps = None
@@ -161,7 +164,9 @@ class Reading:
             in_step()
 
     def _acknowledged(self, pusher: abc.ObserverBase[Any]) -> abc.ObserverBase[Any]:
-        return pusher if self._log is None else Acknowledging(pusher, self._log, self._unlogged)
+        if self._log is None:
+            return pusher
+        return Acknowledging(pusher, self._log, self._unlogged, self.on_safe)
 
     def _unlogged(self, error: Exception) -> None:
         """What was accepted cannot be logged: the run ends, for it is not as it was any more."""
@@ -186,15 +191,15 @@ class Reading:
         Its owner holds the lock, and nothing is on its way.
         """
         place = self._steps.reached if isinstance(self._steps, FrameSteps) else self.place
-        assert isinstance(self._entry, WithLate)
         return {
             "place": place,
             "position": self.position.reached,
+            "brought": self.relived + (0 if self._log is None else self._log.brought),
             # a source that may have more when it is asked anew goes on where it ended
             "ended": self.ended and not getattr(self.source, "goes_on", False),
             "idle": self.idle,
             "holds": self._holds.saved(),
-            "entry": self._entry.saved(),
+            "entry": self._into.saved(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -202,21 +207,16 @@ class Reading:
 
         What frames are read from is read again, and the rows that the door has judged are left out.
         """
-        assert isinstance(self._entry, WithLate)
         self._holds.restore(state["holds"])
-        self._entry.restore(state["entry"])
+        self._into.restore(state["entry"])
         self.place, self.idle, self.ended = state["place"], state["idle"], state["ended"]
-        self.position.reached = state["position"]
+        self.position.reached, self.relived = state["position"], state["brought"]
         self.unread = self.pulls and not self.ended
 
     def complete_again(self) -> None:
         """Say that the source has ended, where a state says so."""
         if self.ended:
             self._entry.on_completed()
-
-    def _note_failure(self, error: Exception) -> None:
-        if self._tape is not None:
-            self._tape.failed(error)
 
     def next_place(self) -> int:
         """Return the place of the next event: the highest start shown, its own included.
@@ -270,7 +270,8 @@ class Reading:
         accepted = None
         if not isinstance(self.opened, OpenFrames):
             accepted, error = self.opened.rescue(error)
-        self._note_failure(error)
+        if self._tape is not None:
+            self._tape.failed(error)
         if accepted is not None:
             self._entry.on_next(accepted)
         self._entry.on_error(error)
@@ -326,7 +327,8 @@ class Reading:
         except Exception as error:
             self.unread, self.ended = False, True
             with self._lock:
-                self._note_failure(error)
+                if self._tape is not None:
+                    self._tape.failed(error)
                 self._entry.on_error(error)
             return
         with self._lock:

@@ -23,26 +23,32 @@ from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
 from rxtemporal.schema import fields_of
 from rxtemporal.sources import OpenEvents, OpenFrames
 
-__all__ = ["begun", "relived"]
+__all__ = ["begun", "refuse_unlogged", "relived"]
 
 # records of the order that are read together
 AT_ONCE = 65_536
 
 
-def begun(log: InputLog, readings: Sequence[Reading]) -> None:
-    """Take up the log for the streams of a run; refuse what it is not for."""
+def refuse_unlogged(readings: Sequence[Reading]) -> None:
+    """Refuse the streams that an input log is not for."""
     for reading in readings:
         if isinstance(reading.source, PositionedSource):
             raise BindingError(
                 f"stream {reading.name!r} can be read again from where it has come to, and needs "
-                "no input log. Hint: resume=folder in place of log=; what pushes beside it goes "
-                "into a run of its own."
+                "no input log. Hint: resume=folder in place of log=, which takes all others too."
             )
         if isinstance(reading.source, RecordedSource):
             raise BindingError(
                 f"stream {reading.name!r} is recorded, and can be replayed from its beginning at "
                 "any time: it needs no input log. Hint: leave log= out."
             )
+
+
+def begun(log: InputLog, readings: Sequence[Reading]) -> None:
+    """Take up the log for streams of a run."""
+    for reading in readings:
+        if reading.packer is not None:
+            reading.opened.door.rows = _FieldRows(reading.source.schema)
     log.begin(
         [
             Wanted(
@@ -65,8 +71,6 @@ def relived(
     """
     steps = {}
     for reading, tape in zip(readings, log.tapes, strict=True):
-        if reading.packer is not None:
-            reading.opened.door.rows = _FieldRows(reading.source.schema)
         steps[tape.number] = reading, _steps(reading, log.store.records_of(tape.number))
     for number, records in _order(Recording(log.path), exact):
         reading, step = steps[number]
@@ -77,9 +81,10 @@ def relived(
     for reading, tape in zip(readings, log.tapes, strict=True):
         if reading.ended:
             continue
+        reading.relived += _taken(log.store.records_of(tape.number))
         # frames are read again from the row that their door has come to
         if isinstance(reading.opened, OpenEvents):
-            reading.opened.skip(_taken(log.store.records_of(tape.number)))
+            reading.opened.skip(reading.relived)
         reading.log(tape)
 
 
@@ -136,13 +141,14 @@ class _FieldRows(OpenRows[Any]):
 
     def open(self, start: int, payload: Any, row: Any) -> None:
         """Remember a row under its start and fields."""
-        super().open(start, self._kept(payload), row)
+        super().open(start, self.kept(payload), row)
 
     def close(self, start: int, payload: Any) -> Any:
         """Take out the oldest row under this start and these fields."""
-        return super().close(start, self._kept(payload))
+        return super().close(start, self.kept(payload))
 
-    def _kept(self, payload: Any) -> Any:
+    def kept(self, payload: Any) -> Any:
+        """Return the fields, in which an end edge's are looked for."""
         if self._schema is None:
             return fields_of(payload)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from rxtemporal.execution import Execution
 from rxtemporal.log import get_logger
 from rxtemporal.positions import PositionedSource
 from rxtemporal.readings import Reading
+from rxtemporal.recording import InputLog
 from rxtemporal.runstate import ANEW, refuse_unsaved
 from rxtemporal.saving import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.sources import FrameSource
@@ -27,6 +29,8 @@ _log = get_logger(__name__)
 _MAGIC, _VERSION = b"RXTK", 1
 # seconds between two saves of a run that is read by asking, and how much of its time they may take
 SECONDS, SHARE = 10.0, 0.1
+# seconds that a query may take for what it is at before it is left to be saved later
+PATIENCE = 10.0
 # seconds that the next run in this process waits for one that has just been stopped
 LEAVING = 60.0
 # folders of runs that have been stopped in this process: set when another run may come
@@ -47,17 +51,22 @@ class Keeper:
     """Keeps the state of one run in a folder, and lets a run of the same query go on with it.
 
     ``begin`` before the run starts, ``advance`` in place of the execution's, ``stop`` when it is to
-    stop between two batches, ``end`` when its sinks are closed.
+    stop between two batches, then ``leave``, and ``end`` when its sinks are closed.
+
+    What cannot be read again from a position goes through an input log. Each state has a log of its
+    own, of what has come since: so a log is read from its beginning, and deleted with its state.
 
     What is saved has left before: results reach the sinks first. So after a crash what came since
     the last state comes again, to the sinks as well. A sink with ``save()`` and ``load(state)``
     (called before ``open``) has its own state kept with the run's, and can tell what it has.
 
     The folder has the newest ``state``, published at once or not at all, a ``lock`` against a
-    second run, and in ``sources`` what sources need to go on.
+    second run, in ``sources`` what sources need to go on, and in ``log`` the state's log, by its
+    number; another one there is what a crash has left.
 
     Threads: ``gate`` is held while a source is asked, and while a piece of one that pushes is
-    taken and saved; so nothing is on its way when a state is saved.
+    taken and saved, the run's lock while anything else that is pushed goes through; so nothing is
+    on its way when a state is saved. Who has both asked for the gate first.
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str) -> None:
@@ -67,22 +76,26 @@ class Keeper:
         self.name = name
         self.gate = threading.RLock()
         self._lock: WriterLock | None = None
+        self._log: InputLog | None = None
+        # of the newest state, and of its log; how much had been logged when that began
+        self._number = self._logged = 0
         self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
 
-    def begin(self, execution: Execution, outlets: Sequence[_Outlet]) -> None:
+    def begin(self, execution: Execution, outlets: Sequence[_Outlet]) -> InputLog | None:
         """Take up the folder and load what is there; refuse what cannot go on.
 
-        ``CheckpointError``: the query, a source or a setting has changed, the state is damaged, or
-        a source has no position. ``SpoolError``: the folder is in use, or cannot be written.
+        Returns the input log, if a source needs one. ``CheckpointError``: the query, a source or a
+        setting has changed, or the state is damaged. ``SpoolError``: the folder is in use, or
+        cannot be written.
         """
         self._execution, self._outlets = execution, outlets
         _refuse_same_names(execution.readings)
         for reading in execution.readings:
             refuse_unsaved(reading)
-            refuse_without_position(reading)
-        if self.path in _leaving:
-            _leaving[self.path].wait(LEAVING)
+        logged = _to_be_logged(execution)
+        if (leaving := _leaving.get(self.path)) is not None:
+            leaving.wait(LEAVING)
         with reported(f"cannot keep a run in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(self.path / "lock")
@@ -92,30 +105,71 @@ class Keeper:
                 if isinstance(reading.source, PositionedSource):
                     folder = self.path / "sources" / _file_name(reading.name)
                     reading.position.keep(folder, self.gate, self._taken)
+            if logged:
+                self._take_up_log(logged)
         except BaseException:
             self._lock.release()
             raise
+        return self._log
+
+    def _take_up_log(self, readings: Sequence[Reading]) -> None:
+        logs = self.path / "log"
+        here = self._log_folder()
+        with reported(f"cannot keep a run in {self.path}"):
+            logs.mkdir(exist_ok=True)
+            for left in logs.iterdir():
+                if left != here:
+                    shutil.rmtree(left)
+        self._log = InputLog(here, self.name)
+        self._execution.keep(self._log, readings)
+        for reading in readings:
+            reading.on_safe = self._save_if_due
+        self._logged = self._log.noted
+
+    def _log_folder(self) -> Path:
+        return self.path / "log" / f"{self._number:08d}"
 
     def advance(self) -> bool:
         """Advance the execution, and save it if it is time; False when it is to be left alone."""
         with self.gate:
             more = self._execution.advance()
-            pause = max(SECONDS, self._took / SHARE)
-            due = self._stopping or time.monotonic() - self._saved >= pause
-            if more and due and not self._execution.ended:
-                self._save()
+            if more and (self._stopping or self._due):
+                self._save_unless_ended()
         return more and not self._stopping
+
+    @property
+    def _due(self) -> bool:
+        return time.monotonic() - self._saved >= max(SECONDS, self._took / SHARE)
+
+    def _save_if_due(self) -> None:
+        """Save what has been pushed, if it is time for it; by who has pushed it."""
+        # not from inside of a batch; nor does anybody wait for a source that does not answer
+        if self._due and not self._execution.inside and self.gate.acquire(blocking=False):
+            try:
+                self._save_unless_ended()
+            finally:
+                self.gate.release()
+
+    def _save_unless_ended(self) -> None:
+        with self._execution.still(PATIENCE) as still:
+            if still and not self._execution.ended:
+                self._save()
 
     def stop(self) -> None:
         """Have ``advance`` save the run after the batch that it is at, and return False."""
         self._stopping = self._execution.stopping = True
 
+    def leave(self) -> None:
+        """Save what has been pushed since the last state; the gate is held, the run is stopped."""
+        if self._log is not None and self._log.noted > self._logged:
+            self._save_unless_ended()
+
     def end(self, error: BaseException | None) -> None:
-        """Save a run that has completed, its sinks closed, and let another one in."""
+        """Save a run that has completed, its sinks and its log closed, and let another one in."""
         try:
             if error is None and self._lock is not None:
-                with self.gate:
-                    self._save()
+                with self.gate, self._execution.still():
+                    self._save(last=True)
         finally:
             if self._lock is not None:
                 self._let_in(self._lock)
@@ -131,25 +185,40 @@ class Keeper:
             self._execution.join()
             lock.release()
             left.set()
+            if _leaving.get(self.path) is left:
+                del _leaving[self.path]
 
         threading.Thread(target=leave, name=f"rxtemporal {self.name} leaves", daemon=True).start()
 
     def _taken(self) -> None:
-        if self._execution.ended:
-            raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
-        self._save()
+        with self._execution.still():
+            if self._execution.ended:
+                raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
+            self._save()
 
-    def _save(self) -> None:
+    def _save(self, *, last: bool = False) -> None:
+        """Save sinks and operators as they are now: the run is still, and the gate is held."""
         began = time.monotonic()
-        with self._execution.lock:  # sinks and operators as they are at one moment
-            sinks = [_sink_state(outlet) for outlet in self._outlets]
-            counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
-            parts = [told([self.name, counts]), self._execution.save(), *sinks]
+        sinks = [_sink_state(outlet) for outlet in self._outlets]
+        counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
+        head = told([self.name, self._number + 1, counts])
+        state = sealed(_MAGIC, _VERSION, joined([head, self._execution.state().save(), *sinks]))
         with reported(f"cannot save the run in {self.path}"):
-            publish(self.path / "state", sealed(_MAGIC, _VERSION, joined(parts)))
+            publish(self.path / "state", state)
             sync_folder(self.path)
+        before = self._log_folder()
+        self._number += 1
+        if self._log is not None:
+            self._go_on_in_a_new_log(self._log, before, last)
         self._saved = time.monotonic()
         self._took = self._saved - began
+
+    def _go_on_in_a_new_log(self, log: InputLog, before: Path, last: bool) -> None:
+        if not last:
+            log.renew(self._log_folder())
+        self._logged = log.noted
+        with reported(f"cannot keep a run in {self.path}"):
+            shutil.rmtree(before)
 
     def _load(self) -> None:
         path = self.path / "state"
@@ -158,7 +227,7 @@ class Keeper:
         with reported(f"cannot read {path}"):
             data = path.read_bytes()
         head, run, *sinks = parted(unsealed(_MAGIC, _VERSION, data, f"{path}", ANEW))
-        name, counts = tree_of(head)
+        name, self._number, counts = tree_of(head)
         there = [each.name for each in self._outlets]
         if [name, *(each[0] for each in counts)] != [self.name, *there]:
             raise CheckpointError(
@@ -186,22 +255,29 @@ def kept(resume: Any, record: Any, log: Any, name: str) -> Keeper | None:
         )
     if log is not None:
         raise ArgumentError(
-            "log= and resume= do not go together: what is logged is read from its beginning, and a "
-            "run that is resumed goes on in the middle. Hint: leave one of them out; log= takes "
-            "sources that push, and files as well."
+            "log= and resume= do not go together: a run that is kept has an input log of its own, "
+            "in its folder, of what has come since its last state. Hint: leave log= out, or where "
+            "all that ever came is to be kept, and computed anew by each run, resume=."
         )
     return Keeper(resume, name)
 
 
-def refuse_without_position(reading: Reading) -> None:
-    """Refuse a source that cannot be read again from a position, in a run that is kept."""
-    if isinstance(reading.source, FrameSource | PositionedSource):
-        return
-    raise CheckpointError(
-        f"stream {reading.name!r} cannot be read again from where a run has stopped: its source "
-        "gives events once. Hint: resume= takes files, frames and DataFrames; for an input that "
-        "only pushes, or an iterable, run(sink, log=folder) keeps an input log."
-    )
+def _to_be_logged(execution: Execution) -> Sequence[Reading]:
+    """Return the readings of which a log is kept: none where all can be read from a position.
+
+    Frames go into it beside others, so that all come again in the order in which they came.
+    """
+    readings = execution.readings
+    if all(isinstance(each.source, FrameSource | PositionedSource) for each in readings):
+        return []
+    positioned = [each for each in readings if isinstance(each.source, PositionedSource)]
+    if positioned and execution.imports:
+        raise CheckpointError(
+            f"stream {positioned[0].name!r} goes on from a position, others from an input log, and "
+            "CTIs are imported: in which order they came nobody keeps. Hint: leave the import out, "
+            "or run them apart."
+        )
+    return [each for each in readings if each not in positioned]
 
 
 def _sink_state(outlet: _Outlet) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rxtemporal.errors import CheckpointError
+from rxtemporal.fingerprints import Fingerprints
 from rxtemporal.meters import Gauge
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
@@ -26,11 +27,16 @@ class RunState:
     """
 
     def __init__(
-        self, gauges: Mapping[Node, Gauge], leaving: Sequence[Gauge], readings: Sequence[Reading]
+        self,
+        gauges: Mapping[Node, Gauge],
+        leaving: Sequence[tuple[Node, Gauge]],
+        readings: Sequence[Reading],
     ) -> None:
-        self._gauges = [*gauges.values(), *leaving]
+        self._gauges = [*gauges.values(), *(gauge for _, gauge in leaving)]
         self._readings = readings
-        self._steps = [_fingerprint(node) for node in gauges]
+        found = Fingerprints(gauges, {id(each.source): each.name for each in readings})
+        self._steps = found.told
+        self._outputs = [f"an output of {found.place(node)}" for node, _ in leaving]
 
     def save(self) -> bytes:
         """Return the state; whoever drives the run holds its lock, and nothing is on its way."""
@@ -38,6 +44,7 @@ class RunState:
             refuse_unsaved(reading)
         header = {
             "steps": self._steps,
+            "outputs": self._outputs,
             "inputs": {each.name: _description(each) for each in self._readings},
             "readings": {each.name: each.saved() for each in self._readings},
             "gauges": [_meters(gauge) for gauge in self._gauges],
@@ -54,6 +61,7 @@ class RunState:
         header = tree_of(parts[0])
         inputs = {each.name: _description(each) for each in self._readings}
         refuse_changes((header["steps"], self._steps), (header["inputs"], inputs), begun, ANEW)
+        refuse_changes((header["outputs"], self._outputs), ({}, {}), begun, ANEW)
         for reading in self._readings:
             reading.restore(header["readings"][reading.name])
         for gauge, meters, held in zip(self._gauges, header["gauges"], parts[1:], strict=True):
@@ -65,15 +73,6 @@ class RunState:
 
 def _meters(gauge: Gauge) -> list[tuple[int, int]]:
     return [(meter.rows, meter.cti) for meter in (*gauge.inputs, gauge.output)]
-
-
-def _fingerprint(node: Node) -> str:
-    """Return what tells an operator of a plan from any other, as far as the plan knows."""
-    assert node.operator is not None
-    schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
-    # where a source has not told its fields yet, the steps themselves say what they were made for
-    known = schemas if len(schemas) == len(node.inputs) else ()
-    return node.operator.fingerprint(known, node.inputs[0].keys)
 
 
 def _description(reading: Reading) -> str:
@@ -89,12 +88,7 @@ def _told_fields(fields: Mapping[str, Any]) -> str:
 
 
 def refuse_unsaved(reading: Reading) -> None:
-    """Refuse a stream of which more waits than can be saved."""
-    if reading.hand_off is not None:
-        raise CheckpointError(
-            f"stream {reading.name!r} has a hand-off, and what waits in one is not saved. "
-            "Hint: leave hand_off= out of a run that is to be resumed."
-        )
+    """Refuse a stream that cannot be gone on with."""
     if isinstance(reading.source, RecordedSource):
         raise CheckpointError(
             f"stream {reading.name!r} is replayed from a recording, which is begun again and not "

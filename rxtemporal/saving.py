@@ -106,8 +106,11 @@ def refuse_changes(
     Each pair is what was saved and what there is; ``begun`` and ``anew`` say where, and how to
     begin again.
     """
-    changes = [*itertools.zip_longest(*steps, fillvalue="nothing"), *_inputs(*inputs)]
-    for was, now in changes:
+    before, after = inputs
+    # where a source goes by another name, what takes it has changed by that alone
+    others = _inputs(before, after, before.keys() ^ after.keys())
+    changed = _inputs(before, after, before.keys() & after.keys())
+    for was, now in [*others, *itertools.zip_longest(*steps, fillvalue="nothing"), *changed]:
         if was != now:
             raise CheckpointError(
                 f"the query has changed since {begun}: there was {was}, and here is {now}. "
@@ -115,8 +118,10 @@ def refuse_changes(
             )
 
 
-def _inputs(was: Mapping[str, str], now: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    for name in sorted({*was, *now}):
+def _inputs(
+    was: Mapping[str, str], now: Mapping[str, str], names: Iterable[str]
+) -> Iterable[tuple[str, str]]:
+    for name in sorted(names):
         old, new = was.get(name, "nothing"), now.get(name, "nothing")
         yield f"input {name!r} ({old})", f"input {name!r} ({new})"
 

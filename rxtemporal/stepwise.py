@@ -6,6 +6,7 @@ from typing import Any
 
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, CheckpointError, blame
+from rxtemporal.fingerprints import Fingerprints
 from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.plan import Node
 from rxtemporal.ticks import MIN_TIME
@@ -39,8 +40,8 @@ class Stepwise:
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """What each step is made for: the state of anything else is not loaded."""
-        return tuple(step.made_for for step in self._steps.values())
+        """What each step is and what it takes: the state of anything else is not gone on with."""
+        return tuple(Fingerprints(n for n in self._nodes if n.operator is not None).told)
 
     def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
         """Take one batch of a source, and return the batches that come out for it."""

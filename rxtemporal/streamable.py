@@ -18,12 +18,13 @@ from rxtemporal.asynchronous import results
 from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.events import Event, EventShape
-from rxtemporal.execution import Execution, Output, imported
+from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
 from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
+from rxtemporal.importing import imported
 from rxtemporal.late import LateSource
 from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
@@ -245,8 +246,9 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         before anything that follows from it reaches the sink. So nothing acknowledged is lost when
         this process dies. ``run`` returns when the log has been read.
         ``resume`` is a folder in which the run is kept: a run of the same query with the same
-        folder goes on where this one has stopped, however it stopped. Its sources have to be files,
-        frames or DataFrames. What came after the last state comes again, to the sink as well; a
+        folder goes on where this one has stopped, however it stopped. What can be read again from a
+        position is; what pushes, and iterables, are acknowledged when on disk, as with ``log``, in
+        a log of what has come since the last state. That comes again, to the sink as well; a
         ``SparkSink`` knows what it has. What has completed is not run again.
         When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
         wall; None: never), one line in the log says which input the query waits for and what helps.

@@ -600,6 +600,27 @@ def test_a_full_disk_is_told_to_the_producer(folder: Path, monkeypatch: pytest.M
     assert again.push(PointEvent(3, 3)).ended().rows == [1, 3]
 
 
+def test_what_is_in_the_journal_is_acknowledged_where_segments_cannot_be_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who pushed what is safe hears of no error; the next one does, and is not in the log."""
+    monkeypatch.setattr(logstore, "MOST_BYTES", 1)
+    run = Run(folder, schema={"payload": pl.Int64}).push(PointEvent(1, 1))
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rxtemporal.segments.writer.publish", full)
+        run.push(PointEvent(2, 2))
+        with pytest.raises(SpoolError, match=r"No space left on device.*Hint: free some space"):
+            run.push(PointEvent(3, 3))
+        with pytest.raises(SpoolError, match="No space left"):
+            run.process.wait(SOON)
+    again = Run(folder, schema={"payload": pl.Int64})
+    assert again.push(PointEvent(4, 4)).ended().rows == [1, 2, 4]
+
+
 KILLED = """
 import sys
 import rxtemporal as rxt

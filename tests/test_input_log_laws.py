@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class Life:
     def __init__(self) -> None:
         self.alive = set(NAMES)
         self.idle: set[str] = set()
+        self.save: Callable[[], None] = lambda: None
 
     def begun(self) -> dict[str, Subject[Any]]:
         """Return new subjects: those of the next run."""
@@ -80,6 +81,8 @@ class Life:
                     self.subjects[detail].on_completed()
                 self.alive.discard(detail)
                 self.idle.discard(detail)
+            elif what == "saves":
+                self.save()
             elif what in self.alive:
                 self.subjects[what].on_next(physical.event(detail))
                 self.idle.discard(what)
@@ -213,7 +216,7 @@ def entering(name: str, given: tuple[str, list[Any], dict[str, Any]], known: int
     if not way.startswith("iterator"):
         return rxt.from_events(items, schema=schema, advance_time=advance)
     rest = list(items)
-    while known > 0:
+    while known > 0 and rest:  # its end is a record, too
         known -= records(rest.pop(0))
     return rxt.from_events(iter(rest), schema=schema, advance_time=advance)
 

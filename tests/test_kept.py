@@ -18,6 +18,7 @@ from rxtemporal.spark.buckets import Reader  # noqa: E402
 from rxtemporal.spark.chunks import as_bytes, unpacked  # noqa: E402
 from rxtemporal.spark.doors import load_door, save_door  # noqa: E402
 from rxtemporal.spark.kept import Kept, StreamRun  # noqa: E402
+from rxtemporal.spark.running import composed  # noqa: E402
 from rxtemporal.stepwise import Stepwise  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
@@ -64,10 +65,10 @@ def test_goes_on_as_if_never_stopped() -> None:
     ]
     straight, made, stopped, again = run(), [], [], run()
     for batch in batches:
-        made += straight.take(batch)
+        made.append(straight.take(batch))
         before, again = again, run()
         again.load(before.save())
-        stopped += again.take(batch)
+        stopped.append(again.take(batch))
     assert rows_of(made) == rows_of(stopped)
     assert rows_of(made) == [
         (1, 2, "a", 1), (2, 3, "a", 2), (3, 4, "a", 3), (3, 5, "b", 1), (4, 9, "a", 2),
@@ -79,13 +80,13 @@ def test_goes_on_as_if_never_stopped() -> None:
 def test_what_comes_with_a_cti_is_before_it() -> None:
     """Within a micro-batch order means nothing; what an earlier one has promised holds."""
     one = run()
-    assert rows_of(list(one.take([chunk([], 5), chunk([(1, 3, "a")], rxt.MIN_TIME)]))) == [
+    assert rows_of([one.take([chunk([], 5), chunk([(1, 3, "a")], rxt.MIN_TIME)])]) == [
         (1, 3, "a", 1)
     ]
     with pytest.raises(rxt.CtiViolationError, match=r"row 0 breaks CTI.*of rows"):
-        list(one.take([chunk([(4, 9, "a")], rxt.MIN_TIME)]))
+        one.take([chunk([(4, 9, "a")], rxt.MIN_TIME)])
     with pytest.raises(rxt.CtiViolationError, match="goes back"):
-        list(one.take([chunk([], 4)]))
+        one.take([chunk([], 4)])
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,161 @@ def test_a_door_goes_on() -> None:
     assert straight.door.late.total() > 1
     with pytest.raises(rxt.CheckpointError, match="advance_time= of 'a' has changed"):
         load_door(Door(settings(3), "a"), save_door(stopped.door))
+
+
+PAIR = pl.Schema({"k": pl.Int64})
+
+
+def joined(names: list[str]) -> tuple[StreamRun, dict[str, int]]:
+    """A join of two inputs that are given in some order, and their numbers."""
+    plan = composed(lambda left, right: left.join(right, on="k"), dict.fromkeys(names, PAIR))
+    numbers = {name: number for number, name in enumerate(names)}
+    sources = [node.source.name for node in plan.every() if node.source is not None]
+    readers = tuple(Reader(name, numbers[name], PAIR) for name in sources)
+    kept = Kept(Stepwise(plan).fingerprints, dict.fromkeys(names, "k"), 2)
+    written = pa.schema(dict.fromkeys(("s", "e", "f0"), pa.int64()))
+    return StreamRun(plan, readers, written, kept), numbers
+
+
+def keys(number: int, rows: list[tuple[int, int, int]], cti: int) -> tuple[int, int, bytes]:
+    """Rows of start, end and key of an input as a bucket gets them."""
+    names = ("_start", "_end", f"c{number}_0")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
+    return number, cti, as_bytes(frame)
+
+
+@pytest.mark.parametrize("order", [["left", "right"], ["right", "left"]])
+def test_inputs_are_known_by_name(order: list[str]) -> None:
+    """In which order the inputs are given is no part of a query: each goes on from its own CTI."""
+    before, numbers = joined(["left", "right"])
+    taken = [keys(numbers["left"], [(1, 300, 7)], 100), keys(numbers["right"], [], 50)]
+    assert before.take(taken) == b""
+    again, numbers = joined(order)
+    again.load(before.save())
+    ends = [keys(numbers[name], [], 400) for name in order]
+    made = again.take([keys(numbers["right"], [(60, 90, 7)], rxt.MIN_TIME), *ends])
+    assert rows_of([made]) == [(60, 90, 7)]
+    with pytest.raises(rxt.CtiViolationError, match="of left"):
+        again.take([keys(numbers["left"], [(60, 90, 7)], rxt.MIN_TIME)])
+
+
+class Column:
+    """What stands in for a column of Spark's: the field that it is of, and its name."""
+
+    def __init__(self, field: str, name: str = "") -> None:
+        self.field, self.name = field.strip("`"), name
+
+    def alias(self, name: str) -> Column:
+        """The same under another name."""
+        return Column(self.field, name)
+
+    def __gt__(self, other: Column) -> Column:
+        return self
+
+    def isNotNull(self) -> Column:  # noqa: N802
+        """Stands for a predicate."""
+        return self
+
+    def __or__(self, other: Column) -> Column:
+        return self
+
+
+class Frame:
+    """What stands in for a DataFrame of integers, whose rows nobody reads."""
+
+    def __init__(self, *columns: str) -> None:
+        self.columns = [*columns]
+
+    def where(self, wanted: Column) -> Frame:
+        """Stands for a filter."""
+        return self
+
+    def select(self, *columns: Column) -> Frame:
+        """The columns under their new names."""
+        return Frame(*(each.name or each.field for each in columns))
+
+
+@pytest.fixture
+def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark would be asked for without a JVM."""
+    functions = pytest.importorskip("pyspark.sql.functions")
+    monkeypatch.setattr(functions, "col", Column)
+    monkeypatch.setattr(functions, "lit", lambda value: Column("constant"))
+    from rxtemporal.spark import inputs
+
+    payload = lambda frame, fields: pl.Schema(dict.fromkeys(fields, pl.Int64))  # noqa: E731
+    monkeypatch.setattr(inputs, "spark_payload", payload)
+
+
+# of which none is payload, whatever else it is
+EVERY = ("start_time", "end_time", "other", "cti", "cti2")
+
+
+def what_is_kept(query: Any, **changes: Any) -> Kept:
+    """What a checkpoint is begun with by a query over one input."""
+    from rxtemporal.spark.handing import handed_over
+    from rxtemporal.spark.inputs import Input
+    from rxtemporal.spark.running import Job
+    from rxtemporal.spark.streaming import _kept
+    from rxtemporal.splitting import splitting
+
+    frame: Any = Frame(*EVERY, "a", "b")
+    columns = {"start": "start_time", "end": "end_time", "cti": "cti"}
+    order = {"advance_time": None, "order_by": EVERY}
+    given = Input(frame, **{**columns, **order, **changes})
+    plan, inputs, handed = handed_over(composed(query, {"rows": given.schema}), {"rows": given})
+    assert bool(handed["rows"]) == (query is not plain)
+    return _kept(Job(plan, inputs, splitting(plan), 2, handed))
+
+
+def plain(rows: rxt.Streamable) -> rxt.Streamable:
+    """A query of which Spark does nothing."""
+    return rows.snapshot_window().aggregate(n=agg.count())
+
+
+def filtered(least: int) -> Any:
+    """A query whose filter Spark does."""
+    return lambda rows: plain(rows.where(pl.col("a") > least))
+
+
+def chosen(field: str) -> Any:
+    """A query whose choice of fields Spark does."""
+    return lambda rows: plain(rows.select(k=field))
+
+
+@pytest.mark.usefixtures("standing_in")
+@pytest.mark.parametrize(
+    ("one", "other", "says"),
+    [
+        ((filtered(5),), (filtered(-1000),), r"where.*5.*of 'rows'.*here is.*where.*-1000"),
+        ((filtered(5),), (plain,), r"Spark does where.*and here is input 'rows' "),
+        ((chosen("a"),), (chosen("b"),), r'select.*col\("a"\).*here is.*col\("b"\)'),
+        (
+            (plain,),
+            (plain, {"end": None, "order_by": EVERY}),
+            "end='end_time'.*here is.*time'; cti=",
+        ),
+        ((plain,), (plain, {"cti": "cti2", "order_by": EVERY}), "cti='cti'.*here is.*cti='cti2'"),
+        (
+            (plain,),
+            (plain, {"start": "other", "order_by": EVERY}),
+            "start='start_time'.*here is.*start='other'",
+        ),
+        (
+            (plain,),
+            (plain, {"order_by": EVERY[::-1]}),
+            "order_by=.'start_time', 'end_time'.*here is.*'end_time', 'start_time'",
+        ),
+        (
+            (plain,),
+            (plain, {"advance_time": rxt.INCREASING_START_TIME}),
+            "here is.*; advance_time=AdvanceTimeSettings",
+        ),
+    ],
+)
+def test_what_spark_does_is_part_of_the_query(one: Any, other: Any, says: str) -> None:
+    """Filters, choices of fields, columns: others are refused, and the same ones are not."""
+    kept = [what_is_kept(query, **dict(*changes)) for query, *changes in (one, one, other)]
+    kept[1].expect(kept[0].told())
+    with pytest.raises(rxt.CheckpointError, match=f"(?s){says}.*Hint"):
+        kept[2].expect(kept[0].told())

@@ -173,8 +173,7 @@ def kept(path: Path) -> None:
         (lambda: query(readings(advance_time=None)), CheckpointError, "input 'readings'"),
         (lambda: query(readings(name="others")), CheckpointError, "input 'others' .nothing."),
         (lambda: query(readings(frame=FRAME.head(3))), CheckpointError, "has 3 rows, and"),
-        (lambda: rxt.from_events([rxt.PointEvent(1, 2)]), CheckpointError,
-         "cannot be read again .*gives events once.*Hint"),
+        (lambda: rxt.from_events([rxt.PointEvent(1, 2)]), CheckpointError, "has changed since"),
     ],
 )  # fmt: skip
 def test_what_cannot_go_on_is_refused(

@@ -5,6 +5,7 @@ Which laws 8 asks of every operator, here with doors, late events and sources in
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
@@ -20,12 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from physical import SCHEMA, SIDES
 from reactivex.subject import Subject
+from test_process import SOON
 from test_recording_laws import ADVANCING, NAMES, settings
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape, agg
 from rxtemporal.errors import CheckpointError
-from rxtemporal.execution import Execution, imported
+from rxtemporal.execution import Execution
+from rxtemporal.importing import imported
 from rxtemporal.testing import assert_same_history
 
 # of the steps themselves the laws ask this with many examples
@@ -321,12 +324,31 @@ def test_a_damaged_state_is_refused(place: int) -> None:
             run.start(lambda batch: None, print, lambda: None)
 
 
-def test_what_waits_in_a_hand_off_is_not_saved() -> None:
-    """A run with a hand-off is refused, with what to do."""
-    run = Execution(numbers(Subject(), hand_off=rxt.HandOff(3))._output(EventShape.EDGE))
-    with pytest.raises(CheckpointError, match=r"'observable' has a hand-off.*Hint"):
-        run.save()
+def test_what_waits_in_a_hand_off_is_given_to_the_query_first() -> None:
+    """Nothing waits in a state, and nothing is accepted while it is made."""
+    subject, busy, go = Subject[Any](), threading.Event(), threading.Event()
+    got: list[int] = []
+
+    def take(batch: rxt.EventBatch) -> None:
+        busy.set()
+        go.wait(SOON)
+        got.extend(batch.start.tolist())
+
+    run = Execution(numbers(subject, hand_off=rxt.HandOff(1_000))._output(EventShape.EDGE))
+    run.start(take, pytest.fail, lambda: None)
+    for time in range(9):
+        subject.on_next(rxt.PointEvent(time, {"x": time}))
+        subject.on_next(rxt.Cti(time))
+    assert busy.wait(SOON)
+    with run.still(0) as still:
+        assert not still
+    go.set()
+    with run.still() as still:
+        assert still
+        assert set(got) == set(range(9))
+    run.save()
     run.dispose()
+    run.join()
 
 
 def test_a_payload_that_cannot_be_saved_is_refused() -> None:

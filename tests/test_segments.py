@@ -431,3 +431,34 @@ def test_no_permission_is_reported(
         with pytest.raises(SpoolError, match=os.strerror(code)) as refused:
             spool.append(batch(0, 10))
         assert str(tmp_path) in str(refused.value)
+
+
+def test_the_highest_number_outlives_its_rows(tmp_path: Path) -> None:
+    """Where a field numbers rows, the highest one ever appended is known, whatever is discarded."""
+
+    def numbers() -> Spool:
+        return Spool.open(tmp_path, "q", SCHEMA, numbered="x")
+
+    given = [(batch(0, 10), 1), (EventBatch.empty(SCHEMA, 11), 1), (batch(11, 20), 12)]
+    with numbers() as spool:
+        assert spool.highest == 0
+    for each, highest in given:
+        with numbers() as spool:
+            spool.append(each)
+            assert spool.highest == highest
+            spool.discard(spool.last - 1)
+    with numbers() as spool:
+        spool.discard(3)
+    with numbers() as spool:
+        assert (spool.segments(), spool.highest) == ([], 12)
+
+
+def test_where_nothing_numbers_rows_nothing_is_said_of_it(tmp_path: Path) -> None:
+    """A spool without such a field, and one that was begun without, know no highest number."""
+    with opened(tmp_path) as spool:
+        spool.append(batch(0, 10))
+        assert spool.highest is None
+    assert b"highest" not in (tmp_path / "000000000001.json").read_bytes()
+    with Spool.open(tmp_path, "q", SCHEMA, numbered="x") as spool:
+        spool.append(batch(10, 20))
+        assert spool.highest is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -146,6 +147,33 @@ class Drain:
         if failure is not None and not self.closed:
             line, error = failure
             line.deliver_error(error)
+
+    @contextmanager
+    def quiet(self, patience: float = -1) -> Iterator[bool]:
+        """Give the query what waits, and have nothing accepted or delivered inside.
+
+        ``patience`` is how many seconds the query may take for what it is at, -1: any. Yields
+        whether it is so: not after a failure, and not for who is in the midst of the query already.
+        """
+        if self.inside or not self._running.acquire(timeout=patience):
+            yield False
+            return
+        self._runner = threading.get_ident()
+        try:
+            while self._many_wait():
+                self._serve_once()
+            with self.turn:
+                while not self.closed and any(line.waits for line in self._lines):
+                    self._serve_once()
+                yield not self.refuses
+        finally:
+            self._runner = None
+            self._running.release()
+
+    def _many_wait(self) -> bool:
+        """Whether so much waits that producers should not be held up by it."""
+        with self.lock:
+            return not self.closed and any(line.behind for line in self._lines)
 
     # The end --------------------------------------------------------------------------------------
 

@@ -89,6 +89,11 @@ class Line:
         """The rows in memory that have been accepted and not been given to the query."""
         return self._backlog.rows + (0 if self._packer is None else self._packer.rows)
 
+    @property
+    def behind(self) -> bool:
+        """Whether more waits than is given to the query as one batch."""
+        return self._backlog.rows_on_disk > 0
+
     def room(self, rows: int) -> bool:
         """Whether so many more rows may come; always where nothing can be taken out."""
         if self.settings is None or self.spills or not self._backlog:

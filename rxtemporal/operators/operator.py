@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 from reactivex import Observable
 
+from rxtemporal import expressions
 from rxtemporal.batch import EventBatch
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.keys import Groups, KeyCoder
@@ -63,7 +64,7 @@ class _Description:
         fields = "; ".join(
             ", ".join(f"{name} {dtype}" for name, dtype in schema.items()) for schema in schemas
         )
-        return f"{self.name}({_told(self)}) over ({fields}) by {list(keys)}"
+        return f"{self.name}({_settings(self)}) over ({fields}) by {list(keys)}"
 
     def keys_after(self, keys: Keys) -> Keys:
         """Return what the stream is grouped by afterwards."""
@@ -77,15 +78,19 @@ class _Description:
         raise NotImplementedError
 
 
+def _settings(described: Any) -> str:
+    fields = [f.name for f in dataclasses.fields(described) if f.name != "line"]
+    return ", ".join(f"{name}={_told(getattr(described, name))}" for name in fields)
+
+
 def _told(value: Any) -> str:
     """Return a setting of an operator as text that is the same in another process."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [f.name for f in dataclasses.fields(value) if f.name != "line"]
-        return ", ".join(f"{name}={_told(getattr(value, name))}" for name in fields)
+        return f"{type(value).__name__}({_settings(value)})"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_told, value))}]"
     if isinstance(value, pl.Expr):
-        return str(value)
+        return expressions.told(value)
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     if " at 0x" in repr(value):  # where it happens to lie says nothing

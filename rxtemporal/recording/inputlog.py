@@ -15,6 +15,7 @@ from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolErr
 from rxtemporal.events import Event, RowEvent
 from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.columns import Item, Rows, framed
+from rxtemporal.recording.layout import StreamFacts
 from rxtemporal.recording.logstore import LogStore, Wanted
 from rxtemporal.recording.recorder import Tape
 
@@ -25,8 +26,9 @@ class InputLog:
     """Keeps what the streams of a run bring, behind what earlier runs have brought.
 
     ``begin`` takes up the folder and says what is there, ``tape`` is where a stream's door notes
-    what it has accepted, ``flush`` has all of it on disk. Records are numbered from 0 in the order
-    in which they were accepted, over all streams; ``noted`` is the number of the next one.
+    what it has accepted, ``flush`` has all of it on disk, ``renew`` leaves it behind. Records are
+    numbered from 0 in the order in which they were accepted, over all streams; ``noted`` is the
+    number of the next one.
 
     Threads: tapes are written to and ``flush`` is called by any. Of those that call it at the same
     time one writes, and what the others have noted in the meantime goes with the next sync.
@@ -43,6 +45,9 @@ class InputLog:
         self._changed = threading.Condition(threading.Lock())
         self._runs: list[list[int]] = []
         self._durable = 0
+        # the number of the first record that the folder has
+        self._first = 0
+        self._wanted: Sequence[Wanted] = ()
         self._writing = self._closed = False
         self._error: Exception | None = None
 
@@ -61,11 +66,30 @@ class InputLog:
         store = LogStore(self.path, self.name)
         numbers = store.open(wanted)
         self._store = store
+        self._wanted = wanted
         self.noted = self._durable = store.records
         self.tapes = [
             LogTape(self, number, store, each) for number, each in zip(numbers, wanted, strict=True)
         ]
         return self.tapes
+
+    def renew(self, path: Path) -> None:
+        """Go on in another folder, which begins with the record that is noted next.
+
+        Who calls it has kept elsewhere what came of all others, and nothing is noted meanwhile.
+        ``SpoolError`` if it cannot be made: then nothing more is logged, and so nothing accepted.
+        """
+        self.flush()
+        try:
+            store = LogStore(path, self.name)
+            numbers = store.open(self._wanted)
+        except Exception as error:
+            self._error = error  # what went on into the folder before would be lost
+            raise
+        self.store.close()
+        self.path, self._store, self._first = path, store, self.noted
+        for tape, number in zip(self.tapes, numbers, strict=True):
+            tape.moved(number, store.facts[number])
 
     def note(self, tape: LogTape, items: Sequence[Item], records: int) -> None:
         """Put items of so many records behind all others. Used by tapes."""
@@ -78,6 +102,7 @@ class InputLog:
                     "Hint: wait() of the process tells what ended it."
                 )
             tape.items += items
+            tape.brought += records
             if self._runs and self._runs[-1][0] == tape.number:
                 self._runs[-1][1] += records
             else:
@@ -122,7 +147,7 @@ class InputLog:
                     frames[tape.number] = tape.framed(items[: misfit.place])
         runs = [run for run in runs if run[1]]
         if runs:
-            self.store.append(self._durable, runs, frames)
+            self.store.append(self._durable - self._first, runs, frames)
         with self._changed:
             self._durable += sum(records for _, records in runs)
         if refused is not None:
@@ -145,16 +170,17 @@ class InputLog:
 class LogTape(Tape):
     """Where one stream's door notes what it has accepted, and who brings it waits for the disk.
 
-    ``accepted`` counts what the source brought: rows, CTIs, its end. ``prompt``: nothing that the
-    door has accepted goes further before it is on disk, for who brings it is asked for more and not
-    told.
+    ``accepted`` counts what was pushed: events, a batch's rows, the end; ``brought`` counts records
+    of the source, and a batch's own CTI is one. ``prompt``: nothing that
+    the door has accepted goes further before it is on disk, for who brings it is asked for more and
+    not told.
     """
 
     def __init__(self, log: InputLog, number: int, store: LogStore, wanted: Wanted) -> None:
         super().__init__(log, number, store.facts[number], wanted.schema)
         self._learned = store.records_of(number).schema
         self._log = log
-        self.accepted = 0
+        self.accepted = self.brought = 0
         self.prompt = False
 
     def event(self, event: Event) -> None:
@@ -172,6 +198,11 @@ class LogTape(Tape):
         super().completed()
         self._took()
 
+    def advanced(self, cti: int) -> None:
+        """Note that the stream's time was advanced from outside (ticks), not by its source."""
+        super().advanced(cti)
+        self.brought -= 1
+
     def _took(self, number: int = 1) -> None:
         self.accepted += number
         if self.prompt:
@@ -180,6 +211,10 @@ class LogTape(Tape):
     def flush(self) -> None:
         """Return when it is on disk."""
         self._log.flush()
+
+    def moved(self, number: int, facts: StreamFacts) -> None:
+        """Note into another folder from now on. Used by the log."""
+        self.number, self.facts = number, facts
 
     def _framed(self, items: list[Item]) -> pl.DataFrame:
         reader = PayloadReader(self._given)

@@ -75,6 +75,8 @@ class LogStore:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(path / "lock")
         self._journal: Journal | None = None
+        # what the journal could not be made segments of for
+        self._unrolled: SpoolError | None = None
         self._order: SegmentWriter | None = None
         self._writers: list[SegmentWriter] = []
         self._header: dict[str, Any] = {"format": FORMAT, "id": uuid.uuid4().hex, "name": name}
@@ -184,18 +186,26 @@ class LogStore:
 
         ``number`` is the first one's, counted over all streams. Costs one sync; where kinds of
         records are new two more, and now and then those of the segments. ``SpoolError`` if they
-        cannot be written.
+        cannot be written, or if those before could not be made segments of.
         """
         assert self._journal is not None
+        if self._unrolled is not None:
+            raise self._unrolled
         self.publish_header()
         self._journal.append(number, entry(runs, frames))
         if self._journal.size >= MOST_BYTES:
-            self.roll()
+            try:
+                self.roll()
+            except SpoolError as error:
+                # these are safe, in the journal; the next ones are refused
+                self._unrolled = error
 
     def roll(self) -> None:
         """Make segments of what the journal has, and empty it."""
         assert self._journal is not None
         assert self._order is not None
+        if self._unrolled is not None:  # of some streams the segments are there already
+            raise self._unrolled
         runs: list[Runs] = []
         frames = [list[pl.DataFrame]() for _ in self._writers]
         reached = self.records

@@ -7,7 +7,8 @@ A query's spool and the streams of a recording are such folders.
     spool.json            format version, an id, the query's name, the fields
     lock                  held by the one writer; holds its pid (a recording has one for all of it)
     000000000007.done     the mark: segments up to 7 are gone; what 7 held, and the CTI after it
-    000000000008.json     what segment 8 holds: rows, bytes, CRC-32, and the CTI after it
+    000000000008.json     what segment 8 holds: rows, bytes, CRC-32, and the CTI after it; where
+                          a field numbers rows, the highest number up to there
     000000000008.arrow    segment 8, a plain Arrow IPC file
 
 1. Numbers are contiguous from 1. A segment *is published* when its ``.arrow`` has its name; the

@@ -31,17 +31,23 @@ _DAMAGED = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Segment:
-    """What is known of a segment without reading it; ``cti`` is the CTI after it, in ticks."""
+    """What is known of a segment without reading it; ``cti`` is the CTI after it, in ticks.
+
+    Where a field numbers rows, ``highest`` is its highest value in all segments up to this one.
+    """
 
     sequence: int
     rows: int
     cti: int
     size: int
     crc32: int
+    highest: int | None = None
 
     def to_json(self) -> bytes:
         """Return it as JSON that carries a checksum of its own."""
         facts = dataclasses.asdict(self)
+        if self.highest is None:
+            del facts["highest"]
         return json.dumps({**facts, "check": _check(facts)}).encode()
 
     @classmethod

@@ -32,10 +32,17 @@ class Spool(SegmentWriter):
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], name: str, schema: pl.Schema, *, lock: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        name: str,
+        schema: pl.Schema,
+        *,
+        lock: bool = True,
+        numbered: str | None = None,
     ) -> Self:
         """Create the spool of the query called ``name``, or take up the one that is there.
 
+        ``numbered`` is a field that numbers rows; ``highest`` then outlives what is discarded.
         As ``SegmentWriter.open``; ``SchemaError``: a field has the name of a column of the spool.
         """
         clash = {START, END, SEGMENT} & set(schema)
@@ -44,7 +51,9 @@ class Spool(SegmentWriter):
                 f"the payload has a field {min(clash)!r}, which is a column of the spool. "
                 "Hint: rename it with select()."
             )
-        return super().open(path, name, schema, lock=lock)
+        spool = super().open(path, name, schema, lock=lock)
+        spool._numbered = numbered
+        return spool
 
     @property
     def cti(self) -> int | None:

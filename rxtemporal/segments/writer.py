@@ -8,11 +8,11 @@ import os
 import uuid
 import zlib
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 
-from rxtemporal.durable import WriterLock, publish, remove, reported, sync_folder
+from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.segments.folder import Segment, SegmentFolder
 from rxtemporal.ticks import MIN_TIME
@@ -41,6 +41,8 @@ class SegmentWriter(SegmentFolder):
         super().__init__(path)
         self.schema = schema
         self._lock = lock
+        # a field that numbers rows, whose highest value is to be known
+        self._numbered: str | None = None
         self._last: Segment | None = None
         # the last segment, while its name may not be on disk
         self._unsynced: Segment | None = None
@@ -57,7 +59,7 @@ class SegmentWriter(SegmentFolder):
         to another name or schema, it is damaged, the folder cannot be written.
         """
         with reported(f"cannot open the spool {path}"):
-            Path(path).mkdir(parents=True, exist_ok=True)
+            make_folder(Path(path))
             writer = cls(path, schema, WriterLock(Path(path) / "lock") if lock else None)
         try:
             writer._settle(name)
@@ -71,6 +73,13 @@ class SegmentWriter(SegmentFolder):
         """The number of the last segment ever appended; 0 before the first."""
         return 0 if self._last is None else self._last.sequence
 
+    @property
+    def highest(self) -> int | None:
+        """The highest number of a row ever appended, 0 before the first; None: not known."""
+        if self._last is None:
+            return None if self._numbered is None else 0
+        return self._last.highest
+
     def append_frame(self, frame: pl.DataFrame, cti: int = MIN_TIME) -> int:
         """Publish a frame as the next segment and return its number; it is on disk afterwards.
 
@@ -81,7 +90,7 @@ class SegmentWriter(SegmentFolder):
         """
         self._check_open()
         data = _arrow(frame)
-        segment = _segment(data, self.last + 1, frame.height, cti)
+        segment = self._facts(data, self.last + 1, frame, cti)
         with reported(f"cannot write segment {segment.sequence} of {self.path}"):
             if self._unsynced is not None:
                 self._sync()
@@ -90,11 +99,17 @@ class SegmentWriter(SegmentFolder):
 
     def _completed(self, frame: pl.DataFrame, cti: int) -> bool:
         """Sync a segment of which only that was missing; return whether it is this frame."""
-        given = _segment(_arrow(frame), self.last, frame.height, cti)
+        given = self._facts(_arrow(frame), self.last, frame, cti)
         repeated = given == self._unsynced
         with reported(f"cannot write segment {self.last} of {self.path}"):
             self._sync()
         return repeated
+
+    def _facts(self, data: bytes, sequence: int, frame: pl.DataFrame, cti: int) -> Segment:
+        highest: Any = self.highest
+        if self._numbered is not None and highest is not None and frame.height:
+            highest = max(highest, frame[self._numbered].max())
+        return Segment(sequence, frame.height, cti, len(data), zlib.crc32(data), highest)
 
     def _check_open(self) -> None:
         if self._lock is not None and not self._lock.held:
@@ -172,10 +187,6 @@ class SegmentWriter(SegmentFolder):
                     "Hint: give a changed query a path of its own, or delete that folder and what "
                     "was made from it."
                 )
-
-
-def _segment(data: bytes, sequence: int, rows: int, cti: int) -> Segment:
-    return Segment(sequence, rows, cti, len(data), zlib.crc32(data))
 
 
 def _arrow(frame: pl.DataFrame) -> bytes:

@@ -61,21 +61,27 @@ class BucketRun:
     """One run of a plan over the rows of one bucket, in order of start.
 
     ``steady``: time advances with the rows. Otherwise nothing is final before the end, as in a
-    frame that is read without advance-time settings.
+    frame that is read without advance-time settings. ``told``: the inputs that are final only as
+    far as the CTIs among their rows say.
     """
 
     plan: Node
     readers: tuple[Reader, ...]
     written: pa.Schema
     steady: bool
+    told: frozenset[int] = frozenset()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results, complete rows, for a bucket's rows."""
-        run = Results(self.plan, self.written)
+        yield from self.through(Results(self.plan, self.written), batches)
+
+    def through(self, run: Results, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Push a bucket's rows through the steps, and yield the results."""
         # the end of each input's time, where that is not the end of time
-        last = dict.fromkeys((reader.number for reader in self.readers), MAX_TIME)
+        last = {r.number: MIN_TIME if r.number in self.told else MAX_TIME for r in self.readers}
         for rows in frames(batches):
             is_cti = rows[CTI].is_not_null()
+            # they come in their order, as rows do
             last |= dict(rows.filter(is_cti).select(INPUT, CTI).iter_rows())
             reached = int(rows[STARTS].max() or MIN_TIME) if self.steady else MIN_TIME  # type: ignore[arg-type]
             rows = rows.filter(~is_cti)
@@ -89,17 +95,22 @@ class BucketRun:
 
 
 class Results:
-    """A plan run step by step, its results in interval shape and as Arrow."""
+    """A plan run step by step, its results in interval shape and as Arrow.
+
+    ``cti`` is the promise after what has come out: no later row starts before it.
+    """
 
     def __init__(self, plan: Node, written: pa.Schema) -> None:
         self.steps = Stepwise(plan)
         self.shape = shaping(EventShape.INTERVAL)
+        self.cti = MIN_TIME
         self._written = written
 
     def push(self, name: str, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch of an input, and yield what is final by it."""
         for made in self.steps.push(name, batch):
             shaped = self.shape.on_batch(made)
+            self.cti = max(self.cti, shaped.cti)
             if len(shaped):
                 yield from self._arrow(shaped)
 

@@ -24,7 +24,17 @@ from rxtemporal.spark.inputs import Input, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["BUCKET", "CTI", "ENDS", "INPUT", "STARTS", "carried_rows", "field", "united"]
+__all__ = [
+    "BUCKET",
+    "CTI",
+    "ENDS",
+    "INPUT",
+    "STARTS",
+    "carried_rows",
+    "everywhere",
+    "field",
+    "united",
+]
 
 BUCKET, INPUT, STARTS, ENDS, CTI = "_bucket", "_input", "_start", "_end", "_cti"
 
@@ -52,6 +62,16 @@ def carried_rows(number: int, given: Input, split_by: Keys, buckets: int) -> Dat
         *(sf.col(quoted(f)).alias(field(number, i)) for i, f in enumerate(given.fields)),
         *(sf.col(quoted(name)).alias(f"o{i}") for i, name in enumerate(given.order_by)),
     )
+
+
+def everywhere(rows: DataFrame, buckets: int) -> DataFrame:
+    """Return rows in this form with each CTI among them in every bucket."""
+    from pyspark.sql import functions as sf
+
+    each = sf.sequence(sf.lit(0), sf.lit(buckets - 1))
+    own = sf.array(sf.col(BUCKET))
+    places = sf.when(sf.col(CTI).isNull(), own).otherwise(each)
+    return rows.withColumn(BUCKET, sf.explode(places))
 
 
 def united(frames: Sequence[DataFrame]) -> DataFrame:

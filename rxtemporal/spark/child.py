@@ -19,11 +19,15 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from rxtemporal.errors import ArgumentError, JavaError
+from rxtemporal.log import get_logger
 from rxtemporal.spark.life import PATIENCE, SAFE, Ended, Job, Listener
 from rxtemporal.spark.session import require_pyspark
 
 __all__ = ["Child", "can_travel"]
 
+log = get_logger(__name__)
+
+_REPORTS = ("started", "noted", "planned", "published", "ended")
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from rxtemporal.spark.driver import main; sys.exit(main(*map(int, sys.argv[2:])))"
@@ -66,7 +70,7 @@ class Child:
                 process.stdin.write(len(job).to_bytes(8, "big") + job)
                 process.stdin.flush()
             for line in reports:
-                self._take(json.loads(line))
+                self._take(_report(line))
             code = process.wait()
         if self._stopping:
             return None
@@ -120,9 +124,27 @@ class Child:
         )
 
     def _take(self, report: dict[str, Any]) -> None:
-        what = report.pop("what")
+        what = report.pop("what", None)
+        if what is None:
+            return
         if what == "ended":
             error = pickle.loads(base64.b64decode(report["error"]))
             self._ended = Ended(error, report["outlook"])
         else:
             getattr(self._listener, what)(**report)
+
+
+def _report(line: bytes) -> dict[str, Any]:
+    """Return a line as a report, an empty one if it is none.
+
+    The last line of a process that was killed may be torn; and whatever runs in there can write
+    into any pipe.
+    """
+    try:
+        report = json.loads(line) if line.endswith(b"\n") else {}
+    except ValueError:
+        report = {}
+    whole = isinstance(report, dict) and report.get("what") in _REPORTS
+    if not whole:
+        log.debug("spark.no_report", line=line[:200])
+    return report if whole else {}

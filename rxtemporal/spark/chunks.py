@@ -82,10 +82,12 @@ class Packing:
 
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of results that are packed in a column of Arrow streams."""
+    """Yield the rows of results that are packed in the first column, as Arrow streams."""
     import pyarrow as pa
 
     for batch in batches:
         for data in batch.column(0):
+            if not data.as_buffer().size:
+                continue  # a bucket without results
             with pa.ipc.open_stream(data.as_buffer()) as stream:
                 yield from stream

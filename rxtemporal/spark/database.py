@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolErr
 from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
-from rxtemporal.spark.targets import Origin, Writer
+from rxtemporal.spark.sqltypes import as_text, type_of
+from rxtemporal.spark.targets import DIRECT, Origin, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,21 +26,6 @@ __all__ = ["DatabaseTable"]
 # the ledger of all queries of a database, and in edge shape the column with a row's query
 LEDGER, QUERY = "rxtemporal_ledger", "_query"
 
-_TYPES: dict[type[pl.DataType], str] = {
-    pl.Boolean: "boolean",
-    pl.Int8: "smallint",
-    pl.Int16: "smallint",
-    pl.Int32: "integer",
-    pl.Int64: "bigint",
-    pl.Float32: "real",
-    pl.Float64: "double precision",
-    pl.String: "text",
-    pl.Binary: "bytea",
-    pl.Date: "date",
-    pl.Duration: "interval",
-    pl.Null: "text",
-}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatabaseTable:
@@ -46,11 +33,13 @@ class DatabaseTable:
 
     ``connect`` is a function without arguments that opens a connection of psycopg 3; it is called
     in the process that runs Spark, so let it be a function of a module or
-    ``functools.partial(psycopg.connect, "dbname=...")``. ``table`` is a name, or ``schema.name``;
+    ``functools.partial(psycopg.connect, "dbname=...")``. It may set the connection up, as by
+    ``SET search_path``; what it leaves open is committed. ``table`` is a name, or ``schema.name``;
     it is made if it is not there, with ``start_time``, ``end_time`` and the payload's fields.
 
     In edge shape a row is inserted when it begins, with a null ``end_time``, and updated when it
-    ends; the table also has ``_query`` and ``_edge``, together its primary key.
+    ends; the table also has ``_query`` and ``_edge``, together its primary key. In direct mode a
+    run's edges are numbered after those that are there.
 
     The table ``rxtemporal_ledger`` in the connection's own schema says which segment of each query
     was published last; rows and ledger are written in one transaction. Keep them together.
@@ -84,6 +73,7 @@ class DatabaseTable:
         """
         connection = _checked(self.connect())
         try:
+            _settle_connection(connection)
             return _DatabaseWriter(connection, self.table, origin)
         except BaseException:
             connection.close()
@@ -96,9 +86,9 @@ class _DatabaseWriter:
 
         self._connection, self._origin = connection, origin
         self._name, self._table = table, sql.Identifier(*table.split("."))
-        self._edges = EDGE in origin.schema
+        self._edges, self._before = EDGE in origin.schema, 0
         self._columns = {START: "timestamptz", END: "timestamptz"}
-        self._columns |= {name: _type_of(dtype) for name, dtype in origin.schema.items()}
+        self._columns |= {name: type_of(dtype) for name, dtype in origin.schema.items()}
         with connection.transaction():
             self.last = self._settle()
 
@@ -109,6 +99,12 @@ class _DatabaseWriter:
         rows: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
         with self._connection.transaction():
             known = self._locked()
+            if self._origin.spool == DIRECT and known > self.last:
+                raise SpoolError(
+                    f"another run of the query {self._origin.query!r} without a spool writes into "
+                    f"the table {self._name} meanwhile. Hint: end one of them, or give it another "
+                    "name: what each has published is known by that."
+                )
             # a process that was killed may have committed after this one looked
             fresh = rows.filter(pl.col(SEGMENT) > known)
             if fresh.height:
@@ -125,9 +121,12 @@ class _DatabaseWriter:
 
     def _run(self, text: str, *values: Any, **parts: Any) -> Any:
         from psycopg import sql
+        from psycopg.rows import tuple_row
 
         names = {"ledger": sql.Identifier(LEDGER), "table": self._table, **parts}
-        return self._connection.execute(sql.SQL(text).format(**names), values)
+        # the connection's own kind of rows is its owner's affair
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        return cursor.execute(sql.SQL(text).format(**names), values)
 
     def _settle(self) -> int:
         """Make what is missing, claim the query's line of the ledger, return the last segment."""
@@ -156,7 +155,28 @@ class _DatabaseWriter:
                 "sink's path, and run the query again from its source."
             )
         self._make() if missing else self._check_columns()
+        if self._edges:
+            self._check_edges(last)
         return last
+
+    def _check_edges(self, last: int) -> None:
+        """See that no row that is there gets the number of a new one."""
+        from psycopg import sql
+
+        found = self._run(
+            "SELECT coalesce(max({edge}), 0) FROM {table} WHERE {query} = %s",
+            self._origin.query,
+            edge=sql.Identifier(EDGE),
+            query=sql.Identifier(QUERY),
+        ).fetchone()[0]
+        if self._origin.spool == DIRECT:
+            self._before = found  # each such run begins with 1
+        elif found and not last:
+            raise SpoolError(
+                f"the table {self._name} has edges of the query {self._origin.query!r}, whose "
+                f"ledger begins anew. Hint: delete these rows ({QUERY} is the query's name), or "
+                "give this query another name."
+            )
 
     def _locked(self) -> int:
         """Lock the query's line of the ledger and return its segment, if it is this spool's."""
@@ -168,7 +188,7 @@ class _DatabaseWriter:
             raise SpoolError(
                 f"the ledger {LEDGER} has the query {self._origin.query!r} from another spool or "
                 f"for another table: {found}. Hint: run it with the path and table it had, give "
-                "this query another name, or delete that line to begin anew."
+                "this query another name, or delete that line and the query's rows to begin anew."
             )
         return int(found[2])
 
@@ -203,7 +223,9 @@ class _DatabaseWriter:
         self._run("CREATE TEMPORARY TABLE {staged} (LIKE {table}) ON COMMIT DROP", staged=staged)
         # of a row that opens and closes in one micro-batch the end counts
         last = rows.sort(EDGE, END, nulls_last=True).unique(EDGE, keep="first")
-        last = last.with_columns(pl.lit(self._origin.query).alias(QUERY))
+        last = last.with_columns(
+            pl.col(EDGE) + self._before, pl.lit(self._origin.query).alias(QUERY)
+        )
         self._copy(staged, last.drop(SEGMENT, STATE), names)
         self._run(
             "INSERT INTO {table} ({names}) SELECT {names} FROM {staged} "
@@ -220,7 +242,7 @@ class _DatabaseWriter:
 
         text = io.BytesIO()
         # polars quotes empty texts and leaves nulls empty, which is how PostgreSQL reads them
-        rows.select(names).select(map(_as_text, rows.select(names).iter_columns())).write_csv(
+        rows.select(names).select(map(as_text, rows.select(names).iter_columns())).write_csv(
             text, include_header=False
         )
         copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _listed(names))
@@ -234,33 +256,27 @@ def _listed(names: list[str]) -> Any:
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-def _as_text(column: pl.Series) -> pl.Series:
-    """Return a column in the form in which PostgreSQL reads it from CSV."""
-    if isinstance(column.dtype, pl.Datetime):
-        zone = "%:z" if column.dtype.time_zone is not None else ""
-        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
-    if column.dtype == pl.Binary:
-        return ("\\x" + column.bin.encode("hex")).alias(column.name)
-    if isinstance(column.dtype, pl.Duration):
-        microseconds = column.dt.total_microseconds().cast(pl.String)
-        return (microseconds + " microseconds").alias(column.name)
-    return column
-
-
-def _type_of(dtype: pl.DataType) -> str:
-    if isinstance(dtype, pl.Datetime):
-        return "timestamptz" if dtype.time_zone is not None else "timestamp"
-    if isinstance(dtype, pl.Decimal):
-        return f"numeric({dtype.precision or 38}, {dtype.scale})"
-    return _TYPES[type(dtype)]
-
-
 def _checked(connection: Any) -> Any:
-    if type(connection).__module__.partition(".")[0] == "psycopg":
-        return connection
+    with contextlib.suppress(ImportError):
+        from psycopg import Connection
+
+        if isinstance(connection, Connection):
+            return connection
     raise BindingError(
         f"DatabaseTable speaks to PostgreSQL through psycopg 3, and connect() gave a "
         f"{type(connection).__module__}.{type(connection).__name__}. Hint: pip install "
         "'rxtemporal[database]', and functools.partial(psycopg.connect, \"dbname=...\"); for "
         "another database pass a function (df, batch_id)."
     )
+
+
+def _settle_connection(connection: Any) -> None:
+    """Commit what ``connect`` began: inside it, our transactions would only be savepoints."""
+    state = "closed" if connection.closed else connection.info.transaction_status.name
+    if state not in ("IDLE", "INTRANS"):
+        raise BindingError(
+            f"connect() gave a connection that is {state}, so that nothing can be written and what "
+            "was set up on it may be undone. Hint: open a new one in each call, and let errors of "
+            "its first statements out."
+        )
+    connection.commit()

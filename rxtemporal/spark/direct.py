@@ -15,6 +15,7 @@ from rxtemporal.batch import END, START, EventBatch
 from rxtemporal.errors import SpoolError
 from rxtemporal.log import get_logger
 from rxtemporal.segments.spool import rows_frame
+from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.life import Job
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.settling import EDGE, STATE
@@ -33,6 +34,10 @@ MOST_ROWS = 1_000_000
 # fewer rows than this are one task's work
 ROWS_PER_TASK = 32_768
 REMEMBERED = 1_000
+LOST = (
+    "direct mode starts it no second time, and what was under way is lost: run the query again, or "
+    'with mode="spooled", which is supervised'
+)
 
 
 class Direct:
@@ -42,7 +47,7 @@ class Direct:
     has ended the thread.
     """
 
-    reached = MIN_TIME
+    reached, begun = MIN_TIME, None
     segments = restarts = 0
     last_error: str | None = None
 
@@ -124,20 +129,24 @@ class Direct:
 
     def _run(self) -> None:
         try:
-            began = time.monotonic()
-            spark = self._session()
-            job = self._job
-            writer = writer_for(job.target, Origin(job.query, DIRECT, job.schema, 0, job.path))
-            self.start_seconds = time.monotonic() - began
-            try:
-                while (batch := self._next()) is not None:
-                    self._deliver(spark, writer, batch)
-            finally:
-                writer.close()
+            with java_watched(LOST):
+                self._drive()
         except BaseException as error:
             with self._changed:
                 self._failure = error
                 self._changed.notify_all()
+
+    def _drive(self) -> None:
+        began = time.monotonic()
+        spark = self._session()
+        job = self._job
+        writer = writer_for(job.target, Origin(job.query, DIRECT, job.schema, 0, job.path))
+        self.start_seconds = time.monotonic() - began
+        try:
+            while (batch := self._next()) is not None:
+                self._deliver(spark, writer, batch)
+        finally:
+            writer.close()
 
     def _session(self) -> SparkSession:
         require_pyspark()

@@ -18,7 +18,10 @@ from rxtemporal.spark.chunks import as_frame, in_buckets
 from rxtemporal.spark.kept import ANEW, Received
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["DoorWork", "load_door", "save_door"]
+__all__ = ["COUNTED", "DoorWork", "load_door", "save_door"]
+
+# what came and what was late, in all micro-batches so far; lateness is in ticks
+COUNTED = ("events", "dropped", "adjusted", "largest_lateness")
 
 _NUMBERS = ("cti", "own", "events", "late_by_import", "largest_lateness")
 
@@ -33,14 +36,20 @@ class DoorWork:
     buckets: int
 
     def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
-        """Return the new state; and the rows that are let in, packed, with the CTI after them."""
+        """Return the new state; and the rows that are let in, packed, with the CTI after them.
+
+        Beside each of them stands what has been late so far, since the checkpoint was begun.
+        """
         door = Door(self.settings, self.reader.name)
         columns = ColumnDoor(door) if saved is None else load_door(door, saved)
         rows = pl.concat([as_frame(data) for _, _, data in received])
         kept = admitted(columns, self.reader, rows.sort(*self.order, STARTS, ENDS))
         cti = max(door.cti, MIN_TIME)
         packed = in_buckets(self.reader.number, kept.drop(*self.order), cti, self.buckets)
-        return save_door(door), packed.to_dict(as_series=False)
+        late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
+        counts = zip(COUNTED, (door.events, *late, door.largest_lateness), strict=True)
+        counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
+        return save_door(door), counted.to_dict(as_series=False)
 
 
 def save_door(door: Door) -> bytes:

@@ -12,9 +12,9 @@ import threading
 import traceback
 from typing import Any
 
-from rxtemporal.errors import JavaError
+from rxtemporal.errors import ArgumentError, JavaError
 from rxtemporal.spark.classes import recorded
-from rxtemporal.spark.life import PATIENCE, Ended, Job
+from rxtemporal.spark.life import LEAVING, Ended, Job
 from rxtemporal.spark.runner import Runner
 
 __all__ = ["main"]
@@ -22,9 +22,12 @@ __all__ = ["main"]
 
 def main(reports: int, parent: int) -> int:
     """Run the job that comes through standard input, until that is closed or ``parent`` is gone."""
-    given = sys.stdin.buffer
-    job: Job = pickle.loads(given.read(int.from_bytes(given.read(8), "big")))
     teller = _Teller(reports)
+    try:
+        job = _job()
+    except Exception as error:
+        teller.ended(Ended(_not_carried(error), "never"))
+        return 1
     runner = Runner(job, teller)
     threading.Thread(target=_follow, args=(runner, parent), daemon=True).start()
     with recorded() as good:
@@ -36,12 +39,31 @@ def main(reports: int, parent: int) -> int:
     return 0 if ended is None else 1
 
 
+def _job() -> Job:
+    given = sys.stdin.buffer
+    job: Job = pickle.loads(given.read(int.from_bytes(given.read(8), "big")))
+    return job
+
+
+def _not_carried(error: Exception) -> ArgumentError:
+    told = ArgumentError(
+        "the target cannot be made again in the process that runs Spark: "
+        f"{type(error).__name__}: {error}. Hint: let it hold only what another process can import, "
+        "as a function of an installed module, or functools.partial(psycopg.connect, '...')."
+    )
+    told.__cause__ = error
+    return told
+
+
 def _follow(runner: Runner, parent: int) -> None:
-    """End with the process that started this one: then standard input is closed, or nobody's."""
+    """End with the process that started this one: then standard input is closed, or nobody's.
+
+    A micro-batch that runs is waited for a while, and broken off then.
+    """
     # not by the input alone: a process forked from that one may hold the other end of it
     while os.getppid() == parent and not select.select([sys.stdin], [], [], 1.0)[0]:
         pass
-    leaving = threading.Timer(PATIENCE / 2, os._exit, (1,))
+    leaving = threading.Timer(LEAVING, os._exit, (1,))
     leaving.daemon = True
     leaving.start()
     runner.stop()

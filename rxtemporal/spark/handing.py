@@ -50,12 +50,12 @@ class _Value:
 
 def handed_over(
     plan: Node, inputs: Mapping[str, Input]
-) -> tuple[Node, dict[str, Input], dict[str, list[str]]]:
+) -> tuple[Node, dict[str, Input], dict[str, list[Node]]]:
     """Return the rest of the plan, the inputs with what Spark does, and what that is, by input."""
     nodes = plan.every()
     uses = Counter(id(each) for node in nodes for each in node.inputs)
     after = {id(each): node for node in nodes for each in node.inputs if uses[id(each)] == 1}
-    given, told, new = dict(inputs), {name: list[str]() for name in inputs}, dict[int, Node]()
+    given, told, new = dict(inputs), {name: list[Node]() for name in inputs}, dict[int, Node]()
     for node in nodes:
         if node.source is None:
             continue
@@ -65,8 +65,7 @@ def handed_over(
             if done is None:
                 break
             given[name], last = done, following
-            assert following.operator is not None
-            told[name].append(following.operator.name)
+            told[name].append(following)
         if last is not node:
             new[id(last)] = dataclasses.replace(node, schema=given[name].schema)
     return _rebuilt(nodes, new)[id(plan)], given, told

@@ -29,6 +29,7 @@ class Input:
     advance_time: AdvanceTimeSettings | None
     order_by: tuple[str, ...]
     cti: str | None = None
+    late: str | None = None
 
     @property
     def fields(self) -> list[str]:
@@ -44,6 +45,13 @@ class Input:
         """
         times = [self.start] if self.end is None else [self.start, self.end]
         return list(dict.fromkeys([*self.order_by, *times, *self.fields]))
+
+    @property
+    def ends(self) -> bool:
+        """Whether the end of its rows, where it has one, is the end of its time."""
+        generation = None if self.advance_time is None else self.advance_time.generation
+        goes_on = generation is not None and not generation.advance_to_infinity_on_shutdown
+        return self.cti is None and not goes_on
 
     @property
     def schema(self) -> pl.Schema:
@@ -64,6 +72,7 @@ def stream(
     advance_time: AdvanceTimeSettings | None = None,
     order_by: str | Sequence[str] = (),
     cti: str | None = None,
+    late: str | None = None,
 ) -> Input:
     """Say how a DataFrame is read as a stream of ``run``.
 
@@ -77,7 +86,15 @@ def stream(
 
     A streaming DataFrame brings its CTIs in the column ``cti``: a row in which it is not null is no
     event, and promises what a CTI promises. Or ``advance_time`` makes them: micro-batches are
-    judged as they come, and the rows of one in the order of ``order_by``.
+    judged as they come, and the rows of one in the order of ``order_by``. A bounded DataFrame with
+    a column ``cti`` is final as far as the highest of its CTIs: it may be a part of what is to
+    come.
+
+    ``late`` names metrics that Spark shows with a streaming query's progress, as
+    ``observedMetrics``: how many ``events`` came to ``advance_time``, how many of them it
+    ``dropped`` and ``adjusted``, and the ``largest_lateness`` in ticks, all since the checkpoint
+    was begun; null in a micro-batch without rows of this DataFrame. The name is one of its own in
+    each query.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:
@@ -88,11 +105,6 @@ def stream(
             raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
     for name in filter(None, (start, end, cti)):
         _check_time(frame, name)
-    if cti is not None and not frame.isStreaming:
-        raise AdvanceTimeError(
-            "a bounded DataFrame is final as a whole, and brings no CTIs. Hint: leave cti= out; "
-            "what is late advance_time= and order_by= tell."
-        )
     if advance_time is not None and cti is not None:
         raise AdvanceTimeError(
             "cti= and advance_time= both say how time advances. Hint: leave one of them out."
@@ -103,7 +115,9 @@ def stream(
         raise AdvanceTimeError(
             "order_by= is the order in which advance_time= judges events, and there is none"
         )
-    return Input(frame, start, end, advance_time, order, cti)
+    if late is not None:
+        _check_late(late, frame, advance_time)
+    return Input(frame, start, end, advance_time, order, cti, late)
 
 
 def as_input(name: str, given: Any) -> Input:
@@ -160,6 +174,21 @@ def _check_time(frame: DataFrame, name: str) -> None:
         raise SchemaError(
             f"column {name!r} of type {kind} is no time; a time is a TIMESTAMP or an integer of "
             "ticks (microseconds since 1970-01-01T00:00:00Z)"
+        )
+
+
+def _check_late(late: Any, frame: DataFrame, settings: AdvanceTimeSettings | None) -> None:
+    if not isinstance(late, str) or not late:
+        raise ArgumentError(f"late is the name of metrics of a query, a str, got {late!r}")
+    if settings is None:
+        raise AdvanceTimeError(
+            "late= names what advance_time= finds late, and there is none: a row that breaks a CTI "
+            "of its own DataFrame ends the query"
+        )
+    if not frame.isStreaming:
+        raise AdvanceTimeError(
+            "late= shows with a streaming query's progress what was late, and this DataFrame is "
+            "bounded. Hint: from_dataframe(…).late_events() gives what is late, in this process."
         )
 
 

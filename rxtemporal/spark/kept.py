@@ -18,15 +18,18 @@ from rxtemporal.plan import Node
 from rxtemporal.saving import joined, parted, refuse_changes
 from rxtemporal.spark.buckets import Reader, Results
 from rxtemporal.spark.chunks import as_frame
+from rxtemporal.spark.outgoing import AFTER, BEFORE
 from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ANEW", "BucketWork", "Kept", "Received", "StreamRun"]
+__all__ = ["ANEW", "MADE", "BucketWork", "Kept", "Received", "StreamRun"]
 
 _MAGIC, _VERSION = b"RXTB", 1
 _HEAD = struct.Struct("<4sHI")  # magic, version, length of the header
+# what a bucket makes of a micro-batch: one row, whether or not it has results
+MADE = f"data binary, {BEFORE} bigint, {AFTER} bigint"
 ANEW = "or begin with a new checkpointLocation, which computes everything anew"
 
 Received = Iterable[tuple[int, int, bytes]]
@@ -70,12 +73,13 @@ class BucketWork:
     kept: Kept
 
     def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
-        """Return the new state, and what is final by a micro-batch, as Arrow streams."""
+        """Return the new state; and what is final by a micro-batch, with the CTIs around it."""
         run = StreamRun(self.plan, self.readers, self.written, self.kept)
         if saved is not None:
             run.load(saved)
-        made = list(run.take(received))
-        return run.save(), {"data": made}
+        before = run.cti
+        data = run.take(received)
+        return run.save(), {"data": [data], BEFORE: [before], AFTER: [run.cti]}
 
 
 class StreamRun:
@@ -95,17 +99,29 @@ class StreamRun:
         self._ctis = {reader.number: MIN_TIME for reader in readers}
         self._kept = kept
 
-    def take(self, received: Received) -> Iterator[bytes]:
-        """Take a micro-batch of this bucket's rows; yield the results, as Arrow streams."""
+    @property
+    def cti(self) -> int:
+        """The promise after what has come out; ``MIN_TIME``, which promises nothing, at first."""
+        return self._results.cti
+
+    def take(self, received: Received) -> bytes:
+        """Take a micro-batch of this bucket's rows; return the results as an Arrow stream.
+
+        It is of no bytes where there are none.
+        """
         chunks: dict[int, list[tuple[int, bytes]]] = {n: [] for n in self._ctis}
         for number, cti, data in received:
             chunks[number].append((cti, data))
+        made: list[pa.RecordBatch] = []
         for reader in self._readers:
             mine = chunks[reader.number]
             if mine:
-                yield from self._taken(reader, [as_frame(data) for _, data in mine], max(mine)[0])
+                made += self._taken(reader, [as_frame(data) for _, data in mine], max(mine)[0])
+        return _stream(made, self._written) if made else b""
 
-    def _taken(self, reader: Reader, rows: list[pl.DataFrame], cti: int) -> Iterator[bytes]:
+    def _taken(
+        self, reader: Reader, rows: list[pl.DataFrame], cti: int
+    ) -> Iterator[pa.RecordBatch]:
         before = self._ctis[reader.number]
         batch = reader.batch(pl.concat(rows), before if cti == MIN_TIME else cti)
         try:
@@ -113,9 +129,7 @@ class StreamRun:
         except Exception as error:
             raise blame(error, f"of {reader.name}") from error.__cause__
         self._ctis[reader.number] = batch.cti
-        made = list(self._results.push(reader.name, batch))
-        if made:
-            yield _stream(made, self._written)
+        yield from self._results.push(reader.name, batch)
 
     @property
     def rows(self) -> int:
@@ -124,7 +138,10 @@ class StreamRun:
 
     def save(self) -> bytes:
         """Return what is held."""
-        header = json.dumps({**self._kept.told(), "ctis": [*self._ctis.items()]}).encode()
+        # by name: in which order inputs are given, and so their numbers, is no part of a query
+        ctis = {reader.name: self._ctis[reader.number] for reader in self._readers}
+        reached = {"ctis": ctis, "cti": self.cti}
+        header = json.dumps({**self._kept.told(), **reached}).encode()
         parts = [*self._results.steps.save(), self._results.shape.save()]
         return _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + joined(parts)
 
@@ -135,7 +152,9 @@ class StreamRun:
         *steps, shape = parts
         self._results.steps.load(steps)
         self._results.shape.load(shape)
-        self._ctis = dict(header["ctis"])
+        self._ctis = {reader.number: header["ctis"][reader.name] for reader in self._readers}
+        # checkpoints of earlier releases do not have it: then it comes with the next micro-batch
+        self._results.cti = header.get("cti", MIN_TIME)
 
 
 def _parts(data: bytes) -> tuple[Any, list[bytes]]:

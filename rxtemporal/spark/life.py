@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import polars as pl
 
 from rxtemporal.durable import WriterLock, reported
-from rxtemporal.errors import JavaError, RxTemporalError, SpoolError
+from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark.checkpoint import committed_segment
 from rxtemporal.spark.targets import Origin
@@ -21,10 +23,22 @@ from rxtemporal.spark.targets import Origin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SAFE", "Ended", "Job", "Life", "Listener", "Outlook", "outlook", "sole_driver"]
+__all__ = [
+    "LEAVING",
+    "SAFE",
+    "Ended",
+    "Job",
+    "Life",
+    "Listener",
+    "Outlook",
+    "outlook",
+    "sole_driver",
+]
 
 # how long what is left of a run that was killed may take to follow it
 PATIENCE = 30.0
+# how long the process that runs Spark may take to end when it is told to, a micro-batch included
+LEAVING = PATIENCE / 2
 SAFE = "what was written before is in the spool; once the cause is gone, run the query again"
 
 
@@ -92,7 +106,11 @@ class Life(Protocol):
         """Return when it is over; None if it was stopped."""
 
     def stop(self) -> None:
-        """Have ``run`` return, from any thread; a micro-batch that runs may be finished first."""
+        """Have ``run`` return, from any thread.
+
+        A micro-batch that runs is waited for; in a process of its own no longer than ``LEAVING``
+        seconds. One that is broken off comes again with the next run.
+        """
 
     def calls_here(self) -> bool:
         """Whether a user's function is being called in this thread."""
@@ -119,11 +137,18 @@ def sole_driver(path: Path) -> Iterator[None]:
         lock.release()
 
 
-_PASSING = {
-    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG,
-    errno.ETIMEDOUT,
-}  # fmt: skip
-_PASSING_TEXTS = ("No space left on device", "Disk quota exceeded", "Permission denied")
+# what passes when somebody makes room or gives a right, as an error of this process and as a text
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
+_PASSING = {*_NO_ROOM, errno.ETIMEDOUT}
+_PASSING_TEXTS = (
+    *map(os.strerror, sorted(_NO_ROOM)),
+    # Java says no more than this
+    "AccessDeniedException",
+    "Mkdirs failed to create",
+)
+# how Python tells that an error was raised in the handling of another one
+_HANDLING = "During handling of the above exception, another exception occurred:"
+_OURS = re.compile(r"\brxtemporal\.errors\.(\w+)")
 
 
 def outlook(error: BaseException) -> Outlook:
@@ -133,9 +158,11 @@ def outlook(error: BaseException) -> Outlook:
     and a Java process that has lost its driver ends, on a slow machine late. What this package
     refuses, what a query cannot mean and what a user's function raises stays as it is. The rest of
     what Spark says may be a lost worker.
+
+    An error counts as what it is, or as the cause that it names (``raise … from cause``); what it
+    was raised in the handling of says nothing of what it means.
     """
     chain = list(_chain(error))
-    text = " ".join(map(str, chain))
     if any(isinstance(each, OSError) and each.errno in _PASSING for each in chain):
         return "later"
     # what PEP 249 calls the errors of a database's operation, whatever its module is
@@ -143,13 +170,21 @@ def outlook(error: BaseException) -> Outlook:
         return "later"
     if isinstance(error, JavaError) and error.__cause__ is not None:
         return "again"  # there is a Java, and Spark does not start in it
-    if isinstance(error, RxTemporalError) or "rxtemporal.errors." in text:
-        return "never"
     if not type(error).__module__.startswith(("py4j", "pyspark")):
         return "never"
     if type(error).__name__ in ("AnalysisException", "ParseException"):
         return "never"
-    return "later" if any(each in text for each in _PASSING_TEXTS) else "again"
+    return _outlook_told(" ".join(map(str, chain)))
+
+
+def _outlook_told(text: str) -> Outlook:
+    """Judge by what Spark tells, where the error itself was in another process."""
+    ours = set(_OURS.findall(text))
+    if ours - {SpoolError.__name__}:
+        return "never"
+    if any(each in text.rpartition(_HANDLING)[2] for each in _PASSING_TEXTS):
+        return "later"
+    return "never" if ours else "again"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -157,4 +192,4 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__

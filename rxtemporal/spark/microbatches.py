@@ -14,7 +14,7 @@ import reactivex
 from reactivex import abc
 
 from rxtemporal.advance_time import AdvanceTimeSettings
-from rxtemporal.batch import EventBatch
+from rxtemporal.batch import EventBatch, time_column
 from rxtemporal.durable import reported
 from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.log import get_logger
@@ -22,12 +22,14 @@ from rxtemporal.packing import Packer
 from rxtemporal.positions import Following, Position, PositionedSource
 from rxtemporal.runstate import ANEW
 from rxtemporal.spark.claiming import claim, leave, note
+from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.inputs import Input, quoted
+from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["AVAILABLE", "MicroBatches"]
+__all__ = ["AGAIN", "AVAILABLE", "MicroBatches"]
 
 _log = get_logger(__name__)
 
@@ -35,6 +37,7 @@ _log = get_logger(__name__)
 AVAILABLE = "availableNow"
 # seconds that Spark may take to end a query that was stopped
 ENDING = 30.0
+AGAIN = "the DataFrame went with it: make it anew in a new session, and run the query again"
 
 
 class MicroBatches(PositionedSource):
@@ -48,7 +51,7 @@ class MicroBatches(PositionedSource):
         self,
         given: Input,
         schema: pl.Schema,
-        settings: AdvanceTimeSettings,
+        settings: AdvanceTimeSettings | None,
         name: str,
         *,
         batch_rows: int,
@@ -57,14 +60,17 @@ class MicroBatches(PositionedSource):
         empty = pl.DataFrame(schema=dict(schema))
         payload = EventBatch.from_polars(empty, start=given.start, end=given.end).schema
         super().__init__(reactivex.never(), payload, settings, name, 1)
-        generation = settings.generation
-        self.goes_on = generation is not None and not generation.advance_to_infinity_on_shutdown
+        generation = None if settings is None else settings.generation
+        ends = generation is None or generation.advance_to_infinity_on_shutdown
+        self.goes_on = given.cti is not None or not ends
         self.given, self.trigger = given, trigger
         self._columns, self._batch_rows = schema, batch_rows
 
     def open(self, name: str | None = None) -> Packer:
         """Return a packer for one run, under a name."""
         packer = super().open(name)
+        if self.given.cti is not None:
+            packer = _Promised(packer.door, packer.payloads)
         packer.time = "ticks" if self.given.ticks else "datetime"
         return packer
 
@@ -75,13 +81,29 @@ class MicroBatches(PositionedSource):
     def batches(self, frame: DataFrame) -> Iterator[EventBatch]:
         """Yield the rows of one micro-batch in order; Spark sorts them, and all are held here."""
         given = self.given
+        names = [*self._columns, *([] if given.cti is None else [given.cti])]
         rows = frame.orderBy(*map(quoted, given.in_order))
-        table = rows.select(*map(quoted, self._columns)).toArrow()
-        whole = pl.from_arrow(table)
+        whole = pl.from_arrow(rows.select(*map(quoted, names)).toArrow())
         assert isinstance(whole, pl.DataFrame)
+        whole, cti = (whole, MIN_TIME) if given.cti is None else _apart(whole, given.cti)
         for some in whole.cast(dict(self._columns)).iter_slices(self._batch_rows):  # type: ignore[arg-type]
             if some.height:
                 yield EventBatch.from_polars(some, start=given.start, end=given.end)
+        if cti > MIN_TIME:
+            assert self.schema is not None
+            yield EventBatch.empty(self.schema, cti)
+
+
+class _Promised(Packer):
+    """Packs a stream that brings its own CTIs; where it ends for now, time does not."""
+
+    def take_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that keep what has been promised, and maybe a CTI."""
+        return super().take_batch(batch if batch.cti > MIN_TIME else batch.replace(cti=self.sent))
+
+    def finish(self) -> EventBatch | None:
+        """Return what waits, which is nothing: what comes in batches goes on at once."""
+        return self.pack()
 
 
 class _Query(Following):
@@ -191,6 +213,10 @@ class _Query(Following):
     def _why(self, failed: BaseException | None) -> Exception:
         """Return what ended the query: what was wrong here, or with Spark, or somebody."""
         wrong, name = self._failure, self._source.name
+        ended = wrong or failed
+        gone = None if ended is None else java_gone(ended, AGAIN)
+        if gone is not None:
+            return gone
         if isinstance(wrong, Exception) and not _of_spark(wrong):
             return wrong
         if failed is None:
@@ -210,6 +236,13 @@ class _Query(Following):
             leave(self._folder)
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _apart(rows: pl.DataFrame, cti: str) -> tuple[pl.DataFrame, int]:
+    """Return the rows that are events, and the highest of the CTIs among them."""
+    ctis = time_column(rows[cti].drop_nulls())
+    events = rows.filter(pl.col(cti).is_null()).drop(cti)
+    return events, int(ctis.max()) if len(ctis) else MIN_TIME
 
 
 def _of_spark(error: BaseException) -> bool:

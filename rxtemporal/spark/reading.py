@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -12,8 +12,9 @@ from rxtemporal.batch import START
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.plan import Node
 from rxtemporal.sources import FrameSource
+from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.inputs import Input, quoted, stream
-from rxtemporal.spark.microbatches import AVAILABLE, MicroBatches
+from rxtemporal.spark.microbatches import AGAIN, AVAILABLE, MicroBatches
 from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def from_dataframe(
     end: str | None = None,
     advance_time: AdvanceTimeSettings | None = None,
     order_by: str | Sequence[str] = (),
+    cti: str | None = None,
     batch_rows: int = BATCH_ROWS,
     name: str = "dataframe",
     trigger: str | None = None,
@@ -46,13 +48,16 @@ def from_dataframe(
     all.
 
     A streaming DataFrame comes micro-batch by micro-batch, each as a whole and in order; it needs
-    ``advance_time``, for there is no end at which everything would be final. ``trigger`` is the
+    ``advance_time``, for there is no end at which everything would be final; or a column ``cti``,
+    which ``stream`` describes and ``run(…, cti=…)`` gives. What such a stream has not promised by
+    its last CTI does not come, and a row that breaks a CTI ends the run. ``trigger`` is the
     pause between micro-batches (``"1 second"``), or ``"availableNow"``: then the stream completes
     when all that is there has been read. Each run has a Spark query of its own, which ends with it;
     it begins at the beginning, or with ``run(…, resume=folder)`` where the run before has stopped.
     Batches are pushed on one of Spark's threads.
     """
-    given = stream(frame, start=start, end=end)
+    judged: dict[str, Any] = {"advance_time": advance_time, "order_by": order_by}
+    given = stream(frame, start=start, end=end, cti=cti, **({} if cti is None else judged))
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     if order:  # the same checks, of the columns as well
         given = Input(given.frame, given.start, given.end, advance_time, order)
@@ -62,6 +67,11 @@ def from_dataframe(
     times = [given.start] if given.end is None else [given.start, given.end]
     kind = pl.Int64() if given.ticks else pl.Datetime("us", "UTC")
     schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
+    if cti is not None and not frame.isStreaming:
+        raise AdvanceTimeError(
+            f"a bounded DataFrame is final as a whole here, and {cti!r} is to tell how far. Hint: "
+            "run(query, …=stream(df, cti=…)) reads it; or leave out the rows that are CTIs."
+        )
     if frame.isStreaming:
         source = _followed(given, schema, advance_time, name, batch_rows, trigger)
         return Streamable(Node(source.schema, (), source=source))
@@ -92,10 +102,11 @@ def _followed(
         raise ArgumentError(
             f"trigger is an interval such as '1 second', or '{AVAILABLE}', got {trigger!r}"
         )
-    if settings is None:
+    if settings is None and given.cti is None:
         raise AdvanceTimeError(
             f"nothing tells how time advances on {name!r}, so no result would ever be final. "
-            "Hint: advance_time=… makes CTIs out of the rows, in the order of order_by=."
+            "Hint: advance_time=… makes CTIs out of the rows, in the order of order_by=; or cti=… "
+            "names a column of them."
         )
     if type(given.frame).__module__.startswith("pyspark.sql.connect"):
         raise BindingError(
@@ -109,17 +120,18 @@ def _fetched(
     given: Input, columns: list[str], schema: pl.Schema, batch_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""
-    rows = given.frame.orderBy(*map(quoted, given.in_order))
-    rows = rows.select(*map(quoted, columns))
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _in_frames(batches, batch_rows)
 
-    # Spark's own local iterator gives rows one by one: here each of them is a frame
-    packed = rows.mapInArrow(pack, f"{_DATA} binary")
-    for row in packed.toLocalIterator(prefetchPartitions=True):
-        frame = pl.read_ipc_stream(bytes(row[_DATA]))
-        yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
+    with java_watched(AGAIN):
+        rows = given.frame.orderBy(*map(quoted, given.in_order))
+        rows = rows.select(*map(quoted, columns))
+        # Spark's own local iterator gives rows one by one: here each of them is a frame
+        packed = rows.mapInArrow(pack, f"{_DATA} binary")
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            frame = pl.read_ipc_stream(bytes(row[_DATA]))
+            yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
 
 
 def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:

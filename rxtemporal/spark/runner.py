@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.errors import JavaError, RxTemporalError, SpoolError
+from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.log import get_logger
 from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.claiming import claim, leave, note
+from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.life import SAFE, Ended, Job, Listener, outlook, sole_driver
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.targets import Writer, writer_for
@@ -72,7 +71,7 @@ class Runner:
     def _ended(self, error: BaseException) -> Ended | None:
         if self._stopping:
             return None  # what follows from being stopped is no failure
-        gone = _java_gone(error)
+        gone = java_gone(error, SAFE)
         if gone is not None:
             # a session that was given cannot be started anew here
             own = self._job.session is None or isinstance(self._job.session, Mapping)
@@ -166,22 +165,3 @@ class Runner:
             with self._changed:
                 self._caller = None
                 self._changed.notify_all()
-
-
-def _java_gone(error: BaseException) -> JavaError | None:
-    """Return what to say if the Java process is gone, which every call to it then ends with."""
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)
-    if process is not None and type(error).__module__.startswith(("py4j", "builtins")):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1)  # the connection breaks a moment before the process is gone
-    if process is None or process.poll() is None:
-        return None
-    gone = JavaError(
-        f"Spark's Java process ended with code {process.returncode} while the query ran. "
-        f"Hint: {SAFE}. If it was killed for its memory, give it another limit: "
-        'SparkSink(..., session={"spark.driver.memory": "2g"}).'
-    )
-    gone.__cause__ = error
-    return gone

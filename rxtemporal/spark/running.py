@@ -19,9 +19,10 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node
 from rxtemporal.schema import refuse_lists
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
-from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, united
+from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, everywhere, united
 from rxtemporal.spark.handing import handed_over
 from rxtemporal.spark.inputs import Input, as_input
+from rxtemporal.spark.outgoing import PROMISED, Lowest, Telling, with_end
 from rxtemporal.spark.session import require_pyspark
 from rxtemporal.spark.streaming import streamed
 from rxtemporal.splitting import Splitting, splitting
@@ -37,7 +38,9 @@ log = get_logger(__name__)
 Query = Callable[..., Streamable]
 
 
-def run(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> DataFrame:
+def run(
+    query: Query, /, *, buckets: int | None = None, cti: str | None = None, **dataframes: Any
+) -> DataFrame:
     """Return what a query makes of DataFrames, as a DataFrame: lazily, when Spark asks for it.
 
     ``query`` is a plain function of streams, as it would be called with ``from_polars(…)``; the
@@ -59,8 +62,15 @@ def run(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> Da
     checkpoint belongs to the query, the number of buckets and the shuffle partitions that began it;
     others are refused with a ``CheckpointError``, as the cause of Spark's own error. A row that
     breaks the CTI of an earlier micro-batch ends the query.
+
+    ``cti`` names one more column of the result, for its CTIs: where it is not null the row is no
+    event, its other columns are null, and no row of a later micro-batch starts before it. That is
+    what ``stream(df, cti=…)`` reads, so that one run can feed another, at once or by way of a
+    table. A CTI is the lowest of all buckets', comes when time has advanced, after the rows of its
+    micro-batch, and never goes back; for it all results pass one task. A bounded result has one,
+    the end of time; where an input ends before that it is lower, and rows pass one task there too.
     """
-    job = Job.of(query, dataframes, buckets)
+    job = Job.of(query, dataframes, buckets, cti)
     if job.split.reason is not None:
         log.warning("spark.one_bucket", reason=job.split.reason)
     return job.named(streamed(job)) if job.streaming else job.bounded()
@@ -79,16 +89,21 @@ class Job:
     inputs: Mapping[str, Input]
     split: Splitting
     buckets: int
-    handed: Mapping[str, list[str]]
+    handed: Mapping[str, list[Node]]
+    cti: str | None = None
 
     @classmethod
-    def of(cls, query: Query, given: Mapping[str, Any], buckets: int | None) -> Job:
+    def of(
+        cls, query: Query, given: Mapping[str, Any], buckets: int | None, cti: str | None = None
+    ) -> Job:
         """Compose the query and see what it can be split by."""
         require_pyspark()
         inputs = {name: as_input(name, each) for name, each in given.items()}
         if not inputs:
             raise ArgumentError("run takes at least one DataFrame, by the name of a parameter")
         plan = composed(query, {name: each.schema for name, each in inputs.items()})
+        if cti is not None:
+            check_cti(cti, plan.schema or pl.Schema())
         plan, inputs, handed = handed_over(plan, inputs)
         split = splitting(plan)
         if buckets is None:
@@ -96,7 +111,7 @@ class Job:
             buckets = int(session.conf.get("spark.sql.shuffle.partitions", "2") or 2)
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1:
             raise ArgumentError(f"buckets is a positive int, got {buckets!r}")
-        return cls(plan, inputs, split, 1 if split.reason is not None else buckets, handed)
+        return cls(plan, inputs, split, 1 if split.reason is not None else buckets, handed, cti)
 
     @property
     def streaming(self) -> bool:
@@ -132,7 +147,8 @@ class Job:
     def anywhere(self) -> bool:
         """Whether every row may be anywhere, so that none has to be moved."""
         free = self.split.reason is None and not any(map(self.split.of, self.sources))
-        return free and all(each.advance_time is None for each in self.inputs.values())
+        given = self.inputs.values()
+        return free and all(each.advance_time is None and each.cti is None for each in given)
 
     def bounded(self) -> DataFrame:
         """Return the result for bounded DataFrames."""
@@ -142,12 +158,21 @@ class Job:
         rows = rows.sortWithinPartitions(STARTS)
         # functions of time are held to what was committed, which on the Rx side only settings do
         steady = not any(isinstance(n.operator, AlterEventLifetime) for n in self.plan.every())
-        work = BucketRun(self.plan, self.readers, self.written[1], steady)
-        return self.named(rows.mapInArrow(work, self.written[0]))
+        told = frozenset(r.number for r in self.readers if self.inputs[r.name].cti is not None)
+        work = BucketRun(self.plan, self.readers, self.written[1], steady, told)
+        if self.cti is None:
+            return self.named(rows.mapInArrow(work, self.written[0]))
+        schema, written = self.given_out
+        if all(each.ends for each in self.inputs.values()):
+            return self.named(with_end(rows.mapInArrow(work, self.written[0]), schema))
+        made = rows.mapInArrow(Telling(work, written), schema)
+        return self.named(made.repartition(1).mapInArrow(Lowest(written), schema))
 
     def _rows(self, reader: Reader) -> DataFrame:
         given = self.inputs[reader.name]
         rows = carried_rows(reader.number, given, self.split_by(reader.name), self.buckets)
+        if given.cti is not None:
+            return everywhere(rows, self.buckets)
         if given.advance_time is None:
             return rows
         order = [f"o{i}" for i in range(len(given.order_by))]
@@ -171,6 +196,12 @@ class Job:
         schema = from_arrow_schema(pa.schema(empty.schema))
         return schema, _arrow_schema(schema)
 
+    @property
+    def given_out(self) -> tuple[Any, Any]:
+        """The same with the column of CTIs behind."""
+        schema = self.written[0].add(PROMISED, "long")
+        return schema, _arrow_schema(schema)
+
     def named(self, written: DataFrame) -> DataFrame:
         """Return the results with times and fields as users know them."""
         from pyspark.sql import functions as sf
@@ -182,13 +213,16 @@ class Job:
             for name, column in times.items()
         ]
         fields = [sf.col(f"f{i}").alias(name) for i, name in enumerate(self.plan.schema or ())]
+        if self.cti is not None:
+            told = sf.col(PROMISED)
+            fields.append((told if ticks else sf.timestamp_micros(told)).alias(self.cti))
         return written.select(*columns, *fields)
 
     def explained(self) -> str:
         """Return the plan and the split as text."""
         text = explained(self.plan)
-        for name, operators in self.handed.items():
-            if operators:
+        for name, nodes in self.handed.items():
+            if operators := [node.operator.name for node in nodes if node.operator is not None]:
                 text += f"\nSpark itself does of {name!r}: {', '.join(operators)}"
         if self.split.reason is not None:
             return f"{text}\none bucket: {self.split.reason}"
@@ -230,6 +264,20 @@ def composed(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
             "Hint: rename it with select()."
         )
     return plan
+
+
+def check_cti(name: Any, schema: pl.Schema) -> None:
+    """Refuse what cannot be the name of the column of CTIs beside these fields."""
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(
+            f"cti is the name of a column for the result's CTIs, got {name!r}. Hint: a parameter "
+            "of a query cannot be called cti or buckets here; those are run's own."
+        )
+    if name.casefold() in {each.casefold() for each in (START, END, *schema)}:
+        raise SchemaError(
+            f"the result has a column {name!r} already, so its CTIs need another: "
+            f"it has {', '.join([START, END, *schema])}"
+        )
 
 
 def _arrow_schema(schema: Any) -> Any:

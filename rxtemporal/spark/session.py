@@ -18,6 +18,7 @@ from rxtemporal.log import get_logger
 from rxtemporal.spark.classes import archive_options
 from rxtemporal.spark.home import spark_home
 from rxtemporal.spark.java import Java, find_java
+from rxtemporal.spark.memory import driver_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,10 @@ def session(**settings: Any) -> SparkSession:
     ``settings`` are Spark's own, and win over what is set here: ``session(**{"spark.master":
     "local[1]"})``. Where a session is running already, those that can still change are applied to
     it. One whose Java process has died is replaced. Starting takes 3 to 6 seconds; what the Java
-    process writes to its error output goes to the logger ``rxtemporal.spark.jvm``.
+    process writes to its error output goes to the logger ``rxtemporal.spark.jvm``. That process
+    gets a quarter of the memory that this one may use, at least 1 GB and at most 4 GB; how much is
+    fixed when it starts: ``session(**{"spark.driver.memory": "8g"})``, or the environment's
+    ``SPARK_DRIVER_MEMORY``.
     ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this Python unless they are set.
 
     ``BindingError`` if pyspark is not installed or is a Spark Connect client, ``JavaError`` if no
@@ -92,6 +96,8 @@ def _defaults() -> dict[str, str]:
         "spark.master": f"local[{cores}]",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Spark's own default is 1 GB on every machine; the variable is Spark's, too
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY") or driver_memory(),
         "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.executorEnv.PYTHONPATH": path,
         "spark.ui.enabled": "false",

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.batch import END, START, EventBatch, Int64s
-from rxtemporal.errors import EventError
+from rxtemporal.errors import CheckpointError, EventError
 from rxtemporal.events import EventShape
 from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.steps.intervals import IntervalStep
@@ -41,10 +41,15 @@ class Settling(Protocol):
         """Go on from what ``save`` returned; what was written after that is still left out."""
 
 
-def settling(shape: EventShape, schema: pl.Schema, reached: int) -> Settling:
-    """Return what settles the rows of a shape, where all before the CTI ``reached`` is there."""
+def settling(
+    shape: EventShape, schema: pl.Schema, reached: int, begun: int | None = None
+) -> Settling:
+    """Return what settles the rows of a shape, where all before the CTI ``reached`` is there.
+
+    ``begun`` is how many rows have been numbered until then in edge shape; None: not known.
+    """
     if shape is EventShape.EDGE:
-        return _Edges(schema, reached)
+        return _Edges(schema, reached, begun)
     return _Rows(schema, reached, hold=shape is EventShape.POINT)
 
 
@@ -98,10 +103,11 @@ class _Edges:
     Holds what starts at or after the CTI, a number for each open row, and what ends at or after it.
     """
 
-    def __init__(self, schema: pl.Schema, reached: int) -> None:
+    def __init__(self, schema: pl.Schema, reached: int, begun: int | None) -> None:
         self.schema = pl.Schema({**schema, EDGE: pl.Int64()})
         self.known = 0
         self._reached, self._promised = reached, MIN_TIME
+        self._begun = begun
         self._count = 0
         # rows to come, in order of start, with the engine's id; rows to end, in order of end
         self._starting, self._ending = IntervalStep(), IntervalStep()
@@ -122,7 +128,7 @@ class _Edges:
             self.known += len(known)
             if self._promised <= self._reached:
                 return EventBatch.empty(self.schema, batch.cti)
-            self._reached = MIN_TIME
+            self._go_on()
             coming = closing = EventBatch.empty(self.schema, MIN_TIME)
         return self._advanced(coming, closing, self._promised)
 
@@ -142,6 +148,20 @@ class _Edges:
         if self._promised >= self._reached:
             # nothing was written after the state, though time may have passed that no rows brought
             self._reached = MIN_TIME
+
+    def _go_on(self) -> None:
+        """Leave what is known behind; the numbers of new rows come after those that are there."""
+        if self._count == 0 and self._begun is not None:
+            self._count = self._begun  # a source that gives nothing twice
+        elif self._begun not in (None, self._count):
+            raise CheckpointError(
+                f"in edge shape the sink has {self._begun} rows that begin before "
+                f"{describe(self._reached)}, and of these the source has given {self._count}. "
+                "Hint: rows are updated by their number, so a source has to give all of them again "
+                "or none: run with log= or resume=, or give the sink a path and the query a name "
+                "of their own."
+            )
+        self._reached = MIN_TIME
 
     def _take_ends(self, ends: EventBatch) -> EventBatch:
         """Return the ends of open rows; those of rows that are still to come are noted."""

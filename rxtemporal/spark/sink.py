@@ -79,8 +79,9 @@ class SparkSink:
     ``path`` is a folder that belongs to this query alone, for its spool and Spark's checkpoint.
     After a crash, run the same query over the same source with the same ``path``: what has been
     written is recognised by its CTI and left out, the rest goes on. That needs a source that
-    gives the same events again, in the same order. On a cluster ``path`` has to be on storage
-    that driver and executors share, and this package installed on both.
+    gives the same events again, in the same order. In edge shape one that gives only a part of
+    them again is refused, for rows are updated by their number. On a cluster ``path`` has to be on
+    storage that driver and executors share, and this package installed on both.
 
     ``trigger`` is the pause between micro-batches (``"0 seconds"``: none), and their size is
     ``max_segments_per_batch``; ``session`` is a Spark session that is there already, or settings
@@ -139,7 +140,7 @@ class SparkSink:
             self._way = Direct(job)
         else:
             self._way = Spooled(job, self.shape, self._limit, self._when_full)
-        self._settling = settling(self.shape, schema, self._way.reached)
+        self._settling = settling(self.shape, schema, self._way.reached, self._way.begun)
         self._is_open = True
         if self._state is not None:
             self._go_on(*self._state)

@@ -19,6 +19,7 @@ from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.child import Child, can_travel
 from rxtemporal.spark.life import Job, Life, Listener, sole_driver
 from rxtemporal.spark.runner import Runner
+from rxtemporal.spark.settling import EDGE
 from rxtemporal.spark.supervision import Supervisor
 from rxtemporal.spark.targets import Target, writer_for
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
@@ -27,8 +28,8 @@ __all__ = ["Spooled"]
 
 log = get_logger(__name__)
 
-# seconds between two looks at whether there is room again
-PAUSE = 0.1
+# seconds between two looks at whether there is room again, and at most between two on a full disk
+PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # what passes when somebody helps
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -44,14 +45,15 @@ class Spooled:
         self, job: Job, shape: EventShape, limit: int | None, when_full: Literal["block", "refuse"]
     ) -> None:
         self._job, self._limit, self._when_full = job, limit, when_full
-        self._spool = Spool.open(job.path / "spool", job.query, job.schema)
+        numbered = EDGE if EDGE in job.schema else None
+        self._spool = Spool.open(job.path / "spool", job.query, job.schema, numbered=numbered)
         try:
             _keep_shape(job.path / "sink.json", shape)
             self._supervisor = self._prepare()
         except BaseException:
             self._spool.close()
             raise
-        self._first = self._spool.last
+        self._first, self.begun = self._spool.last, self._spool.highest
         self.reached = self._promised = MIN_TIME if self._spool.cti is None else self._spool.cti
         if self.reached == MAX_TIME:
             log.info("spark_sink.finished_before", query=job.query, path=str(job.path))
@@ -100,18 +102,32 @@ class Spooled:
         return self._spool.describe(last_segment(self._job.checkpoint, batch)).cti
 
     def _append(self, batch: EventBatch) -> None:
-        told = time.monotonic()
-        while not self._appended(batch):
-            self._supervisor.check()
-            time.sleep(PAUSE)
+        told, pause = time.monotonic(), PAUSE
+        while (refused := self._refused(batch)) is not None:
+            self._wait(pause)
+            # what waits for Spark is soon counted, but a full disk is given all the rows each time
+            pause = PAUSE if isinstance(refused, _FullError) else min(2 * pause, LONGEST_PAUSE)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
-                log.warning("spark_sink.blocked", spool=str(self._spool.path), limit=self._limit)
+                log.warning(
+                    "spark_sink.blocked",
+                    spool=str(self._spool.path),
+                    limit=self._limit,
+                    error=str(refused),
+                )
         self.reached = batch.cti
         self._supervisor.start()
 
-    def _appended(self, batch: EventBatch) -> bool:
-        """Append a batch if there is room; where there is none, return False or raise that."""
+    def _wait(self, seconds: float) -> None:
+        """Let time pass, unless somebody is in a hurry."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._supervisor.check()
+            time.sleep(min(PAUSE, left))
+        self._supervisor.check()
+
+    def _refused(self, batch: EventBatch) -> SpoolError | None:
+        """Append a batch; where there is no room, return that error or raise it."""
         try:
             self._check_room()
             self._spool.append(batch)
@@ -119,9 +135,9 @@ class Spooled:
             cause = error.__cause__
             full = isinstance(error, _FullError) or getattr(cause, "errno", None) in _NO_ROOM
             if self._when_full == "block" and full:
-                return False
+                return error
             raise
-        return True
+        return None
 
     def _check_room(self) -> None:
         """Raise where so much waits that nothing more may; what Spark is done with goes first."""
@@ -147,7 +163,9 @@ class Spooled:
         with sole_driver(job.path):  # what is left of a killed run ends first
             discarded, noted = spool.bounds()[0], committed_segment(job.checkpoint)
             _check_places(job, discarded, noted, spool.last)
-            writer_for(job.target, job.origin()).close()
+            writer = writer_for(job.target, job.origin())
+            writer.close()
+            _check_ledger(job, writer.last, spool.last)
         travels = isinstance(job.target, Target) and job.target.travels
         here = not travels or not (job.session is None or isinstance(job.session, Mapping))
         if not here:
@@ -175,6 +193,19 @@ def _check_places(job: Job, discarded: int, noted: int, last: int) -> None:
         raise SpoolError(
             f"Spark's checkpoint has read up to segment {noted} of {spool}, which ends at {last}: "
             f"they do not belong together. Hint: delete {checkpoint}."
+        )
+
+
+def _check_ledger(job: Job, published: int, last: int) -> None:
+    """Refuse a spool whose next segments would have numbers that count as published."""
+    if published > last:
+        raise SpoolError(
+            f"the ledger of the {type(job.target).__name__} has the query {job.query!r} up to "
+            f"segment {published}, and the spool in {job.path} ends at {last}: that folder is an "
+            "older copy, and new rows would be taken for those that were published. Hint: restore "
+            "its newest state, or a copy of the target and its ledger that is no newer than it; or "
+            "delete the query's rows, its ledger and that folder, and run the query again from its "
+            "source."
         )
 
 

@@ -6,17 +6,20 @@ that they belong to, which have the state; what is final comes out and is unpack
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.errors import AdvanceTimeError, BindingError
+from rxtemporal.fingerprints import Fingerprints
 from rxtemporal.operators.operator import Keys
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import carried_rows
 from rxtemporal.spark.chunks import PACKED, Packing, unpacked
-from rxtemporal.spark.doors import DoorWork
+from rxtemporal.spark.doors import COUNTED, DoorWork
 from rxtemporal.spark.inputs import Input
-from rxtemporal.spark.kept import BucketWork, Kept
+from rxtemporal.spark.kept import MADE, BucketWork, Kept
+from rxtemporal.spark.outgoing import Gathered
 from rxtemporal.stepwise import Stepwise
 
 if TYPE_CHECKING:
@@ -30,13 +33,19 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 def streamed(job: Job) -> DataFrame:
-    """Return the packed results of a job over streaming DataFrames, as they are written."""
+    """Return the results of a job over streaming DataFrames, as they are written."""
     check_session(next(iter(job.inputs.values())).frame)
-    parts = [_packed(job, reader) for reader in job.readers]
+    # Spark knows sources and states in its checkpoint by their order, which is no part of the query
+    parts = [_packed(job, reader) for reader in sorted(job.readers, key=lambda each: each.name)]
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
-    schema, written = job.written
-    work = BucketWork(job.plan, job.readers, written, _kept(job))
-    return _keeping(rows, work, "data binary").mapInArrow(unpacked, schema)
+    work = BucketWork(job.plan, job.readers, job.written[1], _kept(job))
+    made = _keeping(rows, work, MADE)
+    if job.cti is None:
+        return made.mapInArrow(unpacked, job.written[0])
+    schema, written = job.given_out
+    if job.buckets > 1:
+        made = made.repartition(1)
+    return made.mapInArrow(Gathered(written, job.buckets), schema)
 
 
 def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
@@ -50,6 +59,8 @@ def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
 
 
 def _packed(job: Job, reader: Reader) -> DataFrame:
+    from pyspark.sql import functions as sf
+
     given = job.inputs[reader.name]
     _check_time(reader.name, given)
     rows = carried_rows(reader.number, given, job.split_by(reader.name), job.buckets)
@@ -58,12 +69,23 @@ def _packed(job: Job, reader: Reader) -> DataFrame:
     order = tuple(f"o{i}" for i in range(len(given.order_by)))
     door = DoorWork(reader, given.advance_time, order, job.buckets)
     whole = rows.mapInArrow(Packing(reader.number, job.buckets, whole=True), PACKED)
-    return _keeping(whole, door, PACKED)
+    counts = ", ".join(f"{name} bigint" for name in COUNTED)
+    judged = _keeping(whole, door, f"{PACKED}, {counts}")
+    if given.late is not None:
+        judged = judged.observe(given.late, *(sf.max(name).alias(name) for name in COUNTED))
+    return judged.drop(*COUNTED)
 
 
 def _kept(job: Job) -> Kept:
     inputs = {
-        reader.name: f"{_told(reader)}, split by {_names(job.split_by(reader.name))}"
+        reader.name: "; ".join(
+            [
+                _told(reader),
+                *_columns(job.inputs[reader.name]),
+                *(f"Spark does {each}" for each in Fingerprints(job.handed[reader.name]).told),
+                f"split by {_names(job.split_by(reader.name))}",
+            ]
+        )
         for reader in job.readers
     }
     return Kept(Stepwise(job.plan).fingerprints, inputs, job.buckets)
@@ -71,6 +93,13 @@ def _kept(job: Job) -> Kept:
 
 def _told(reader: Reader) -> str:
     return ", ".join(f"{name} {dtype}" for name, dtype in reader.schema.items()) or "no fields"
+
+
+def _columns(given: Input) -> Iterator[str]:
+    """Yield from which columns a stream's times come, and its order: others are other events."""
+    for name in ("start", "end", "cti", "order_by", "advance_time"):
+        if told := getattr(given, name):
+            yield f"{name}={told!r}"
 
 
 def _names(keys: Keys) -> str:

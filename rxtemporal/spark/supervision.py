@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rxtemporal.errors import JavaError
 from rxtemporal.log import get_logger
 from rxtemporal.spark.checkpoint import is_committed
 from rxtemporal.spark.life import Ended, Life, Listener
@@ -26,9 +27,10 @@ REMEMBERED = 1_000
 class Supervisor:
     """Runs lives of Spark in a thread of its own and counts what they get done; a ``Listener``.
 
-    A life that ends is followed by another one, unless it could only end in the same way. While
-    Spark is away ``check`` finds nothing wrong: what comes waits in the spool. ``wait`` gives up
-    after some lives in a row that got nothing done. Methods are for any thread.
+    A life that ends is followed by another one, unless it could only end in the same way, or has
+    never got as far as a start. While Spark is away ``check`` finds nothing wrong: what comes waits
+    in the spool. ``wait`` gives up after some lives in a row that got nothing done. Methods are for
+    any thread.
     """
 
     def __init__(self, make: Callable[[Listener], Life], checkpoint: Path, published: int) -> None:
@@ -85,7 +87,7 @@ class Supervisor:
             self._until(lambda: is_committed(self._checkpoint, number), "Spark has noted it")
 
     def stop(self) -> None:
-        """End the life and the thread; a micro-batch that runs is waited for."""
+        """End the life and the thread; of a micro-batch that runs, see ``Life.stop``."""
         with self._changed:
             self._stopping = True
             life = self._life
@@ -134,13 +136,17 @@ class Supervisor:
                     log.info("spark.waiting", until=what, published=self._published)
 
     def _run(self) -> None:
-        while (life := self._next()) is not None:
-            try:
+        try:
+            while (life := self._next()) is not None:
                 ended = life.run()
-            except BaseException as error:
-                ended = Ended(error, "never")
-            if ended is None or not self._goes_on(ended):
-                return
+                if ended is None or not self._goes_on(ended):
+                    return
+        except BaseException as error:
+            # a thread that ended without a word would be waited for in vain
+            with self._changed:
+                self._last_end = Ended(error, "never")
+                self.failure = None if self._stopping else error
+                self._changed.notify_all()
 
     def _next(self) -> Life | None:
         life = self._make(self)
@@ -153,16 +159,30 @@ class Supervisor:
         with self._changed:
             self._last_end = ended
             self._fruitless += 1
-            # what does not start at all is wrong, what stops starting may only be ill
-            attempts = ATTEMPTS if self._started else 1
-            given_up = ended.outlook == "again" and self._fruitless >= attempts
-            if not self._stopping and (ended.outlook == "never" or given_up):
+            if not self._stopping and (ended.outlook == "never" or self._given_up(ended)):
                 self.failure = ended.error
             self._changed.notify_all()
             if self._stopping or self.failure is not None:
                 return False
-            pause = min(FIRST_PAUSE * 2 ** (self._fruitless - 1), LONGEST_PAUSE)
+            pause = _pause(self._fruitless)
             log.warning("spark.restarting", pause=pause, error=repr(ended.error))
             self._changed.wait_for(lambda: self._stopping, pause)
             self.restarts += 1
             return not self._stopping
+
+    def _given_up(self, ended: Ended) -> bool:
+        """Whether so many lives without a micro-batch are enough, though it may pass."""
+        if ended.outlook == "again":
+            # what does not start at all is wrong, what stops starting may only be ill
+            return self._fruitless >= (ATTEMPTS if self._started else 1)
+        # room and databases come back however long it takes; a process that has died each time
+        # before it had started is told by now
+        died = isinstance(ended.error, JavaError)
+        return died and not self._started and self._fruitless >= ATTEMPTS
+
+
+def _pause(fruitless: int) -> float:
+    """Return the seconds before the next life, after so many in a row that got nothing done."""
+    # bounded, for a float has an end, which a disk that is full over a night would reach
+    doublings = min(fruitless - 1, 10)
+    return min(FIRST_PAUSE * 2.0**doublings, LONGEST_PAUSE)

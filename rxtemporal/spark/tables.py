@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from rxtemporal.batch import END, START
-from rxtemporal.durable import WriterLock, publish, reported, sync_folder
+from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
@@ -98,14 +98,14 @@ class _ParquetWriter:
         self._ledger = aside / f"{self._query}.json"
         self._stage = aside / f"{self._query}.stage"
         with reported(f"cannot open the table {table.path}"):
-            aside.mkdir(parents=True, exist_ok=True)
+            make_folder(aside)
             # two spools may have a query of this name, and before the first ledger only this tells
             self._lock = WriterLock(aside / f"{self._query}.lock")
         try:
             with reported(f"cannot open the table {table.path}"):
                 self.last = self._read_ledger()
                 self._keep_layout(aside / LAYOUT)
-                table.path.mkdir(parents=True, exist_ok=True)
+                make_folder(table.path)
                 self._undo()
         except BaseException:
             self.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from cells import crash_table, never_hit
 from moments import POINTS
@@ -53,6 +55,27 @@ def database() -> Iterator[str]:
         skip_or_fail("postgres", "there is no PostgreSQL server to start")
     with server() as address:
         yield address
+
+
+@pytest.fixture
+def connect(database: str) -> Iterator[Callable[[], psycopg.Connection]]:
+    """How to connect; the database is empty before and after."""
+    yield partial(psycopg.connect, database)
+    with psycopg.connect(database) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("DROP SCHEMA IF EXISTS mine CASCADE")
+        connection.execute("CREATE SCHEMA public")
+
+
+@pytest.fixture
+def query(connect: Callable[[], psycopg.Connection]) -> Callable[[str], list[tuple[Any, ...]]]:
+    """Ask the database."""
+
+    def ask(text: str) -> list[tuple[Any, ...]]:
+        with connect() as connection:
+            return connection.execute(text).fetchall()  # type: ignore[arg-type]
+
+    return ask
 
 
 @pytest.fixture(scope="session")

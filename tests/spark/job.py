@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pickle
 import signal
+import sys
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +56,26 @@ def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> S
     it = sink(path, target, session={"spark.master": master, **QUICK})
     in_the_spool(moments)
     it.open("q", SCHEMA)
+    threading.Thread(target=end_with, args=(it,), daemon=True).start()
     spool = SegmentFolder(path / "sink" / "spool")
     for batch in batches(hours, shift=shift):
         until(lambda: moments.may_write(spool.bounds()[1] + 1), 900)
         it.write(batch)
     it.close(None)
     return it.stats()
+
+
+def end_with(it: SparkSink) -> None:
+    """End this process, and say why, when no further life of Spark could mend what is wrong.
+
+    It may stand still at a moment, which nobody would come to end.
+    """
+    way = it._way
+    assert way is not None
+    until(lambda: way.runs.failure is not None, math.inf)
+    traceback.print_exception(way.runs.failure)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def main() -> None:

@@ -153,7 +153,11 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
     assert reached is not None, f"the run has ended: {job.communicate()}"
     if crash.step == "segment" and run.who != "ingest":
         # Spark is at work, or again
-        until(lambda: committed_segment(run.checkpoint) >= reached["segment"] - 1, PATIENCE)
+        wanted = reached["segment"] - 1
+        until(
+            lambda: job.poll() is not None or committed_segment(run.checkpoint) >= wanted, PATIENCE
+        )
+        assert job.poll() is None, f"the run has ended: {job.communicate()}"
     there = [job.pid, *descendants(job.pid)]
     victim = who_is(run.who, job.pid, reached["pid"])[0]
     hit = moments.all[index].point

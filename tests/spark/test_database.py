@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import pytest
 from feeding import HOUR, batches, expected, feed, moment, write
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
+from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.events import EventShape
 from rxtemporal.spark import DatabaseTable, SparkSink
 from rxtemporal.spark.settling import EDGE, STATE
@@ -28,26 +27,6 @@ if TYPE_CHECKING:
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 Query = Callable[[str], list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def connect(database: str) -> Iterator[Callable[[], psycopg.Connection]]:
-    """How to connect; the database is empty before and after."""
-    yield partial(psycopg.connect, database)
-    with psycopg.connect(database) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-
-
-@pytest.fixture
-def query(connect: Callable[[], psycopg.Connection]) -> Query:
-    """Ask the database."""
-
-    def ask(text: str) -> list[tuple[Any, ...]]:
-        with connect() as connection:
-            return connection.execute(text).fetchall()  # type: ignore[arg-type]
-
-    return ask
 
 
 def origin(name: str = "q", spool: str = "id", committed: int = 0, **fields: Any) -> Origin:
@@ -251,11 +230,3 @@ def test_what_cannot_be_is_refused_when_it_is_made(arguments: Any, says: str) ->
     """A connection string in the function's place and a broken name are told at once."""
     with pytest.raises(ArgumentError, match=says):
         DatabaseTable(*arguments)
-
-
-def test_another_database_is_refused() -> None:
-    """A connection that is not psycopg's is named, with what to do."""
-    import sqlite3
-
-    with pytest.raises(BindingError, match=r"gave a sqlite3\.Connection"):
-        DatabaseTable(partial(sqlite3.connect, ":memory:"), "t").open(origin())

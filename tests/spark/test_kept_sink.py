@@ -90,10 +90,10 @@ def broken(monkeypatch: pytest.MonkeyPatch, at: int, *, saved: bool) -> Any:
     left = [at]
     save = resuming.Keeper._save
 
-    def breaking(self: resuming.Keeper) -> None:
+    def breaking(self: resuming.Keeper, **how: Any) -> None:
         left[0] -= 1
         if left[0] or saved:
-            save(self)
+            save(self, **how)
         if not left[0]:
             raise OSError("the power is gone")
 

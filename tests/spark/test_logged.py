@@ -1,4 +1,4 @@
-"""Pushed events into Spark: with an input log, a killed run loses nothing and doubles nothing."""
+"""Pushed events into Spark: logged or kept, a killed run loses nothing and doubles nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from feeding import until
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
-from rxtemporal import agg
+from rxtemporal import agg, resuming
 from rxtemporal.spark import ParquetTable, SparkSink
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SECOND = 1_000_000
 EVENTS, TAKEN = 120, 90
 
 
-def begun(path: Path, **options: Any) -> tuple[Subject[Any], rxt.Process]:
+def begun(path: Path, how: str, **options: Any) -> tuple[Subject[Any], rxt.Process]:
     """Return where readings are pushed, and the run that counts them into a table."""
     subject: Subject[Any] = Subject()
     behind = rxt.AdvanceTimeSettings(
@@ -36,7 +36,8 @@ def begun(path: Path, **options: Any) -> tuple[Subject[Any], rxt.Process]:
     sink = SparkSink(
         ParquetTable(path / "table"), path=path / "sink", trigger="0 seconds", **options
     )
-    return subject, counted.run(sink, name="counted", log=path / "log")
+    place: Any = {how: path / how}
+    return subject, counted.run(sink, name="counted", **place)
 
 
 def reading(number: int) -> rxt.PointEvent:
@@ -45,9 +46,10 @@ def reading(number: int) -> rxt.PointEvent:
     return rxt.PointEvent((number - back) * SECOND, {"x": number})
 
 
-def main(path: Path) -> None:
+def main(path: Path, how: str) -> None:
     """Push most of them and say so; then wait to be killed."""
-    subject, process = begun(path)
+    resuming.SECONDS = 0.2
+    subject, process = begun(path, how)
     for number in range(TAKEN):
         subject.on_next(reading(number))
     print("taken", flush=True)
@@ -55,15 +57,18 @@ def main(path: Path) -> None:
 
 
 @pytest.mark.java
-def test_what_was_acknowledged_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
-    """After SIGKILL the next run with the same log makes the table of an undisturbed run."""
-    command = [sys.executable, __file__, str(tmp_path)]
+@pytest.mark.parametrize("how", ["log", "resume"])
+def test_what_was_acknowledged_is_in_the_table_once(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
+    """After SIGKILL the next run with the same folder makes the table of an undisturbed run."""
+    command = [sys.executable, __file__, str(tmp_path), how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "taken\n"
         until(lambda: len(list((tmp_path / "table").glob("*.parquet"))) >= 1)
         running.kill()
-    subject, process = begun(tmp_path, session=spark)
+    subject, process = begun(tmp_path, how, session=spark)
     assert process.diagnostics().streams[0].events_in == TAKEN
     for number in range(TAKEN, EVENTS):
         subject.on_next(reading(number))
@@ -93,4 +98,4 @@ def undisturbed() -> list[tuple[int, int, int]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -16,6 +16,7 @@ from rxtemporal.events import EventShape
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import SparkSink
 from rxtemporal.spark.life import Ended, Listener, outlook
+from rxtemporal.spark.spooled import LONGEST_PAUSE
 from rxtemporal.spark.supervision import ATTEMPTS, Supervisor
 
 SOON = 60
@@ -147,6 +148,56 @@ def test_a_full_disk_blocks_or_refuses_as_the_limit_does(
     for sink, path in [(waits, "waits"), (told, "told")]:
         assert spooled(tmp_path / path) == (0, 1)
         sink.close(RuntimeError())
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self, at: dict[float, Any]) -> None:
+        self.now, self._at = 0.0, at
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, and do what is to be done by then."""
+        self.now += seconds
+        for due in [due for due in self._at if due <= self.now]:
+            self._at.pop(due)()
+
+
+def test_a_full_disk_is_not_given_the_same_rows_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts become rarer, to one in some seconds; hurry ends the wait between two at once."""
+    sink = opened(tmp_path, when_full="block")
+    clock = Clock({60: lambda: sink.hurry(KeyboardInterrupt())})
+    attempts: list[float] = []
+
+    def full(spool: Spool, batch: Any) -> int:
+        attempts.append(clock.now)
+        raise SpoolError("full") from OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("rxtemporal.spark.spooled.time", clock)
+    monkeypatch.setattr(Spool, "append", full)
+    with pytest.raises(KeyboardInterrupt):
+        sink.write(batches(1)[0])
+    assert 60 <= clock.now < 60.5
+    assert 60 / LONGEST_PAUSE <= len(attempts) < 20
+    assert attempts[1] - attempts[0] < 0.5, "what passes soon is soon over"
+    sink.close(KeyboardInterrupt())
+
+
+def test_room_in_the_spool_is_seen_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long Spark was behind, the producer goes on as soon as there is room below it."""
+    sink = opened(tmp_path, spool_limit=1, when_full="block")
+    sink.write(batches(3)[0])
+    clock = Clock({60: lambda: SegmentFolder(tmp_path / "spool").discard(1)})
+    monkeypatch.setattr("rxtemporal.spark.spooled.time", clock)
+    sink.write(batches(3)[1])
+    assert 60 <= clock.now < 60.5
+    sink.close(RuntimeError())
 
 
 def test_another_shape_on_the_same_path_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.spark import explain, run, stream
+from rxtemporal.spark import explain, from_dataframe, run, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,8 +161,26 @@ IMPORTING = rxt.AdvanceTimeSettings(
             rxt.AdvanceTimeError,
             "judged by itself",
         ),
+        (lambda df: stream(df, start="time", late=3), rxt.ArgumentError, "a str, got 3"),
+        (lambda df: stream(df, start="time", late="x"), rxt.AdvanceTimeError, "there is none"),
+        (
+            lambda df: stream(df, start="time", late="x", advance_time=ONE_BY_ONE, order_by="temp"),
+            rxt.AdvanceTimeError,
+            "this DataFrame is bounded",
+        ),
         (lambda df: stream(df, start="room"), rxt.SchemaError, "is no time"),
-        (lambda df: stream(df, start="time", cti="time"), rxt.AdvanceTimeError, "no CTIs"),
+        (
+            lambda df: from_dataframe(df, start="time", cti="time"),
+            rxt.AdvanceTimeError,
+            "final as a whole here",
+        ),
+        (
+            lambda df: stream(
+                df, start="time", cti="time", advance_time=ONE_BY_ONE, order_by="temp"
+            ),
+            rxt.AdvanceTimeError,
+            "both say how time advances",
+        ),
         (
             lambda df: run(hourly, readings=stream(df, start="time"), buckets=0),
             rxt.ArgumentError,

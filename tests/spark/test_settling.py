@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from rxtemporal.batch import EventBatch
-from rxtemporal.errors import EventError
+from rxtemporal.errors import CheckpointError, EventError
 from rxtemporal.events import EventShape
 from rxtemporal.spark.settling import EDGE, settling
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
@@ -97,11 +97,40 @@ def test_a_run_that_is_taken_up_writes_what_is_missing(seed: int) -> None:
     reached = MIN_TIME
     for broken in (True, True, False):
         given = stream(rows, rng)
-        step = settling(EventShape.EDGE, SCHEMA, reached)
+        step = settling(EventShape.EDGE, SCHEMA, reached, len(table(records)))
         for each in given[: rng.randrange(len(given))] if broken else given:
             records.append(step.on_batch(each))
             reached = max(reached, each.cti)
     assert table(records) == expected
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_source_that_gives_only_what_is_new_has_numbers_of_its_own(seed: int) -> None:
+    """A run over a live source, which gives nothing twice, changes no row of the runs before."""
+    rng = random.Random(3_000 + seed)
+    rows = drawn(rng)
+    records: list[EventBatch] = []
+    first = settling(EventShape.EDGE, SCHEMA, MIN_TIME)
+    for each in stream(rows, rng)[: rng.randrange(1, 4)]:
+        records.append(first.on_batch(each))
+    before, reached = table(records), records[-1].cti
+    later = [row for row in rows if row[0] >= reached]
+    live = settling(EventShape.EDGE, SCHEMA, reached, len(before))
+    records += [live.on_batch(each) for each in stream(later, rng)]
+    after = table(records)
+    assert {number: after[number] for number in before} == before
+    assert sorted(set(after.values()) - set(before.values())) == sorted(set(later))
+    assert sorted(after) == list(range(1, len(before) + len(later) + 1))
+
+
+@pytest.mark.parametrize("given", [1, 3])
+def test_a_source_that_gives_something_else_is_refused(given: int) -> None:
+    """Rows that are missing, or that were not there before, would change the numbers of others."""
+    step = settling(EventShape.EDGE, SCHEMA, 10, 2)
+    known = step.on_batch(batch([(n, MAX_TIME, n, n) for n in range(1, given + 1)], 10))
+    assert len(known) == 0
+    with pytest.raises(CheckpointError, match=rf"2 rows .* has given {given}\. Hint: .*log="):
+        step.on_batch(batch([(11, 12, 0, 1)], 20))
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import asking
 import combining
@@ -131,3 +131,48 @@ def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
         result = run(query, readings=given, buckets=buckets)
         with pytest.raises(StreamingQueryException, match=says):
             read_out(result, tmp_path / "checkpoint")
+
+
+SEEN = pl.Schema({"start_time": pl.Int64, "end_time": pl.Int64, "k": pl.Int64, "cti": pl.Int64})
+
+
+def met(left: rxt.Streamable, right: rxt.Streamable, least: int = 5) -> rxt.Streamable:
+    """A join of what is left of one input by a filter that Spark does."""
+    return left.where(pl.col("k") > least).join(right, on="k")
+
+
+def test_inputs_are_known_by_name_and_filters_by_what_they_filter(
+    narrow: SparkSession, tmp_path: Path
+) -> None:
+    """Restarted with its inputs named in another order a query goes on; with another filter, or
+    with its inputs the other way round, it is refused.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    folders = {name: Trickle(tmp_path / name, SEEN) for name in ("left", "right")}
+
+    def add(name: str, *rows: tuple[int | None, ...]) -> None:
+        folders[name].add(pl.DataFrame(rows, schema=SEEN, orient="row"))
+
+    def read(query: Any, *names: str) -> list[tuple[Any, ...]]:
+        given = {name: stream(folders[name].frame(narrow), cti="cti") for name in names}
+        made = read_out(run(query, buckets=2, **given), tmp_path / "checkpoint")
+        return [tuple(row.values()) for table in made for row in table.to_pylist()]
+
+    add("left", (1, 300, 7, None), (1, 300, 2, None), (None, None, None, 100))
+    add("right", (None, None, None, 50))
+    assert read(met, "left", "right") == []
+    add("left", (None, None, None, 400))
+    add("right", (60, 90, 7, None), (60, 90, 2, None), (None, None, None, 400))
+    assert read(met, "right", "left") == [(60, 90, 7)]
+    add("left", (500, 600, 7, None))
+    add("right", (500, 600, 7, None))
+    changed = {
+        "where.*dyn int: 5.*and here is.*dyn int: 1": lambda left, right: met(left, right, 1),
+        "of 'left' and 'right'.*and here is.*of 'right' and 'left'": lambda left, right: right.join(
+            left.where(pl.col("k") > 5), on="k"
+        ),
+    }
+    for says, query in changed.items():
+        with pytest.raises(StreamingQueryException, match=f"(?s){says}"):
+            read(query, "left", "right")

@@ -1,0 +1,180 @@
+"""A Java process that is gone: the same clear error, whichever way led to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from feeding import SCHEMA, batches, until
+
+from rxtemporal.errors import JavaError, SourceError
+from rxtemporal.spark.direct import Direct
+from rxtemporal.spark.gone import java_gone, java_watched
+from rxtemporal.spark.life import Job
+
+CUT = [ConnectionRefusedError("Connection refused"), EOFError(), OSError("broken pipe")]
+
+
+class Process:
+    """Stands in for a process that has ended, or for one that goes on."""
+
+    def __init__(self, returncode: int | None) -> None:
+        self.returncode = returncode
+
+    def poll(self) -> int | None:
+        """Its end, if it has ended."""
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end."""
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("java", timeout)
+        return self.returncode
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+    """What makes the Java process one that has ended with a code, or one that goes on."""
+    pyspark = pytest.importorskip("pyspark")
+
+    def put(code: int | None) -> None:
+        gateway = type("Gateway", (), {"proc": Process(code)})
+        monkeypatch.setattr(pyspark.SparkContext, "_gateway", gateway)
+
+    return put
+
+
+@pytest.mark.parametrize("cut", CUT, ids=repr)
+def test_what_broke_the_connection_is_told(java: Any, cut: Exception) -> None:
+    """Not that it broke: code, what to do, and the setting for memory; the rest is its cause."""
+    java(-9)
+    said = r"ended with code -9 .* Hint: do this\. .*memory"
+    with pytest.raises(JavaError, match=said) as gone, java_watched("do this"):
+        raise cut
+    assert gone.value.__cause__ is cut
+
+
+def test_an_error_is_itself_while_java_runs(java: Any) -> None:
+    """A socket of a user's own may break, too."""
+    java(None)
+    with pytest.raises(ConnectionRefusedError), java_watched("do this"):
+        raise ConnectionRefusedError
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_without_a_process_nothing_is_known(monkeypatch: pytest.MonkeyPatch, missing: bool) -> None:
+    """Where pyspark is not installed that is the error, and where another has started Java."""
+    if missing:
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+    else:
+        pyspark = pytest.importorskip("pyspark")
+        monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
+    assert java_gone(OSError("broken pipe"), "do this") is None
+
+
+class Broken:
+    """A DataFrame whose Java process ends in the middle of its rows."""
+
+    isStreaming = False  # noqa: N815 - Spark's name
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *given, **named: self
+
+    def __iter__(self) -> Iterator[Any]:
+        raise EOFError
+
+
+def test_a_dataframe_that_is_read(java: Any) -> None:
+    """The end of the socket that rows come by is none of the rows."""
+    from rxtemporal.spark import reading
+
+    java(-9)
+    given: Any = type("Given", (), {"frame": Broken(), "in_order": ()})
+    with pytest.raises(JavaError, match=r"code -9 .* make it anew in a new session"):
+        list(reading._fetched(given, [], SCHEMA, 1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failed"), [(CUT[0], None), (None, CUT[1]), (SourceError("x"), CUT[1])]
+)
+def test_a_streaming_dataframe(java: Any, wrong: Any, failed: Any) -> None:
+    """Whether it ends in a micro-batch or between two of them."""
+    from rxtemporal.spark import microbatches
+
+    query = microbatches._Query.__new__(microbatches._Query)
+    query._failure = wrong
+    query._source = type("Source", (), {"name": "readings"})  # type: ignore[assignment]
+    java(-9)
+    told = query._why(failed)
+    assert isinstance(told, JavaError)
+    assert told.__cause__ is (wrong or failed)
+    java(None)
+    assert not isinstance(query._why(failed), JavaError)
+
+
+def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes next, or closes, is told that the rest is lost."""
+    java(-9)
+
+    class Cut:
+        last = 0
+
+        def write(self, *given: Any) -> None:
+            raise CUT[0]
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("rxtemporal.spark.direct.writer_for", lambda *given: Cut())
+    monkeypatch.setattr("rxtemporal.spark.direct._as_dataframe", lambda *given: None)
+    session: Any = object()
+    way = Direct(Job(tmp_path, print, "q", SCHEMA, session, "1 second", 1))
+    way.write(batches(1)[0])
+    until(lambda: way._failure is not None)
+    with pytest.raises(JavaError, match=r"code -9 .* is lost: run the query again"):
+        way.close(None)
+    assert "which is lost" in CUT[0].__notes__[0]
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from feeding import SCHEMA, batches, until
+from rxtemporal.errors import JavaError
+from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.spark.direct import Direct
+
+it = SparkSink(ParquetTable("table"), path="sink", mode="direct")
+it.open("q", SCHEMA)
+it.write(batches(3)[0])
+until(lambda: it.stats().micro_batches > 0, 300)
+from pyspark import SparkContext
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+try:
+    for batch in batches(3)[1:]:
+        it.write(batch)
+    it.close(None)
+except JavaError as error:
+    print(error)
+    it.close(error)
+"""
+
+
+@pytest.mark.java
+def test_a_java_process_that_is_killed_under_the_direct_mode(tmp_path: Path) -> None:
+    """The query ends with what has happened, and so does its process."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(Path(__file__).parent)],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Spark's Java process ended with code -9 while the query ran" in done.stdout
+    assert "direct mode starts it no second time" in done.stdout

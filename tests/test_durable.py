@@ -1,0 +1,71 @@
+"""What is on disk when a function of ``durable`` has returned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rxtemporal.durable import make_folder, unsynced
+from rxtemporal.segments import SegmentWriter
+from rxtemporal.spark import ParquetTable
+from rxtemporal.spark.targets import Origin
+
+SCHEMA = pl.Schema({"x": pl.Int64()})
+Synced = Callable[[], set[Path]]
+
+
+@pytest.fixture
+def synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Synced:
+    """The folders under the temporary one, and itself, that were synced."""
+    nodes: set[int] = set()
+    fsync = os.fsync
+
+    def noting(handle: int) -> None:
+        nodes.add(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    def told() -> set[Path]:
+        folders = [tmp_path, *(path for path in tmp_path.rglob("*") if path.is_dir())]
+        return {folder.relative_to(tmp_path) for folder in folders if folder.stat().st_ino in nodes}
+
+    monkeypatch.setattr("os.fsync", noting)
+    return told
+
+
+def test_folders_that_are_made_are_names_on_disk(tmp_path: Path, synced: Synced) -> None:
+    """The folder above each one that was made is synced, and no other."""
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert synced() == {Path(), Path("a"), Path("a/b")}
+
+
+def test_a_folder_that_is_there_costs_nothing(tmp_path: Path, synced: Synced) -> None:
+    """What was made before is not synced again; nor is what need not outlive the machine."""
+    make_folder(tmp_path)
+    with unsynced():
+        make_folder(tmp_path / "a")
+    make_folder(tmp_path / "a")
+    assert synced() == set()
+
+
+@pytest.mark.parametrize("what", ["spool", "table"])
+def test_a_first_run_outlives_a_power_cut(tmp_path: Path, synced: Synced, what: str) -> None:
+    """Every folder above a new spool or a new table has the name of the next one on disk."""
+    path = tmp_path / "a" / "b" / "c"
+    if what == "spool":
+        SegmentWriter.open(path, "q", SCHEMA).close()
+    else:
+        ParquetTable(path).open(Origin("q", "id", SCHEMA, 0)).close()
+    assert {Path(), Path("a"), Path("a/b")} <= synced()
+
+
+def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
+    """Where a file has the name, nothing is made."""
+    (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        make_folder(tmp_path / "a")
+    with pytest.raises(NotADirectoryError):
+        make_folder(tmp_path / "a" / "b")

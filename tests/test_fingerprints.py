@@ -1,0 +1,255 @@
+"""What tells a query from any other: a state is gone on with by the one that saved it alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from physical import SCHEMA, SIDES
+from reactivex.subject import Subject
+from test_laws import CASES
+
+import rxtemporal as rxt
+from rxtemporal import EventShape, agg
+from rxtemporal.errors import CheckpointError
+from rxtemporal.execution import Execution
+from rxtemporal.stepwise import Stepwise
+
+TWO = [name for name, case in CASES.items() if case.inputs == 2]
+col = pl.col
+
+
+def sides() -> list[rxt.Streamable]:
+    """The streams of the table of laws."""
+    return [rxt.from_events([], schema=SCHEMA, name=name) for name in SIDES]
+
+
+def fingerprints(query: Callable[..., rxt.Streamable], *streams: rxt.Streamable) -> tuple[str, ...]:
+    """What tells a query over some streams."""
+    return Stepwise(query(*streams)._node).fingerprints
+
+
+def of_the_table() -> dict[str, list[str]]:
+    """What tells each query of the table of laws."""
+    streams = sides()
+    return {
+        name: [*fingerprints(case.query, *streams[: case.inputs])] for name, case in CASES.items()
+    }
+
+
+def test_the_same_in_another_process() -> None:
+    """Nothing in a fingerprint depends on the process: no place in memory, no order of hashing."""
+    code = "import json, test_fingerprints as t; print(json.dumps(t.of_the_table()))"
+    here = str(Path(__file__).parent)
+    path = os.pathsep.join([here, *sys.path])
+    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == of_the_table()
+
+
+def test_each_query_has_its_own() -> None:
+    """No two queries of the table of laws have the same."""
+    found = list(map(tuple, of_the_table().values()))
+    assert len(set(found)) == len(found) > 100
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_inputs_that_change_places_are_a_change(name: str) -> None:
+    """Whatever the operator: its state has a left and a right side."""
+    left, right = sides()
+    query = CASES[name].query
+    assert fingerprints(query, left, right) == fingerprints(query, *sides())
+    assert fingerprints(query, left, right) != fingerprints(query, right, left)
+
+
+@dataclasses.dataclass
+class Least(agg.UserDefinedAggregate):
+    """An aggregate with a setting."""
+
+    past: int = 0
+
+    def compute(self, rows: list[Any]) -> int:
+        """Some row of many."""
+        return 0
+
+
+@dataclasses.dataclass
+class Most(Least):
+    """Another one, with the same setting."""
+
+
+def counted(aggregate: Any) -> Callable[..., rxt.Streamable]:
+    """A query that differs by its aggregate alone."""
+    return lambda rows: rows.snapshot_window().aggregate(n=aggregate)
+
+
+def among(*others: int) -> Callable[..., rxt.Streamable]:
+    """A query that differs by one of many constants, which polars does not show."""
+    return lambda rows: rows.where(col("x").is_in([*range(50), *others, *range(50)]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (among(70), among(71)),
+        (lambda s: s.where(col("y").round(1) > 2), lambda s: s.where(col("y").round(2) > 2)),
+        (
+            lambda s: s.select(n=col("x").replace({1: 2})),
+            lambda s: s.select(n=col("x").replace({1: 3})),
+        ),
+        (counted(agg.quantile("y", 0.5, "lower")), counted(agg.quantile("y", 0.5, "higher"))),
+        (counted(agg.expr(col("y").std(ddof=0))), counted(agg.expr(col("y").std(ddof=1)))),
+        (counted(Least()), counted(Least(1))),
+        (counted(Least()), counted(Most())),
+    ],
+)
+def test_what_polars_does_not_show_is_a_change(one: Any, other: Any) -> None:
+    """Options of functions, long lists, users' classes: two queries that read alike differ."""
+    (left, _), (same, _), (right, _) = sides(), sides(), sides()
+    assert fingerprints(one, left) == fingerprints(one, same) != fingerprints(other, right)
+
+
+A, B = "a", "b"
+Streams = dict[str, rxt.Streamable]
+Query = Callable[[Streams], list[rxt.Streamable]]
+
+
+def wide(stream: rxt.Streamable) -> rxt.Streamable:
+    """The rows of a stream that are wide."""
+    return stream.where(col("x") > 1)
+
+
+def shared(streams: Streams) -> list[rxt.Streamable]:
+    """One filter, computed once."""
+    rows = wide(streams[A])
+    return [rows.union(rows)]
+
+
+def twice(streams: Streams) -> list[rxt.Streamable]:
+    """Two filters, each with a state of its own."""
+    return [wide(streams[A]).union(wide(streams[A]))]
+
+
+CHANGES: dict[str, tuple[Query, Query, str]] = {
+    "sides": (
+        lambda s: [s[A].left_anti_join(s[B], on="x")],
+        lambda s: [s[B].left_anti_join(s[A], on="x")],
+        "there was left_anti_join.*, of 'a' and 'b', and here is left_anti_join.*, of 'b' and 'a'",
+    ),
+    "a filter on the other input": (
+        lambda s: [wide(s[A]).union(s[B])],
+        lambda s: [s[A].union(wide(s[B]))],
+        "there was where.*, of 'a', and here is where.*, of 'b'",
+    ),
+    "a filter on the other side of a join": (
+        lambda s: [wide(s[A]).join(s[A], on="x")],
+        lambda s: [s[A].join(wide(s[A]), on="x")],
+        r"join.*, of where \(step 1\) and 'a', and here is .*, of 'a' and where \(step 1\)",
+    ),
+    "the order of two steps like each other": (
+        lambda s: [wide(s[A]).left_anti_join(wide(s[A]).stitch(), on="x")],
+        lambda s: [wide(s[A]).stitch().left_anti_join(wide(s[A]), on="x")],
+        "there was where.*, of 'a', and here is stitch",
+    ),
+    "one step in place of two": (shared, twice, "there was union.*, and here is where"),
+    "one stream for another": (
+        lambda s: [s[A].join(s[A], on="x").union(s[B])],
+        lambda s: [s[A].join(s[B], on="x").union(s[B])],
+        "join.*, of 'a' and 'a', and here is join.*, of 'a' and 'b'",
+    ),
+    "late events for the others": (
+        lambda s: [s[A].late_events(suffix="_of").stitch(), s[A], s[B]],
+        lambda s: [s[B].late_events(suffix="_of").stitch(), s[A], s[B]],
+        "stitch.*, of late events of 'a', and here is stitch.*, of late events of 'b'",
+    ),
+    "outputs": (
+        lambda s: [s[A].union(s[B]), wide(s[A].union(s[B]))],
+        lambda s: [s[A].union(s[B]), wide(s[B].union(s[A]))],
+        "union.*, of 'a' and 'b', and here is union.*, of 'b' and 'a'",
+    ),
+    "which of two outputs is which": (
+        lambda s: [s[A], s[B]],
+        lambda s: [s[B], s[A]],
+        "there was an output of 'a', and here is an output of 'b'",
+    ),
+}
+
+
+def execution(query: Query) -> tuple[Execution, dict[str, Subject[Any]]]:
+    """A run over two streams, whose names are those of the run, and what pushes into them."""
+    subjects: dict[str, Subject[Any]] = {A: Subject(), B: Subject()}
+    in_order = rxt.INCREASING_START_TIME
+    streams = {
+        name: rxt.from_observable(each, schema={"x": int}, advance_time=in_order)
+        for name, each in subjects.items()
+    }
+    outputs = [each._output(EventShape.INTERVAL) for each in query(streams)]
+    named = {id(stream._node.source): name for name, stream in streams.items()}
+    return Execution(*outputs, names=named), subjects
+
+
+def begun(run: Execution, outputs: int) -> None:
+    """Start a run whose results nobody looks at; what fails, fails here."""
+    failed: list[Exception] = []
+    run.start_each([lambda batch: None] * outputs, failed.append, lambda: None)
+    assert not failed
+
+
+def saved(query: Query) -> tuple[bytes, int]:
+    """The state of a run that has taken an event of each stream; and how many outputs it has."""
+    run, subjects = execution(query)
+    outputs = len(run.leaving)
+    begun(run, outputs)
+    for time, name in enumerate(subjects):
+        subjects[name].on_next(rxt.IntervalEvent(time, time + 5, {"x": 2}))
+    return run.save(), outputs
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_run_is_not_gone_on_with_by_another_query(change: str) -> None:
+    """What is refused says readably what was and what is; the query as it was goes on."""
+    one, other, says = CHANGES[change]
+    state, outputs = saved(one)
+    again, _ = execution(one)
+    again.load(state)
+    begun(again, outputs)
+    run, _ = execution(other)
+    run.load(state, "the folder 'kept' was begun")
+    with pytest.raises(CheckpointError, match=f"(?s)since the folder.*{says}.*Hint"):
+        begun(run, len(run.leaving))
+
+
+def test_a_folder_is_not_gone_on_with_by_another_query(tmp_path: Path) -> None:
+    """Of ``resume=`` the same: the sides of an anti join do not change places unseen."""
+
+    def streams() -> list[rxt.Streamable]:
+        frame = pl.DataFrame({"start": range(5), "x": range(5)})
+        return [rxt.from_polars(frame, start="start", name=name) for name in (A, B)]
+
+    class Nowhere:
+        shape = EventShape.INTERVAL
+
+        def open(self, *given: Any) -> None:
+            pass
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            pass
+
+        def close(self, error: BaseException | None) -> None:
+            pass
+
+    one, other = streams()
+    one.left_anti_join(other, on="x").run(Nowhere(), resume=tmp_path).wait(60)
+    one, other = streams()
+    with pytest.raises(CheckpointError, match=r"of 'a' and 'b', and here is .* of 'b' and 'a'"):
+        other.left_anti_join(one, on="x").run(Nowhere(), resume=tmp_path).wait(60)
