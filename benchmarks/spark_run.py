@@ -73,6 +73,9 @@ def counted(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+# the cost of a bucket is what micro-batches without rows take longer in the second number of them
+BUCKETS = (8, 200)
+
 # Streaming ----------------------------------------------------------------------------------------
 
 
@@ -98,11 +101,11 @@ def micro_batches(rows: pl.DataFrame, folder: Path, size: int) -> Path:
     return folder
 
 
-def streamed(spark: Any, files: Path) -> Any:
+def streamed(spark: Any, files: Path, buckets: int | None = None) -> Any:
     """Return the query over a folder of files, one in each micro-batch."""
     kinds = "start bigint, key int, value double, cti bigint"
     rows = spark.readStream.schema(kinds).option("maxFilesPerTrigger", 1).parquet(str(files))
-    return run(w2, points=stream(rows, start="start", cti="cti"))
+    return run(w2, buckets=buckets, points=stream(rows, start="start", cti="cti"))
 
 
 def seconds_of(frame: Any, folder: Path) -> list[float]:
@@ -138,6 +141,14 @@ def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: in
         f"  Spark {spark_s * 1e3:,.0f} ms, transfer {(through - spark_s) * 1e3:,.0f} ms, ", end=""
     )
     print(f"ours {(all_in - through) * 1e3:,.0f} ms")
+    few, many = BUCKETS
+    took = [
+        statistics.median(seconds_of(streamed(spark, empty, n), folder / f"b{n}")[2:])
+        for n in BUCKETS
+    ]
+    cores = spark.sparkContext.defaultParallelism
+    each = (took[1] - took[0]) * cores / (many - few)
+    print(f"  a bucket more costs {each * 1e3:,.2f} ms of a core in each micro-batch, empty or not")
 
 
 def check(spark: Any, work: workloads.Workload, files: Path, folder: Path) -> None:

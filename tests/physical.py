@@ -98,9 +98,9 @@ def run(made: Sequence[EventBatch], *operators: Any) -> list[EventBatch]:
     return _checked(out)
 
 
-def planned(query: Query, inputs: int = 1) -> rxt.Streamable:
+def planned(query: Query, inputs: int = 1, schema: Any = SCHEMA) -> rxt.Streamable:
     """Return a query's plan over inputs that are called left and right."""
-    return query(*(rxt.from_events([], schema=SCHEMA, name=name) for name in SIDES[:inputs]))
+    return query(*(rxt.from_events([], schema=schema, name=name) for name in SIDES[:inputs]))
 
 
 def pushed(plan: rxt.Streamable, made: Arrivals) -> list[EventBatch]:

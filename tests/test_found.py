@@ -89,3 +89,22 @@ def test_a_window_is_seen_as_it_is_where_its_result_is_a_point() -> None:
         [(10, 11, "3-10 in 0-10"), (20, 21, "10-14 in 10-20")],
         20,
     )
+
+
+@pytest.mark.parametrize("union", ["left", "right"])
+def test_unions_of_many_streams_keep_their_open_rows_apart(union: str) -> None:
+    """An id goes through any number of unions, and is still that of one row."""
+
+    def chained(stream: Any) -> Any:
+        united = stream
+        for _ in range(150):
+            alone = stream.where(lambda payload: payload["k"] == "b")
+            united = united.union(alone) if union == "left" else alone.union(united)
+        return united
+
+    items = [("start", 1, A), ("start", 2, A), ("start", 2, B), ("end", 2, 5, A), ("end", 1, 7, A)]
+    made = physical.batches(items, arranging.each_alone(items))
+    out = physical.stepped(physical.planned(chained), [(0, b) for b in made], lambda: True)
+    rows = physical.rows([each for batches in out for each in batches])
+    expected = [oracle.Row(1, 7, A), oracle.Row(2, 5, A), *[oracle.Row(2, MAX_TIME, B)] * 151]
+    assert oracle.history(rows) == oracle.history(expected)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["PARTS", "STEPS", "crash_table"]
+__all__ = ["PARTS", "STEPS", "crash_table", "never_hit"]
 
 # in the order in which a row goes through them
 STEPS = ("segment", "handler", "publication", "checkpoint")
@@ -19,12 +19,7 @@ def crash_table(reports: Iterable[Any]) -> Iterator[str]:
     A test records who was killed, the seed, and for each kill the cell and the point that it hit;
     where a cell has several points, each has a line below it.
     """
-    runs = [
-        (report.outcome == "passed", *value)
-        for report in reports
-        for name, value in getattr(report, "user_properties", [])
-        if name == "crashes" and report.when == "call"
-    ]
+    runs = list(_runs(reports))
     everybody = list(dict.fromkeys(who for _, who, _, _ in runs))
     kills = [(passed, who, *hit) for passed, who, _, hits in runs for hit in hits]
     if not kills:
@@ -42,9 +37,38 @@ def crash_table(reports: Iterable[Any]) -> Iterator[str]:
         yield f"  {who:<10}" + " ".join(str(seed) for _, name, seed, _ in runs if name == who)
 
 
+def never_hit(reports: Iterable[Any], points: Mapping[tuple[str, str], list[str]]) -> list[str]:
+    """Return the points that no kill has hit, in a matrix that had ten rounds or more.
+
+    Where a process stands still it is hit at that point. Spark notes a micro-batch by itself, so
+    what is hit there is what was met; in so many rounds each has been, if the killer does its work.
+    """
+    runs = list(_runs(reports))
+    rounds = Counter(who for _, who, _, _ in runs)
+    if len(rounds) < 4 or min(rounds.values()) < 10:
+        return []
+    wanted = {f"{part} {step}": points for (step, part), points in points.items()}
+    wanted |= {"during checkpoint": ["its note is half"], "after checkpoint": ["its note is named"]}
+    hit = {tuple(each) for *_, hits in runs for each in hits}
+    return [
+        f"{cell}: {point}"
+        for cell, points in wanted.items()
+        for point in points
+        if (cell, point) not in hit
+    ]
+
+
+def _runs(reports: Iterable[Any]) -> Iterator[tuple[bool, str, int, list[Any]]]:
+    for report in reports:
+        for name, value in getattr(report, "user_properties", []):
+            if name == "crashes" and report.when == "call":
+                yield (report.outcome == "passed", *value)
+
+
 def _place(cell: str) -> tuple[int, int]:
     part, step = cell.split()
-    return STEPS.index(step), PARTS.index(part)
+    # what has no place in a row's way comes last
+    return (STEPS.index(step), PARTS.index(part)) if step in STEPS else (len(STEPS), 0)
 
 
 def _line(name: str, kills: Iterable[Any], everybody: Iterable[str]) -> str:

@@ -1,48 +1,77 @@
-"""One query on a cluster of two executors on this machine: ``clustered.py RESULT``."""
+"""Law 7 on a cluster of two executors on this machine: ``clustered.py FOLDER``.
+
+``FOLDER/asked`` has the streams that are drawn for the cases and the number that cuts them, as a
+pickle; ``found`` is what Spark gives for them. Where the year is at hand it is asked as well.
+"""
 
 from __future__ import annotations
 
+import pickle
 import sys
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
 
+import asking
+import law_seven
 import polars as pl
+import pyarrow as pa
+import year
+from oracle import MAX_TIME
+from trickling import read_out
 
-import rxtemporal as rxt
-from rxtemporal import agg
-from rxtemporal.spark import run, session, stream
+from rxtemporal.spark import run, session
 
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-
-def readings(rooms: int = 7, hours: int = 48) -> pl.DataFrame:
-    """A temperature for each room and quarter of an hour."""
-    return pl.DataFrame(
-        {
-            "time": [BEGIN + timedelta(minutes=15 * n) for n in range(hours * 4)] * rooms,
-            "room": [f"room {n}" for n in range(rooms) for _ in range(hours * 4)],
-            "temp": [15.0 + n % 11 for n in range(hours * 4 * rooms)],
-        }
-    )
-
-
-def warm_hours(readings: rxt.Streamable) -> rxt.Streamable:
-    """Each room's hours beside the hours in which it was warm: a join of a stream with itself."""
-    hourly = readings.group_by("room").tumbling_window(timedelta(hours=1))
-    warm = readings.where(lambda payload: payload["temp"] > 20).group_by("room")
-    both = warm.hopping_window2(timedelta(hours=2), timedelta(hours=1)).aggregate(warm=agg.count())
-    return hourly.aggregate(most=agg.max("temp")).join(both, on="room")
+SETTINGS = {
+    "spark.master": "local-cluster[2,1,1024]",
+    # an executor for each part of a state
+    "spark.sql.shuffle.partitions": "2",
+    # for these plans it takes longer than their rows
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+# of the year's queries these are asked here
+BOUNDED, STREAMING = "hours", "calm flights"
 
 
-def main(result: Path) -> None:
-    """Write what the cluster gives, and beside it what the Rx side gives."""
-    frame = readings()
-    expected = warm_hours(rxt.from_polars(frame, start="time")).to_polars()
-    expected.write_parquet(result.with_name("expected.parquet"))
-    spark = session(**{"spark.master": "local-cluster[2,1,1024]"})
-    given = spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
-    made = run(warm_hours, readings=stream(given.repartition(4), start="time"), buckets=5)
-    pl.DataFrame(pl.from_arrow(made.toArrow())).write_parquet(result)
+def of_the_table(spark: SparkSession, folder: Path) -> None:
+    """Write what the cluster makes of the cases, bounded and streaming."""
+    sides, number = pickle.loads((folder / "asked").read_bytes())
+    whole = {n: each for n, each in sides.items() if law_seven.CASES[n].last == MAX_TIME}
+    found = {
+        "bounded": asking.bounded(spark, whole),
+        "streaming": asking.streaming(spark, sides, folder / "streams", Random(number)),
+    }
+    (folder / "found").write_bytes(pickle.dumps(found))
+
+
+def of_the_year(spark: SparkSession, folder: Path) -> Iterator[tuple[str, pa.Table]]:
+    """Yield what the cluster makes of the year, all at once and in two micro-batches."""
+    frames = year.frames()
+    query, names = year.QUERIES[BOUNDED]
+    given = year.in_spark(spark, {name: frames[name] for name in names})
+    yield "bounded", run(query, buckets=4, **given).toArrow()
+    query, names = year.QUERIES[STREAMING]
+    streams, bring = year.trickled(spark, {n: frames[n] for n in names}, folder / "year", 2)
+    result, tables = run(query, buckets=3, **streams), list[pa.Table]()
+    for _ in range(2):
+        bring(1)
+        tables += read_out(result, folder / "checkpoint")
+    yield "streaming", pa.concat_tables(tables)
+
+
+def main(folder: Path) -> None:
+    """Ask everything in one session."""
+    law_seven.by_value()
+    spark = session(**SETTINGS)
+    of_the_table(spark, folder)
+    if year.is_there():
+        for name, table in of_the_year(spark, folder):
+            pl.DataFrame(pl.from_arrow(table)).write_parquet(folder / f"{name}.parquet")
     spark.stop()
 
 

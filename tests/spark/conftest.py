@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from cells import crash_table
+from cells import crash_table, never_hit
+from moments import POINTS
 from needs import need_java, skip_or_fail
 from postgres import programs, server
 
@@ -24,14 +25,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         need_java()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a whole crash matrix fail in which a point was never hit."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and never_hit(reports(terminal), POINTS) and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print who was killed when, and whether the rows were the same."""
-    stats = terminalreporter.stats
-    lines = list(crash_table([*stats.get("passed", []), *stats.get("failed", [])]))
+    lines = list(crash_table(reports(terminalreporter)))
+    missing = [f"never hit: {each}" for each in never_hit(reports(terminalreporter), POINTS)]
     if lines:
         terminalreporter.section("crashes")
-    for line in lines:
+    for line in [*lines, *missing]:
         terminalreporter.line(line)
+
+
+def reports(terminal: pytest.TerminalReporter) -> list[Any]:
+    """What has been reported of the tests that ran."""
+    return [*terminal.stats.get("passed", []), *terminal.stats.get("failed", [])]
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,11 @@
-"""What law 7 is asked of: drawn streams as frames, and the results of many cases in one job."""
+"""What law 7 is asked of: drawn streams as frames, the results of many cases in one job, and what
+the Rx side makes of the same streams."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import oracle
@@ -13,8 +16,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from law_cases import Case
 from oracle import MAX_TIME, Event, Row
+from test_laws import CASES
 
+import rxtemporal as rxt
+from rxtemporal import EventBatch, EventShape
 from rxtemporal.spark.running import Job
+from rxtemporal.steps.shaping import shaping
+from rxtemporal.testing import history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,15 +75,21 @@ def in_spark(spark: SparkSession, given_frame: pl.DataFrame) -> DataFrame:
     return spark.createDataFrame(table).coalesce(1)  # a task costs more than these rows
 
 
-def job(spark: SparkSession, case: Case, sides: Sides) -> Job:
-    """Return a case's query over the histories of its streams, inside Spark."""
+def query_of(name: str) -> Callable[..., Any]:
+    """Return a case's query, of streams that are called left and right."""
+    case = CASES[name]
 
     def query(left: Any, right: Any = None) -> Any:
         return case.query(left, right) if case.inputs == 2 else case.query(left)
 
+    return query
+
+
+def job(spark: SparkSession, name: str, sides: Sides) -> Job:
+    """Return a case's query over the histories of its streams, inside Spark."""
     frames = [in_spark(spark, frame(oracle.canonical(items))) for items in sides]
     named = dict(zip(physical.SIDES, frames, strict=False))
-    return Job.of(query, named, BUCKETS)
+    return Job.of(query_of(name), named, BUCKETS)
 
 
 def packed(name: str, result: DataFrame) -> DataFrame:
@@ -91,14 +105,22 @@ def packed(name: str, result: DataFrame) -> DataFrame:
 
 
 def unpacked(table: pa.Table, schemas: dict[str, pl.Schema]) -> dict[str, list[Row]]:
-    """Return the histories of all cases whose results are in a table."""
+    """Return the histories of all cases whose results are in a table.
+
+    Payloads without a schema are JSON, one text for all fields.
+    """
     found: dict[str, list[Row]] = {}
     for record in table.to_pylist():
-        typed = zip(schemas[record["name"]].items(), record["values"], strict=True)
-        payload = {field: _value(dtype, text) for (field, dtype), text in typed}
+        name, values = record["name"], record["values"]
+        payload = _typed(schemas[name], values) if name in schemas else json.loads(*values)
         end = MAX_TIME if record["end_time"] is None else record["end_time"]
-        found.setdefault(record["name"], []).append(Row(record["start_time"], end, payload))
+        found.setdefault(name, []).append(Row(record["start_time"], end, payload))
     return found
+
+
+def _typed(schema: pl.Schema, values: list[str | None]) -> dict[str, Any]:
+    pairs = zip(schema.items(), values, strict=True)
+    return {field: _value(dtype, text) for (field, dtype), text in pairs}
 
 
 def _value(dtype: pl.DataType, text: str | None) -> Any:
@@ -107,3 +129,49 @@ def _value(dtype: pl.DataType, text: str | None) -> Any:
     if dtype == pl.Boolean:
         return text == "true"
     return int(text) if dtype.is_integer() else float(text)
+
+
+def drawn(names: Iterable[str], number: int) -> dict[str, Sides]:
+    """Return the streams that some cases are asked for, drawn with a number."""
+    return {name: largest(CASES[name].streams(), number) for name in names}
+
+
+def rx_side(name: str, sides: Sides) -> list[Row]:
+    """The history that the Rx side gives for the same frames."""
+    case = CASES[name]
+    frames = [frame(oracle.canonical(items)) for items in sides]
+    if case.last < MAX_TIME:
+        return _up_to(case, frames)
+    streams = [rxt.from_polars(each, start="start_time", end="end_time") for each in frames]
+    return [Row(*row) for row in history(list(case.query(*streams).to_batches()))]
+
+
+def _up_to(case: Case, frames: list[pl.DataFrame]) -> list[Row]:
+    """The rows that are whole when all streams have reached the case's last CTI, and no further."""
+    ends = pl.col("end_time").fill_null(MAX_TIME)
+    batches = [
+        EventBatch.of_rows(
+            each["start_time"].to_numpy(),
+            each.select(ends)["end_time"].to_numpy(),
+            each.select(*physical.SCHEMA),
+            case.last,
+        )
+        for each in frames
+    ]
+    plan, whole = physical.planned(case.query, case.inputs), shaping(EventShape.INTERVAL)
+    return physical.rows(whole.on_batch(b) for b in physical.pushed(plan, enumerate(batches)))
+
+
+def wrong(sides: Mapping[str, Sides], found: Mapping[str, list[Row]]) -> list[str]:
+    """Return the cases that did not give what the Rx side gives."""
+    return [name for name in sides if not same(name, sides[name], found.get(name, []))]
+
+
+def same(name: str, sides: Sides, made: list[Row]) -> bool:
+    """Whether Spark's rows are the Rx side's; prints them where they are not."""
+    expected = rx_side(name, sides)
+    tolerance = CASES[name].tolerance(oracle.canonical(sides[0]))
+    equal = oracle.equal_up_to(expected, made, MAX_TIME, tolerance=tolerance)
+    if not equal:
+        print(name, oracle.history(expected), oracle.history(made), sep="\n")
+    return equal

@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from cells import crash_table
+import pytest
+from cells import crash_table, never_hit
+from moments import POINTS
 
 
 def report(outcome: str, *crashes: Any, when: str = "call") -> Any:
@@ -38,3 +40,18 @@ def test_each_kill_is_counted_where_it_hit() -> None:
 def test_without_crashes_there_is_no_table() -> None:
     """A run of other tests ends without it."""
     assert list(crash_table([])) == []
+
+
+@pytest.mark.parametrize("noted", ["its note is half", "its note is named"])
+def test_a_point_that_no_round_has_hit_is_named(noted: str) -> None:
+    """What the killer met while Spark noted counts, and not what it was after; over all rounds."""
+    met = {"during checkpoint": noted, "after checkpoint": "its note is named"}
+    hits = [
+        [f"{part} {step}", met.get(f"{part} {step}", point)]
+        for (step, part), points in POINTS.items()
+        for point in points
+    ]
+    runs = [report("passed", who, 7, hits) for who in ("ingest", "driver", "jvm", "executor")] * 10
+    missing = [] if noted == "its note is half" else ["during checkpoint: its note is half"]
+    assert never_hit(runs, POINTS) == missing
+    assert never_hit(runs[:-1], POINTS) == [], "fewer rounds need not have hit each"

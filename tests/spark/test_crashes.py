@@ -4,7 +4,8 @@ A cell is who is killed (a process of the run) and when (a point in the way of a
 One run has a process killed in some cells, in an order that is drawn, each time after it has been
 replaced. With ``RXTEMPORAL_CRASH_ROUNDS=10`` these are before, during and after each of the four
 steps, in ten runs of each process; without it, once in each of three steps: twelve cells.
-``RXTEMPORAL_CRASH_SEED`` repeats what was drawn.
+Between them come kills at random, after a time that is drawn: they meet what has no point, such as
+the start of a session and the recovery itself. ``RXTEMPORAL_CRASH_SEED`` repeats what was drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import pickle
 import random
 import subprocess
 import sys
+import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,6 +39,10 @@ WHO = ("ingest", "driver", "jvm", "executor")
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "0"))
 # a machine that is busy takes long
 PATIENCE = 600.0
+# kills of a run that come at random, and for so many seconds at most nothing is done before
+AT_RANDOM, LONGEST_PAUSE = 2 if ROUNDS else 1, 8.0
+
+NO_POINT = "at random"
 
 RUNS = [
     pytest.param(who, number, id=f"{who}-{number}", marks=pytest.mark.xdist_group(f"{who}{number}"))
@@ -50,10 +57,11 @@ pytestmark = [
 
 @dataclasses.dataclass(frozen=True)
 class Crash:
-    """When a process is killed: in what part of which step."""
+    """When a process is killed: in what part of which step, or at random after some seconds."""
 
     step: str
     part: str
+    pause: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +82,14 @@ class Run:
             else [Crash(step, rng.choice(PARTS)) for step in STEPS[:3]]
         )
         rng.shuffle(crashes)
+        for _ in range(AT_RANDOM):
+            # not as the first one: a Spark that has never started is not tried again
+            place = rng.randrange(1, len(crashes) + 1)
+            crashes.insert(place, Crash("random", "at", rng.uniform(0, LONGEST_PAUSE)))
         moments = [
             Moment(
-                one_of(POINTS[crash.step, crash.part], who, number, rng),
+                # nobody stands still at a point that is none
+                one_of(POINTS.get((crash.step, crash.part), [NO_POINT]), who, number, rng),
                 2 + BLOCK * k + rng.randrange(3),
             )
             for k, crash in enumerate(crashes)
@@ -133,6 +146,8 @@ def one_of(points: list[str], who: str, number: int, rng: random.Random) -> str:
 def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int], str]:
     """Kill at a moment, and let the others go on; return who was there, and what was hit."""
     crash, moments = run.crashes[index], run.moments
+    if crash.pause is not None:
+        return strike_at_random(run, index, job, crash.pause)
     until(lambda: job.poll() is not None or moments.reached(index) is not None, PATIENCE)
     reached = moments.reached(index)
     assert reached is not None, f"the run has ended: {job.communicate()}"
@@ -153,6 +168,26 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
         moments.file("go", index).touch()
     moments.file("done", index).touch()
     return there, hit
+
+
+def strike_at_random(
+    run: Run, index: int, job: subprocess.Popen[str], pause: float
+) -> tuple[list[int], str]:
+    """Kill after a while, whatever is done then; who is not there is killed as soon as it is."""
+
+    def struck() -> bool:
+        assert job.poll() is None, f"the run has ended: {job.communicate()}"
+        with contextlib.suppress(ProcessLookupError):
+            for victim in who_is(run.who, job.pid, 0)[:1]:
+                end(victim)
+                return True
+        return False
+
+    time.sleep(pause)
+    there = [job.pid, *descendants(job.pid)]
+    until(struck, PATIENCE)
+    run.moments.file("done", index).touch()
+    return there, NO_POINT
 
 
 def end_while_noting(run: Run, index: int, jvm: int, victim: int) -> str:
@@ -225,6 +260,7 @@ def test_the_matrix_has_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ROUNDS", 10)
     for number in range(1, 11):
         runs = [Run.drawn(who, number, 1, Path()) for who in WHO]
-        assert all({*map(dataclasses.astuple, run.crashes)} == set(POINTS) for run in runs)
+        kills = [Counter((each.step, each.part) for each in run.crashes) for run in runs]
+        assert all(each == {**dict.fromkeys(POINTS, 1), ("random", "at"): 1} for each in kills)
         hit = {moment.point for run in runs for moment in run.moments.all}
-        assert hit == set(itertools.chain(*POINTS.values())), "in each round each point"
+        assert hit == {*itertools.chain(*POINTS.values()), NO_POINT}, "in each round each point"

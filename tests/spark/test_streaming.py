@@ -5,53 +5,28 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import asking
+import combining
 import law_seven
-import oracle
+import physical
 import polars as pl
 import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
-from test_law_seven import same
-from test_laws import CASES
 from trickling import Trickle, read_out
 
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import run, stream
+from rxtemporal.splitting import splitting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.java
-
-# one of each kind of state; each is a stateful operator of one query, which Spark plans in parts
-NAMES = [
-    "where",
-    "full_outer_join",
-    "snapshot_window, running",
-    "session_window, capped",
-    "stitch",
-    "scan, grouped",
-]
-TIMED = pl.Schema({**law_seven.SCHEMA, "cti": pl.Int64})
-
-
-def trickled(rows: list[oracle.Row], parts: int, numbers: random.Random) -> list[pl.DataFrame]:
-    """Cut a history into micro-batches, each with the highest CTI that what follows allows."""
-    ordered = sorted(rows, key=lambda row: row.start)
-    cuts = sorted(numbers.randrange(len(ordered) + 1) for _ in range(parts - 1))
-    found = []
-    for first, last in zip([0, *cuts], [*cuts, len(ordered)], strict=True):
-        some = law_seven.frame(ordered[first:last]).with_columns(cti=pl.lit(None, pl.Int64))
-        reached = ordered[last].start if last < len(ordered) else oracle.MAX_TIME
-        cti = pl.DataFrame({"cti": [reached]}, schema={"cti": pl.Int64})
-        together = pl.concat([cti, some], how="diagonal").select(TIMED.names())
-        found.append(together.sample(fraction=1, shuffle=True, seed=numbers.randrange(2**32)))
-    return found
 
 
 @pytest.fixture
@@ -71,46 +46,29 @@ def narrow(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, value)
 
 
-def query_of(name: str) -> Any:
-    """A case's query, of named streams."""
-    case = CASES[name]
-
-    def query(left: Any, right: Any = None) -> Any:
-        return case.query(left, right) if case.inputs == 2 else case.query(left)
-
-    return query
-
-
 def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
-    """Micro-batch by micro-batch, stopped after the second and started again: the same history."""
+    """Micro-batch by micro-batch, stopped and started again: the same history, of every case."""
     number = random.randrange(2**32)
     print(f"law 7: streams drawn with {number}")
-    numbers = random.Random(number)
-    sides = {name: law_seven.largest(CASES[name].streams(), number) for name in NAMES}
-    waiting: list[tuple[Trickle, list[pl.DataFrame]]] = []
-    results, schemas = [], {}
-    for place, name in enumerate(NAMES):
-        given: dict[str, Any] = {}
-        for side, items in zip(("left", "right"), sides[name], strict=False):
-            folder = Trickle(tmp_path / f"{place}-{side}", TIMED)
-            first, *rest = trickled(oracle.canonical(items), 3, numbers)
-            folder.add(first)
-            waiting.append((folder, rest))
-            given[side] = stream(folder.frame(narrow), cti="cti")
-        job = law_seven.Job.of(query_of(name), given, law_seven.BUCKETS)
-        schemas[name] = job.plan.schema or pl.Schema()
-        results.append(law_seven.packed(name, run(query_of(name), buckets=2, **given)))
-    together = reduce(lambda one, other: one.union(other), results)
-    tables = []
-    for _ in range(3):
-        tables += read_out(together, tmp_path / "checkpoint")
-        for folder, rest in waiting:
-            if rest:
-                folder.add(rest.pop(0))
-    found = law_seven.unpacked(pa.concat_tables(tables), schemas)
-    wrong = [name for name in NAMES if not same(name, sides[name], found.get(name, []))]
-    assert not wrong
-    assert sum(map(len, found.values())) > len(NAMES)
+    sides = law_seven.drawn(law_seven.CASES, number)
+    found = asking.streaming(narrow, sides, tmp_path, random.Random(number))
+    assert not law_seven.wrong(sides, found)
+    assert sum(map(len, found.values())) > len(sides)
+
+
+def test_cases_run_together() -> None:
+    """What can be split is, and by each field that a case can be split by; few run alone."""
+    assert len(asking.ALONE) == 3
+    together = [name for name in law_seven.CASES if name not in asking.ALONE]
+    groups = combining.in_groups(together)
+    assert sorted(name for names in groups.values() for name in names) == sorted(together)
+    assert {*groups} == {None, *physical.SCHEMA}
+    for field, names in groups.items():
+        plan = physical.planned(combining.one_query(names), 2, combining.FIELDS)._node
+        split = splitting(plan)
+        found = {split.of(node) for node in plan.every() if node.source is not None}
+        assert found == {(field,) if field else ()}, names
+        assert (split.reason is None) == (field is not None)
 
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

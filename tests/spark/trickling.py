@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+
+from rxtemporal.ticks import MAX_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +50,26 @@ class Trickle:
         empty = pl.DataFrame(schema=self.schema).to_arrow(compat_level=pl.CompatLevel.oldest())
         reader = spark.readStream.schema(from_arrow_schema(empty.schema))
         return reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder))
+
+
+def trickled(
+    rows: pl.DataFrame, parts: int, numbers: random.Random, last: int = MAX_TIME
+) -> list[pl.DataFrame]:
+    """Cut rows in order of start into micro-batches, at random.
+
+    Each brings the highest CTI that what follows allows, the last one ``last``; its rows are in no
+    order.
+    """
+    schema = pl.Schema({**rows.schema, "cti": pl.Int64})
+    cuts = sorted(numbers.randrange(rows.height + 1) for _ in range(parts - 1))
+    found = []
+    for first, end in zip([0, *cuts], [*cuts, rows.height], strict=True):
+        reached = rows["start_time"][end] if end < rows.height else last
+        cti = pl.DataFrame({"cti": [reached]}, schema={"cti": pl.Int64})
+        some = rows[first:end].match_to_schema(schema, missing_columns="insert")
+        together = pl.concat([cti, some], how="diagonal").select(schema.names())
+        found.append(together.sample(fraction=1, shuffle=True, seed=numbers.randrange(2**32)))
+    return found
 
 
 def read_out(frame: DataFrame, checkpoint: Path) -> list[pa.Table]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import reduce
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from needs import skip_or_fail
 from test_flights import DATA, FLIGHTS, WEATHER
+from trickling import Trickle
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -20,9 +24,14 @@ if TYPE_CHECKING:
 LIFETIMES = {"flights": ("departure", "landing"), "weather": ("valid_from", "valid_to")}
 
 
+def is_there() -> bool:
+    """Whether the year is at hand."""
+    return FLIGHTS.exists() and WEATHER.exists()
+
+
 def need_year() -> None:
-    """Skip, or fail, where the year is not at hand."""
-    if not (FLIGHTS.exists() and WEATHER.exists()):
+    """Skip, or fail, where it is not."""
+    if not is_there():
         skip_or_fail("data", f"there is no year of flights and weather in {DATA}")
 
 
@@ -56,6 +65,25 @@ def in_spark(spark: SparkSession, given: dict[str, pl.DataFrame]) -> dict[str, A
         name: stream(spark.createDataFrame(table), start=LIFETIMES[name][0], end=LIFETIMES[name][1])
         for name, table in tables.items()
     }
+
+
+def trickled(
+    spark: SparkSession, given: dict[str, pl.DataFrame], folder: Path, parts: int
+) -> tuple[dict[str, Any], Callable[[int], None]]:
+    """The frames as streaming DataFrames, and what brings the next micro-batches of all of them."""
+    made, waiting = {}, []
+    for name, frame in given.items():
+        start, end = LIFETIMES[name]
+        trickle = Trickle(folder / name, pl.Schema({**frame.schema, "cti": frame.schema[start]}))
+        waiting.append((trickle, in_parts(frame, start, parts)))
+        made[name] = stream(trickle.frame(spark), start=start, end=end, cti="cti")
+
+    def bring(batches: int) -> None:
+        for trickle, rest in waiting:
+            for part in islice(rest, batches):
+                trickle.add(part)
+
+    return made, bring
 
 
 def in_parts(frame: pl.DataFrame, start: str, parts: int) -> Iterator[pl.DataFrame]:
@@ -99,3 +127,27 @@ QUERIES = {
     "weather in the air": (weather_in_the_air, ["flights", "weather"]),
     "calm flights": (calm_flights, ["flights", "weather"]),
 }
+
+
+def all_in_one(flights: rxt.Streamable, weather: rxt.Streamable) -> rxt.Streamable:
+    """All of these queries as one: each row says of which it is, fields of others are null."""
+    given = {"flights": flights, "weather": weather}
+    results = {n: query(*(given[each] for each in takes)) for n, (query, takes) in QUERIES.items()}
+    every = {name: t for each in results.values() for name, t in (each.schema or {}).items()}
+    alike = [
+        each.select(
+            query=pl.lit(name),
+            **{
+                field: pl.col(field) if field in (each.schema or {}) else pl.lit(None, dtype)
+                for field, dtype in every.items()
+            },
+        )
+        for name, each in results.items()
+    ]
+    return reduce(lambda one, other: one.union(other), alike)
+
+
+def result_of(name: str, rows: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of ``all_in_one`` that are of one query, as it gives them, sorted."""
+    found = rows.filter(pl.col("query") == name).select(like.columns)
+    return found.sort(found.columns)

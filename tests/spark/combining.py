@@ -1,0 +1,95 @@
+"""Many cases of law 7 as one query: what they give is united, so that Spark runs one for all.
+
+Each row of an input says of which case it is. A case's results are its name and the payload as
+text, which is one form for all cases; the text is JSON, in which Python reads what it has written.
+The CTI of a union is the lowest of all, so these are cases whose streams go to the end of time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import law_seven
+import oracle
+import physical
+import polars as pl
+from law_seven import CASES, Sides
+
+import rxtemporal as rxt
+from rxtemporal.splitting import splitting
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["FIELDS", "combined", "in_groups", "one_query", "packed", "united"]
+
+CASE = "case"
+FIELDS = pl.Schema({**physical.SCHEMA, CASE: pl.String})
+ROWS = pl.Schema({**law_seven.SCHEMA, CASE: pl.String})
+RESULT = {CASE: str, "payload": str}
+# what such cases are split by, of which no row has to be where another one is
+ANY = "k"
+
+
+def in_groups(names: Iterable[str]) -> dict[str | None, list[str]]:
+    """Return cases by the field that splits the rows of all of them; None where nothing does."""
+    found: dict[str | None, list[str]] = {}
+    for name in names:
+        found.setdefault(_split_by(name), []).append(name)
+    return found
+
+
+def _split_by(name: str) -> str | None:
+    plan = physical.planned(CASES[name].query, CASES[name].inputs)._node
+    split = splitting(plan)
+    if split.reason is not None:
+        return None
+    fields = [split.of(node) for node in plan.every() if node.source is not None]
+    return next((one[0] for one in zip(*fields, strict=True)), ANY)
+
+
+def one_query(names: Sequence[str]) -> Callable[..., rxt.Streamable]:
+    """Return cases as one query, of two streams as ``combined`` gives them."""
+
+    def query(left: rxt.Streamable, right: rxt.Streamable) -> rxt.Streamable:
+        return united([_part(name, left, right) for name in names])
+
+    return query
+
+
+def united(streams: Sequence[rxt.Streamable]) -> rxt.Streamable:
+    """Return the union of some streams: of halves, so that rows go through few unions."""
+    if len(streams) == 1:
+        return streams[0]
+    half = len(streams) // 2
+    return united(streams[:half]).union(united(streams[half:]))
+
+
+def _part(name: str, *streams: rxt.Streamable) -> rxt.Streamable:
+    case = CASES[name]
+    mine = [each.where(pl.col(CASE) == name).drop(CASE) for each in streams[: case.inputs]]
+
+    def packed(payload: dict[str, Any]) -> dict[str, Any]:
+        return {CASE: name, "payload": json.dumps(payload)}
+
+    return case.query(*mine).ungroup().select(packed, schema=RESULT)
+
+
+def combined(sides: Mapping[str, Sides], side: int) -> pl.DataFrame:
+    """Return the histories of the streams that cases have on one side, in order of start."""
+    frames = [
+        law_seven.frame(oracle.canonical(streams[side])).with_columns(pl.lit(name).alias(CASE))
+        for name, streams in sides.items()
+        if side < len(streams)
+    ]
+    return pl.concat([pl.DataFrame(schema=ROWS), *frames]).sort("start_time")
+
+
+def packed(result: DataFrame) -> DataFrame:
+    """Return what ``one_query`` gives as ``law_seven.packed`` has it."""
+    from pyspark.sql import functions as sf
+
+    values = sf.array("payload").alias("values")
+    return result.select(sf.col(CASE).alias("name"), "start_time", "end_time", values)
