@@ -158,8 +158,8 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
             lambda: job.poll() is not None or committed_segment(run.checkpoint) >= wanted, PATIENCE
         )
         assert job.poll() is None, f"the run has ended: {job.communicate()}"
+    victim = victim_of(run, job, reached["pid"])
     there = [job.pid, *descendants(job.pid)]
-    victim = who_is(run.who, job.pid, reached["pid"])[0]
     hit = moments.all[index].point
     if crash.step == "checkpoint" and crash.part != "before":
         hit = end_while_noting(run, index, who_is("jvm", job.pid, 0)[0], victim)
@@ -170,22 +170,29 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
     return there, hit
 
 
+def victim_of(run: Run, job: subprocess.Popen[str], at_work: int) -> int:
+    """Return who is to be killed; waits where Spark was killed before and is just started again."""
+
+    def found() -> list[int]:
+        assert job.poll() is None, f"the run has ended: {job.communicate()}"
+        return who_is(run.who, job.pid, at_work)
+
+    until(lambda: bool(found()), PATIENCE)
+    return found()[0]
+
+
 def strike_at_random(
     run: Run, index: int, job: subprocess.Popen[str], pause: float
 ) -> tuple[list[int], str]:
     """Kill after a while, whatever is done then; who is not there is killed as soon as it is."""
 
-    def struck() -> bool:
-        assert job.poll() is None, f"the run has ended: {job.communicate()}"
-        with contextlib.suppress(ProcessLookupError):
-            for victim in who_is(run.who, job.pid, 0)[:1]:
-                end(victim)
-                return True
-        return False
-
     time.sleep(pause)
     there = [job.pid, *descendants(job.pid)]
-    until(struck, PATIENCE)
+    killed = False
+    while not killed:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            end(victim_of(run, job, 0))
+            killed = True
     run.moments.file("done", index).touch()
     return there, NO_POINT
 
