@@ -216,7 +216,8 @@ class Reading:
     def complete_again(self) -> None:
         """Say that the source has ended, where a state says so."""
         if self.ended:
-            self._entry.on_completed()
+            with self._lock:
+                self._entry.on_completed()
 
     def next_place(self) -> int:
         """Return the place of the next event: the highest start shown, its own included.

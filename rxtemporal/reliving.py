@@ -120,9 +120,10 @@ def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def _taken(records: StreamRecords) -> int:
-    """Return how many records a source has brought: all but those from outside."""
+    """Return how many records a source has brought: all but those from outside, and its end."""
+    marks = ["outside", "completed"]
     return sum(
-        frame.height - int((frame.get_column("kind") == "outside").sum())
+        frame.height - int(frame.get_column("kind").is_in(marks).sum())
         for frame in records.segments()
     )
 

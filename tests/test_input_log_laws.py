@@ -216,7 +216,7 @@ def entering(name: str, given: tuple[str, list[Any], dict[str, Any]], known: int
     if not way.startswith("iterator"):
         return rxt.from_events(items, schema=schema, advance_time=advance)
     rest = list(items)
-    while known > 0 and rest:  # its end is a record, too
+    while known > 0:
         known -= records(rest.pop(0))
     return rxt.from_events(iter(rest), schema=schema, advance_time=advance)
 

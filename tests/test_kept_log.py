@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -175,6 +176,52 @@ def test_a_list_is_skipped_as_far_as_state_and_log_have_it(tmp_path: Path) -> No
             assert runs < 50
     assert runs > 1
     assert_same_history(whole.batches, got, tolerance=0)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("saves", range(1, 6))
+def test_a_list_goes_on_from_any_of_its_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: int
+) -> None:
+    """Also from that between its last event and its end, which is no event of the list's."""
+    events = [PointEvent(1, {"x": 1}), Cti(2), PointEvent(3, {"x": 3})]
+    got, left, save = list[rxt.EventBatch](), [saves], resuming.Keeper._save
+
+    def breaking(keeper: resuming.Keeper, **options: Any) -> None:
+        save(keeper, **options)
+        left[0] -= 1
+        if not left[0]:
+            raise OSError("the power is gone")
+
+    with monkeypatch.context() as patch, contextlib.suppress(OSError):
+        patch.setattr(resuming.Keeper, "_save", breaking)
+        sink = Table(EventShape.EDGE, got, 99, "")
+        rxt.from_events(events, name="list").run(sink, resume=tmp_path).wait(SOON)
+    sink = Table(EventShape.EDGE, got, 99, "")
+    rxt.from_events(events, name="list").run(sink, resume=tmp_path).wait(SOON)
+    assert_same_history(whole(events), got, tolerance=0)
+
+
+def test_a_stream_that_had_completed_beside_a_hand_off(tmp_path: Path) -> None:
+    """It completes again where the run goes on, in whatever way its rows go into the query."""
+    got: list[rxt.EventBatch] = []
+
+    def begun() -> tuple[list[Subject[Any]], rxt.Process]:
+        subjects, schema = [Subject[Any](), Subject[Any]()], {"x": pl.Int64}
+        one = rxt.from_observable(subjects[0], schema=schema, name="one")
+        two = rxt.from_observable(subjects[1], schema=schema, name="two", hand_off=rxt.HandOff(2))
+        sink = Table(EventShape.EDGE, got, 99, "")
+        return subjects, one.union(two).run(sink, resume=tmp_path)
+
+    (one, two), process = begun()
+    one.on_next(PointEvent(1, {"x": 1}))
+    one.on_completed()
+    two.on_next(PointEvent(2, {"x": 2}))
+    process.dispose()
+    (one, two), process = begun()
+    two.on_completed()
+    process.wait(SOON)
+    assert sorted(start for batch in got for start in batch.start.tolist()) == [1, 2]
 
 
 def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

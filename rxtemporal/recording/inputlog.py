@@ -171,7 +171,7 @@ class LogTape(Tape):
     """Where one stream's door notes what it has accepted, and who brings it waits for the disk.
 
     ``accepted`` counts what was pushed: events, a batch's rows, the end; ``brought`` counts records
-    of the source, and a batch's own CTI is one. ``prompt``: nothing that
+    of the source, of which a batch's own CTI is one, and the end is none. ``prompt``: nothing that
     the door has accepted goes further before it is on disk, for who brings it is asked for more and
     not told.
     """
@@ -197,6 +197,7 @@ class LogTape(Tape):
         """Note that the source has ended."""
         super().completed()
         self._took()
+        self.brought -= 1
 
     def advanced(self, cti: int) -> None:
         """Note that the stream's time was advanced from outside (ticks), not by its source."""
