@@ -196,8 +196,8 @@ class LogTape(Tape):
     def completed(self) -> None:
         """Note that the source has ended."""
         super().completed()
-        self._took()
         self.brought -= 1
+        self._took()
 
     def advanced(self, cti: int) -> None:
         """Note that the stream's time was advanced from outside (ticks), not by its source."""
