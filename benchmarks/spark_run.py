@@ -26,6 +26,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import run, session, stream, streaming
 from rxtemporal.spark.kept import BucketWork, Received
+from rxtemporal.spark.outgoing import AFTER, BEFORE
 from rxtemporal.ticks import MAX_TIME
 
 
@@ -85,7 +86,7 @@ class Passing(BucketWork):
     def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
         """Return the state as it was; rows are read, and no result is written."""
         size = sum(len(data) for _, _, data in received)
-        return saved or b"0" * min(size, 1_000_000), {"data": []}
+        return saved or b"0" * min(size, 1_000_000), {"data": [], BEFORE: [], AFTER: []}
 
 
 def micro_batches(rows: pl.DataFrame, folder: Path, size: int) -> Path:
