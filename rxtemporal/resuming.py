@@ -191,8 +191,9 @@ class Keeper:
         threading.Thread(target=leave, name=f"rxtemporal {self.name} leaves", daemon=True).start()
 
     def _taken(self) -> None:
-        with self._execution.still():
-            if self._execution.ended:
+        with self._execution.still() as still:
+            # where another source has failed, its error is on the way, and it had not ended
+            if self._execution.ended or not still:
                 raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
             self._save()
 

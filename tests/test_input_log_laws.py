@@ -96,6 +96,21 @@ class Life:
             process.dispose()
 
 
+def undisturbed(
+    drawn: dict[str, Any], happened: list[Any], wall: int, late: list[str], *, completes: bool
+) -> Ran:
+    """What one run makes of it all; time on the wall passes until so much has happened."""
+    life = Life()
+    streams = {name: made(name, drawn[name], each) for name, each in life.begun().items()}
+
+    def drive(process: rxt.Process) -> None:
+        life.push(process, happened[:wall], beats=True)
+        life.push(process, happened[wall:], beats=False)
+        life.end(process, completes)
+
+    return Ran(streams, drive, late=late, clock=life.clock)
+
+
 class Logged:
     """A run with a log, abandoned somewhere: as a killed process leaves it, it is never closed."""
 
@@ -152,15 +167,7 @@ def test_a_run_begun_again_is_as_never_cut_off(
     wall = cuts[0] if cuts else len(happened)
     bounds = [0, *cuts, len(happened)]
 
-    undisturbed = Life()
-    streams = {name: made(name, drawn[name], each) for name, each in undisturbed.begun().items()}
-
-    def drive(process: rxt.Process) -> None:
-        undisturbed.push(process, happened[:wall], beats=True)
-        undisturbed.push(process, happened[wall:], beats=False)
-        undisturbed.end(process, completes)
-
-    live = Ran(streams, drive, late=late, clock=undisturbed.clock)
+    live = undisturbed(drawn, happened, wall, late, completes=completes)
 
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(logstore, "MOST_BYTES", most)

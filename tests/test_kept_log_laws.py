@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_input_log_laws import Life, asked, entering, others
+from test_input_log_laws import Life, asked, entering, others, undisturbed
 from test_process import SOON, Log
 from test_recording_laws import NAMES, Ran, happenings, made, options
 
@@ -143,15 +143,7 @@ def test_kept_runs_make_one(
     wall = cuts[0][0] if cuts else len(happened)
     bounds = [0, *(cut for cut, _ in cuts), len(happened)]
 
-    undisturbed = Life()
-    streams = {name: made(name, drawn[name], each) for name, each in undisturbed.begun().items()}
-
-    def drive(process: rxt.Process) -> None:
-        undisturbed.push(process, happened[:wall], beats=True)
-        undisturbed.push(process, happened[wall:], beats=False)
-        undisturbed.end(process, completes)
-
-    live = Ran(streams, drive, late=late, clock=undisturbed.clock)
+    live = undisturbed(drawn, happened, wall, late, completes=completes)
 
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(logstore, "MOST_BYTES", most)
