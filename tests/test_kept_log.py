@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from test_resuming import Table
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent, resuming
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
+from rxtemporal.handoff import Drain
 from rxtemporal.plan import Node
 from rxtemporal.positions import Following, PositionedSource
 from rxtemporal.recording import LogStore, Recording, settled
@@ -308,11 +309,12 @@ class Pieces(PositionedSource):
         self.observer, self.position = observer, position
         return Nobody()
 
-    def bring(self, number: int) -> None:
-        """Bring a piece."""
+    def bring(self, number: int, then: Callable[[], object] = lambda: None) -> None:
+        """Bring a piece; ``then`` is what happens before it is saved."""
         with self.position.taking(number):
             self.observer.on_next(PointEvent(number, {"x": number}))
             self.observer.on_next(Cti(number + 1))
+            then()
 
 
 class Nobody(Following):
@@ -349,6 +351,37 @@ def test_positions_and_a_log_in_one_run(tmp_path: Path) -> None:
     pieces.bring(9)
     process.dispose()
     assert sorted(start for batch in got for start in batch.start.tolist()) == [0, 1, 3, 4, 9]
+
+
+def test_a_piece_beside_a_source_that_has_failed_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is on the way, and nothing is still any more: the piece comes again."""
+    got: list[rxt.EventBatch] = []
+
+    def begun() -> tuple[Pieces, Subject[Any], rxt.Process]:
+        pieces, subject = Pieces("pieces"), Subject[Any]()
+        handed = rxt.from_observable(
+            subject, schema={"x": pl.Int64}, name="live", hand_off=rxt.HandOff()
+        )
+        both = Streamable(Node(pieces.schema, (), source=pieces)).union(handed)
+        return pieces, subject, both.run(Table(EventShape.EDGE, got, 99, ""), resume=tmp_path)
+
+    with monkeypatch.context() as patch:
+        # nobody brings the query the error in between
+        patch.setattr(Drain, "start", lambda drain, on_error: None)
+        pieces, subject, process = begun()
+        pieces.bring(0)
+        with pytest.raises(CheckpointError, match="has been stopped before this was saved"):
+            pieces.bring(3, lambda: subject.on_error(OSError("the line is dead")))
+        assert pieces.position.reached == 0
+        process.dispose()
+    pieces, subject, process = begun()
+    assert pieces.position.reached == 0
+    pieces.bring(3)
+    subject.on_next(Cti(4))
+    process.dispose()
+    assert sorted(start for batch in got for start in batch.start.tolist()) == [0, 3]
 
 
 def test_a_full_disk_ends_the_run_and_loses_nothing(
