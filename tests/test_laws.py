@@ -182,6 +182,7 @@ def long_run(name: str, ticks: int, together: int = 50) -> Long:
     return found
 
 
+@pytest.mark.volume
 @every_case
 def test_long_streams(name: str) -> None:
     """Ten times the data through the same operators hold no more at the peak, and give the same.
