@@ -34,8 +34,6 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# of the year's queries these are asked here
-BOUNDED, STREAMING = "hours", "calm flights"
 
 
 def of_the_table(spark: SparkSession, folder: Path) -> None:
@@ -50,14 +48,12 @@ def of_the_table(spark: SparkSession, folder: Path) -> None:
 
 
 def of_the_year(spark: SparkSession, folder: Path) -> Iterator[tuple[str, pa.Table]]:
-    """Yield what the cluster makes of the year, all at once and in two micro-batches."""
+    """Yield what the cluster makes of all queries of the year, all at once and in micro-batches."""
     frames = year.frames()
-    query, names = year.QUERIES[BOUNDED]
-    given = year.in_spark(spark, {name: frames[name] for name in names})
-    yield "bounded", run(query, buckets=4, **given).toArrow()
-    query, names = year.QUERIES[STREAMING]
-    streams, bring = year.trickled(spark, {n: frames[n] for n in names}, folder / "year", 2)
-    result, tables = run(query, buckets=3, **streams), list[pa.Table]()
+    whole = run(year.all_in_one, buckets=4, **year.in_spark(spark, frames))
+    yield "bounded", whole.toArrow()
+    streams, bring = year.trickled(spark, frames, folder / "year", 2)
+    result, tables = run(year.all_in_one, buckets=3, **streams), list[pa.Table]()
     for _ in range(2):
         bring(1)
         tables += read_out(result, folder / "checkpoint")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from needs import skip_or_fail
+from polars.testing import assert_frame_equal
 from test_flights import DATA, FLIGHTS, WEATHER
 from trickling import Trickle
 
@@ -147,7 +148,15 @@ def all_in_one(flights: rxt.Streamable, weather: rxt.Streamable) -> rxt.Streamab
     return reduce(lambda one, other: one.union(other), alike)
 
 
-def result_of(name: str, rows: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of ``all_in_one`` that are of one query, as it gives them, sorted."""
-    found = rows.filter(pl.col("query") == name).select(like.columns)
-    return found.sort(found.columns)
+def same(made: pl.DataFrame, expected: pl.DataFrame) -> None:
+    """Say that a query gave these rows, which are sorted."""
+    assert expected.height > 1_000
+    assert_frame_equal(made.sort(made.columns), expected)
+
+
+def all_same(made: pl.DataFrame) -> None:
+    """Say that each query of ``all_in_one`` gave what it gives by itself on the Rx side."""
+    given = frames()
+    for name, (query, takes) in QUERIES.items():
+        expected = on_rx(query, {each: given[each] for each in takes})
+        same(made.filter(pl.col("query") == name).select(expected.columns), expected)
