@@ -10,8 +10,6 @@ from rxtemporal.pacing import Pacing
 from rxtemporal.readings import Reading
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["Asked", "accept_next"]
-
 
 class Asked(Protocol):
     """What has to be asked for what comes next: one source, or several that stand together."""

@@ -10,8 +10,6 @@ from reactivex import abc
 from rxtemporal.errors import BindingError
 from rxtemporal.recording import LogTape, pushed
 
-__all__ = ["Acknowledging"]
-
 
 class Acknowledging(abc.ObserverBase[Any]):
     """Stands before what takes a source's pushes, and lets no producer go before its own is safe.

@@ -24,16 +24,6 @@ from rxtemporal.matching import OpenRows
 from rxtemporal.ticks import MIN_TIME, describe
 from rxtemporal.verdicts import NOWHERE, closing, landing
 
-__all__ = [
-    "NO_CTI",
-    "AdvanceTimePolicy",
-    "LateEvent",
-    "LateReason",
-    "Opened",
-    "judge",
-    "lateness",
-]
-
 # below every time there is: no CTI has come yet
 NO_CTI = MIN_TIME - 1
 

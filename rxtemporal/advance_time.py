@@ -19,18 +19,6 @@ from rxtemporal.matching import OpenRows
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Span, describe, span
 from rxtemporal.verdicts import NEVER, is_due, made
 
-__all__ = [
-    "INCREASING_START_TIME",
-    "STRICTLY_INCREASING_START_TIME",
-    "AdapterAdvanceTimeSettings",
-    "AdvanceTimeGenerationSettings",
-    "AdvanceTimeImportSettings",
-    "AdvanceTimeSettings",
-    "Door",
-    "LateListener",
-]
-
-
 _REACH = MAX_TIME - MIN_TIME
 
 

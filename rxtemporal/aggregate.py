@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rxtemporal.steps.listed import Listed
     from rxtemporal.steps.running import Running
 
-__all__ = ["Aggregate", "reading"]
-
 
 class Aggregate:
     """One aggregate, of a field or of an expression computed row by row."""

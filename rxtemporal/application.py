@@ -24,8 +24,6 @@ from rxtemporal.streamable import Streamable
 from rxtemporal.ticks import Span
 from rxtemporal.wall import Wall
 
-__all__ = ["Application", "QueryBinder"]
-
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]
 
 

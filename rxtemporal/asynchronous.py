@@ -14,8 +14,6 @@ from rxtemporal.errors import BindingError
 from rxtemporal.events import Event
 from rxtemporal.execution import Execution
 
-__all__ = ["AsyncEvents", "results"]
-
 # items that may wait between an event loop and a thread
 WAITING = 1_024
 # batches of results that may wait for who asks for them

@@ -19,8 +19,6 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_tick
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["END", "START", "EventBatch", "Int64s", "TimeForm", "time_column", "time_series"]
-
 Int64s = npt.NDArray[np.int64]
 TimeForm = Literal["datetime", "ticks"]
 

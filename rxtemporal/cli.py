@@ -12,8 +12,6 @@ from pathlib import Path
 from rxtemporal import __version__
 from rxtemporal.errors import RxTemporalError
 
-__all__ = ["main"]
-
 INTERRUPTED = 130
 
 

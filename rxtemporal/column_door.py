@@ -19,8 +19,6 @@ from rxtemporal.verdicts import CTI, DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, RO
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
 
-__all__ = ["REASONS", "ColumnDoor", "Judged", "LateRows"]
-
 Bytes = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 

@@ -17,15 +17,6 @@ from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = [
-    "Diagnostics",
-    "InputDiagnostics",
-    "OperatorDiagnostics",
-    "QueryDiagnostics",
-    "StreamDiagnostics",
-    "diagnosed",
-]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InputDiagnostics:

@@ -18,8 +18,6 @@ from rxtemporal.spark.checkpoint import committed_segment
 from rxtemporal.spark.java import find_java
 from rxtemporal.ticks import describe
 
-__all__ = ["Finding", "examine"]
-
 # what Spark asks for, as the extra `spark` of setup.cfg does: at least, and below
 _PACKAGES = {
     "pyspark": ((4, 3), (4, 4)),

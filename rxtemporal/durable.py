@@ -14,17 +14,6 @@ from pathlib import Path
 
 from rxtemporal.errors import SpoolError
 
-__all__ = [
-    "WriterLock",
-    "make_folder",
-    "publish",
-    "remove",
-    "reported",
-    "sync",
-    "sync_folder",
-    "unsynced",
-]
-
 _syncs = ContextVar("whether what is written has to outlive the machine", default=True)
 
 _FULL = "free some space there; what was written before is intact, and the same run can be repeated"

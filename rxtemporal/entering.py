@@ -24,17 +24,6 @@ from rxtemporal.ticks import Span
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "from_arrow",
-    "from_async",
-    "from_events",
-    "from_observable",
-    "from_polars",
-    "read_csv",
-    "read_json",
-    "read_parquet",
-]
-
 BATCH_ROWS = 65_536
 
 

@@ -14,19 +14,6 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
 from rxtemporal.errors import EventError
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, as_given, describe, time_ticks
 
-__all__ = [
-    "Cti",
-    "EdgeEvent",
-    "EdgeType",
-    "Event",
-    "EventKind",
-    "EventShape",
-    "IntervalEvent",
-    "PointEvent",
-    "RowEvent",
-    "WindowOutput",
-]
-
 
 class EventKind(Enum):
     """Whether an event brings a row or advances time."""

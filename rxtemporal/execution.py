@@ -30,8 +30,6 @@ from rxtemporal.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.wall import Wall
 from rxtemporal.watching import watched
 
-__all__ = ["Execution", "Output"]
-
 _log = get_logger(__name__)
 
 # a stream of a plan, and how it is shaped on its way out

@@ -12,8 +12,6 @@ from rxtemporal.plan import AnySource, Node
 from rxtemporal.sources import FrameSource
 from rxtemporal.ticks import describe_span, span
 
-__all__ = ["explained"]
-
 LEGEND = "t: the CTI of what stands below, which is what an operator takes"
 LATE = {
     AdvanceTimePolicy.DROP: "late events are dropped",

@@ -19,8 +19,6 @@ import polars as pl
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.schema import carried
 
-__all__ = ["field_type", "of_many", "output_schema", "row_by_row", "told"]
-
 # what these nodes of an expression's tree compute depends on other rows
 _NODES = {
     "Agg", "AnonymousAgg", "AnonymousFunction", "Explode", "Filter", "Gather", "Len", "Over",

@@ -12,8 +12,6 @@ from types import MappingProxyType
 from rxtemporal.late import LateSource
 from rxtemporal.plan import Node
 
-__all__ = ["Fingerprints"]
-
 _NONE: Mapping[int, str] = MappingProxyType({})
 
 

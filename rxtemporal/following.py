@@ -9,8 +9,6 @@ from typing import Any
 from reactivex import abc
 from reactivex.disposable import Disposable
 
-__all__ = ["follow"]
-
 
 def follow(items: Iterator[Any], observer: abc.ObserverBase[Any], name: str) -> abc.DisposableBase:
     """Hand what an iterator gives to an observer, each item when the one before has been taken.

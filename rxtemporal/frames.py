@@ -9,9 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["columns_of", "rows_of", "stacked", "typed"]
-
-
 # of so few columns, if they are plain numbers, numpy gathers rows faster than polars
 FEW_COLUMNS = 6
 _PLAIN = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)

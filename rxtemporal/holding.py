@@ -14,8 +14,6 @@ from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
-__all__ = ["SIDES", "Hold", "holds", "place_of", "seconds_told", "time_told"]
-
 SIDES = ("left", "right")
 
 

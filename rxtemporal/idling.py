@@ -8,8 +8,6 @@ from rxtemporal.errors import BindingError
 from rxtemporal.liveliness import needs_policy
 from rxtemporal.readings import Reading
 
-__all__ = ["Idling"]
-
 
 class Idling:
     """The streams of a run of which some are idle.

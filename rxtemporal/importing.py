@@ -9,8 +9,6 @@ from rxtemporal.late import LateSource
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
 
-__all__ = ["imported", "linked"]
-
 
 def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
     """Return the streams whose CTIs are imported, and theirs in turn, beside the outputs' own.

@@ -16,8 +16,6 @@ from rxtemporal.frames import columns_of, stacked
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
 
-__all__ = ["Groups", "KeyCoder"]
-
 # so many rows are looked up one by one: for them a call of polars costs more than all else;
 # hashing and comparing values takes more calls than reading integers
 FEW_ROWS, FEW_HASHED_ROWS = 64, 512

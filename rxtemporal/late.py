@@ -26,8 +26,6 @@ from rxtemporal.subjects import TransformSubject
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.unpacking import row_events
 
-__all__ = ["Hearing", "LateFeed", "LateSource", "WithLate"]
-
 _FIELDS: dict[str, pl.DataType] = {
     "source": pl.String(),
     "reason": pl.String(),

@@ -17,8 +17,6 @@ from rxtemporal.steps.step import Merging, Step
 from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Entry", "Lifted", "lift", "lift_two"]
-
 Lifted = Callable[..., Observable[EventBatch]]
 
 

@@ -9,8 +9,6 @@ from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.errors import AdvanceTimeError, ArgumentError
 from rxtemporal.ticks import Span, describe_span, span
 
-__all__ = ["Heartbeat", "Liveliness", "needs_policy"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Heartbeat:

@@ -12,8 +12,6 @@ from typing import cast
 
 import structlog
 
-__all__ = ["get_logger"]
-
 logging.getLogger("rxtemporal").addHandler(logging.NullHandler())
 
 

@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-__all__ = ["OpenRows", "identity"]
-
 Row = TypeVar("Row")
 
 _NAN = object()

@@ -9,8 +9,6 @@ import numpy as np
 from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.column_door import ColumnDoor
 
-__all__ = ["admit_merged"]
-
 
 def admit_merged(
     doors: Sequence[ColumnDoor],

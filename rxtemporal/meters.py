@@ -8,8 +8,6 @@ from typing import Protocol
 from rxtemporal.batch import EventBatch
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Gauge", "Holder", "Meter", "Waits"]
-
 Clock = Callable[[], float]
 
 

@@ -25,8 +25,6 @@ from rxtemporal.replay import replay
 from rxtemporal.sources import FrameSource, scanned
 from rxtemporal.streamable import Streamable
 
-__all__ = ["FileOptions", "applied", "opened", "query_named", "time_form"]
-
 # names that a column of times has, the likeliest first; in any case of letters
 STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")
 ENDS = ("end_time", "end")

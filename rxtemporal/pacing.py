@@ -11,8 +11,6 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, add
 
-__all__ = ["Pace", "Pacing"]
-
 # seconds between two looks at whether the run has ended
 SLICE = 0.1
 

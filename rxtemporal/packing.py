@@ -17,8 +17,6 @@ from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.schema import fields_of, refuse_lists
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Packer"]
-
 # rows that wait for a CTI leave anyway when there are so many
 MOST_ROWS = 65_536
 BOTH = "a stream is either of events or of batches, got both"

@@ -11,8 +11,6 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import SchemaError
 from rxtemporal.schema import conform, field, fields_of, takes
 
-__all__ = ["BadPayloadError", "PayloadReader"]
-
 _REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
 
 

@@ -20,8 +20,6 @@ from rxtemporal.pacing import Pace
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 
-__all__ = ["AnySource", "Node", "Wiring", "paced"]
-
 AnySource = FrameSource | EventSource | ObservableSource | RecordedSource | LateSource
 
 

@@ -11,8 +11,6 @@ from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Playback", "played_back"]
-
 
 class Playback:
     """Stands for the streams of one recording among the sources that have to be asked.

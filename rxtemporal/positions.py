@@ -11,8 +11,6 @@ from reactivex import abc
 
 from rxtemporal.sources import ObservableSource
 
-__all__ = ["Following", "Position", "PositionedSource"]
-
 
 class Position:
     """How far one source has come in a run; in a run that is kept it is saved with the rest.

@@ -16,8 +16,6 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.events import EventShape
 from rxtemporal.process import Process
 
-__all__ = ["FileSink", "TableSink", "followed", "on_screen", "summary"]
-
 _WRITES: dict[str, Callable[[pl.DataFrame, Path], None]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
     ".parquet": lambda frame, path: frame.write_parquet(path),

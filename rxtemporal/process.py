@@ -25,8 +25,6 @@ from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span
 
-__all__ = ["WARN_AFTER", "Outlet", "Process"]
-
 _log = get_logger(__name__)
 
 # seconds between two chances to be interrupted

@@ -24,8 +24,6 @@ from rxtemporal.sources import EventSource, FrameSource, ObservableSource, OpenE
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps, steps_of
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Reading", "RealSource"]
-
 # what is read; late events come with what they were late on
 RealSource: TypeAlias = FrameSource | EventSource | ObservableSource | RecordedSource
 

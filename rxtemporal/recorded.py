@@ -9,15 +9,14 @@ import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.column_door import ColumnDoor
 from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.recording import Recording
 from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
-from rxtemporal.sources import SIZED_ROWS, ColumnDoor
+from rxtemporal.sources import SIZED_ROWS
 from rxtemporal.ticks import MAX_TIME
-
-__all__ = ["OpenRecorded", "RecordedSource"]
 
 # what a door for columns can be brought
 _COMPLETE = {"point", "interval", "outside", "completed", "failed"}

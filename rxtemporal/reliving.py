@@ -23,8 +23,6 @@ from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
 from rxtemporal.schema import fields_of
 from rxtemporal.sources import OpenEvents, OpenFrames
 
-__all__ = ["begun", "refuse_unlogged", "relived"]
-
 # records of the order that are read together
 AT_ONCE = 65_536
 

@@ -18,8 +18,6 @@ from rxtemporal.recording import Recording, settled
 from rxtemporal.streamable import Streamable
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["merged_by_time", "replay"]
-
 E = TypeVar("E", bound=Event)
 
 _log = get_logger(__name__)

@@ -12,17 +12,15 @@ import polars as pl
 
 from rxtemporal.advance_time import Door
 from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.column_door import ColumnDoor
 from rxtemporal.errors import SourceError
 from rxtemporal.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.packing import Packer
 from rxtemporal.recording import KINDS, StreamRecords
 from rxtemporal.runs import taken
 from rxtemporal.schema import conform
-from rxtemporal.sources import ColumnDoor
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.unpacking import payloads_of
-
-__all__ = ["BatchSteps", "EventSteps", "RowSteps"]
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 

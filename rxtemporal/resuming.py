@@ -22,8 +22,6 @@ from rxtemporal.runstate import ANEW, refuse_unsaved
 from rxtemporal.saving import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.sources import FrameSource
 
-__all__ = ["Keeper", "kept"]
-
 _log = get_logger(__name__)
 
 _MAGIC, _VERSION = b"RXTK", 1

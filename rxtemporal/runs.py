@@ -20,8 +20,6 @@ from rxtemporal.payloads import BadPayloadError
 from rxtemporal.ticks import MIN_TIME, TICK
 from rxtemporal.verdicts import CTI, ROW
 
-__all__ = ["RUN_ROWS", "taken"]
-
 # so many events are taken at once, if there are so many; fewer than the least go one by one
 RUN_ROWS, RUN_LEAST = 8_192, UNSETTLED_ROWS
 

@@ -13,8 +13,6 @@ from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.saving import joined, parted, refuse_changes, sealed, told, tree_of, unsealed
 
-__all__ = ["ANEW", "RunState", "refuse_unsaved"]
-
 _MAGIC, _VERSION = b"RXTR", 1
 ANEW = "or begin with a new folder, which computes everything anew"
 

@@ -16,19 +16,6 @@ from rxtemporal.keys import Groups, KeyCoder
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = [
-    "batch_of",
-    "empty_like",
-    "fields_of_none",
-    "joined",
-    "parted",
-    "refuse_changes",
-    "sealed",
-    "told",
-    "tree_of",
-    "unsealed",
-]
-
 _LENGTH = struct.Struct("<Q")
 _SEAL = struct.Struct("<4sHI")  # magic, version, checksum
 

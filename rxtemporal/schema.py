@@ -20,18 +20,6 @@ import polars as pl
 
 from rxtemporal.errors import SchemaError
 
-__all__ = [
-    "SCALAR_FIELD",
-    "carried",
-    "conform",
-    "field",
-    "fields_of",
-    "payload_schema",
-    "refuse_lists",
-    "takes",
-    "typed",
-]
-
 # the field that a bare scalar payload gets
 SCALAR_FIELD = "payload"
 

@@ -21,16 +21,6 @@ from reactivex.subject import Subject
 
 from rxtemporal.log import get_logger
 
-__all__ = [
-    "DirectSubject",
-    "Subscriber",
-    "Unhandled",
-    "composed_at",
-    "log_unhandled",
-    "report_failure",
-    "synchronize",
-]
-
 T = TypeVar("T")
 OnNext: TypeAlias = Callable[[Any], None]
 OnError: TypeAlias = Callable[[Exception], None]

@@ -20,8 +20,6 @@ from rxtemporal.payloads import PayloadReader
 from rxtemporal.runs import RUN_ROWS, taken
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["ColumnDoor", "EventSource", "FrameSource", "ObservableSource", "scanned"]
-
 # a stream that is all there already is answered in batches of at least so many rows
 SIZED_ROWS = 1_024
 

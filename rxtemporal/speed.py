@@ -13,8 +13,6 @@ from rxtemporal.plan import paced
 from rxtemporal.sources import ObservableSource
 from rxtemporal.streamable import Streamable
 
-__all__ = ["at_speed"]
-
 
 def at_speed(
     stream: Streamable, speed: float = 1.0, *, clock: VirtualTimeScheduler | None = None

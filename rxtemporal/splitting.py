@@ -20,8 +20,6 @@ from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node
 
-__all__ = ["Splitting", "splitting"]
-
 # so many fields spread the rows well enough
 _MOST_FIELDS = 8
 # the field that each source is split by (by the source's id; none where any row may be anywhere),

@@ -12,8 +12,6 @@ from rxtemporal.log import get_logger
 from rxtemporal.ticks import MAX_TIME, TICKS_PER_SECOND, span
 from rxtemporal.wall import ALMOST, Recurring
 
-__all__ = ["StallWatch"]
-
 _log = get_logger(__name__)
 
 

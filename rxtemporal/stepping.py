@@ -16,8 +16,6 @@ from rxtemporal.rerun import RowSteps as RecordedRows
 from rxtemporal.sources import OpenEvents, OpenFrames
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["EventSteps", "FrameSteps", "Steps", "steps_of"]
-
 
 class EventSteps:
     """Events one at a time, with one read ahead."""

@@ -11,8 +11,6 @@ from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.plan import Node
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Stepwise"]
-
 
 class Stepwise:
     """The steps of one plan, whose sources' fields have to be known.

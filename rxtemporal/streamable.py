@@ -40,8 +40,6 @@ from rxtemporal.ticks import MIN_TIME, Span
 from rxtemporal.unpacking import unpacked
 from rxtemporal.wall import Wall
 
-__all__ = ["Streamable"]
-
 Result = TypeVar("Result")
 
 

@@ -12,23 +12,6 @@ from typing import TypeAlias
 
 from rxtemporal.errors import ArgumentError, EventError
 
-__all__ = [
-    "MAX_TIME",
-    "MIN_TIME",
-    "TICK",
-    "TICKS_PER_SECOND",
-    "Span",
-    "Time",
-    "add",
-    "as_given",
-    "describe",
-    "describe_span",
-    "span",
-    "ticks",
-    "time_ticks",
-    "to_datetime",
-]
-
 Time: TypeAlias = datetime | int
 Span: TypeAlias = timedelta | int
 

@@ -12,8 +12,6 @@ from rxtemporal.events import Cti, EdgeEvent, Event, EventShape, IntervalEvent, 
 from rxtemporal.schema import SCALAR_FIELD
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
-__all__ = ["payloads_of", "row_events", "unpacked"]
-
 
 def unpacked(
     emit: Callable[[Event], None],

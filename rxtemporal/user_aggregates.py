@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rxtemporal.steps.listed import Listed
     from rxtemporal.steps.running import Running
 
-__all__ = ["TimeSensitiveAggregate", "UserDefinedAggregate"]
-
 
 class _UserCode(Aggregate):
     """What users' own aggregates have in common: what they read, and what type they give."""

@@ -8,23 +8,6 @@ from __future__ import annotations
 
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK
 
-__all__ = [
-    "ADJUSTED",
-    "CTI",
-    "DROPPED",
-    "END_EDGE",
-    "END_MOVED",
-    "NEVER",
-    "NOWHERE",
-    "NO_OPEN_ROW",
-    "ROW",
-    "START_EDGE",
-    "closing",
-    "is_due",
-    "landing",
-    "made",
-]
-
 # what an item of a run is
 ROW, START_EDGE, END_EDGE, CTI = range(4)
 # what became of it; 0: it was in time

@@ -16,8 +16,6 @@ from reactivex.scheduler import TimeoutScheduler
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ticks import ticks
 
-__all__ = ["ALMOST", "Recurring", "Wall"]
-
 # seconds by which a clock may be off when it says that the time has come
 ALMOST = 1e-6
 

@@ -10,8 +10,6 @@ from rxtemporal.readings import Reading
 from rxtemporal.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.wall import ALMOST, Recurring, Wall
 
-__all__ = ["watched"]
-
 
 def watched(
     reading: Reading, idling: Idling, wall: Wall, lock: AbstractContextManager[object]

@@ -211,23 +211,20 @@ def test_the_public_methods_of_streams_are_described() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_every_module_says_what_it_is_and_what_it_gives(path: Path) -> None:
-    """A module has a docstring, and one with public names lists those it gives away in __all__."""
-    tree = ast.parse(path.read_text("utf-8"))
-    assert ast.get_docstring(tree), "has no docstring"
-    lists = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    ]
-    defines = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    ]
-    assert len(lists) == 1 or not defines
-    for listed in lists:
-        assert len(set(listed)) == len(listed)
+def test_every_module_has_a_docstring(path: Path) -> None:
+    """Each module begins with a docstring."""
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+
+
+def test_only_what_users_import_has_a_list_of_names() -> None:
+    """``__all__`` stands where users import, and in the packages that hand names on."""
+    listed = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        if re.search(r"^__all__ = ", path.read_text("utf-8"), re.M)
+    }
+    public = {"agg.py", "errors.py", "plots.py", "sinks.py"}
+    assert {name for name in listed if not name.endswith("__init__.py")} == public
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -17,15 +17,6 @@ from rxtemporal.events import EventShape
 from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 
-__all__ = [
-    "AsyncAdapter",
-    "AsyncConfig",
-    "IterableAdapter",
-    "IterableConfig",
-    "ObservableAdapter",
-    "ObservableConfig",
-]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class IterableConfig:

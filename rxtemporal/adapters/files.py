@@ -17,16 +17,6 @@ from rxtemporal.sources import FrameSource
 from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 
-__all__ = [
-    "CsvAdapter",
-    "CsvConfig",
-    "FileConfig",
-    "JsonAdapter",
-    "JsonConfig",
-    "ParquetAdapter",
-    "ParquetConfig",
-]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileConfig:

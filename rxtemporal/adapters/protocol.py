@@ -11,8 +11,6 @@ from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.events import EventShape
 
-__all__ = ["Adapted", "checked_factory", "declared"]
-
 
 class Adapted:
     """What a factory creates, anew for each run."""

@@ -22,8 +22,6 @@ from rich.table import Table
 from rxtemporal.demo.main import Report
 from rxtemporal.ticks import describe
 
-__all__ = ["Display"]
-
 
 class Display:
     """Writes to a terminal; where there is none, plain lines without bars."""

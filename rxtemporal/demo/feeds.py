@@ -9,8 +9,6 @@ import polars as pl
 from rxtemporal.batch import time_column
 from rxtemporal.events import PointEvent
 
-__all__ = ["AIRPORTS", "DEPARTURE_SCHEMA", "departures", "fates", "flights", "weather"]
-
 AIRPORTS = ("EWR", "JFK", "LGA")
 
 DEPARTURE_SCHEMA = {

@@ -23,8 +23,6 @@ from rxtemporal.subjects.inputs import SubjectStats
 if TYPE_CHECKING:
     from rxtemporal.demo.display import Display
 
-__all__ = ["Report", "demo"]
-
 # a Friday, from midnight to midnight in New York
 DAY = (datetime(2013, 1, 11, 5, tzinfo=UTC), datetime(2013, 1, 12, 5, tzinfo=UTC))
 QUERY = "departures_by_airport"

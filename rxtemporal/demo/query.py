@@ -17,8 +17,6 @@ from rxtemporal.replay import merged_by_time
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import CtiSynchronizingSubject
 
-__all__ = ["DOOR", "Merge", "airborne", "departures_by_airport"]
-
 # every tenth event makes a CTI, four hours behind it: longer delays than that are late
 DOOR = AdvanceTimeSettings(
     AdvanceTimeGenerationSettings(10, timedelta(hours=4)), policy=AdvanceTimePolicy.DROP

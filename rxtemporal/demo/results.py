@@ -15,8 +15,6 @@ from rxtemporal.sinks import Sink
 if TYPE_CHECKING:
     from rxtemporal.spark.sink import SparkSink
 
-__all__ = ["Results", "SparkResults", "TableResults"]
-
 
 class Results(Protocol):
     """A place for results, and how to read them back."""

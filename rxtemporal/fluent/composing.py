@@ -11,8 +11,6 @@ from rxtemporal.explaining import explained
 from rxtemporal.operators.operator import Beside, Chain, Operator
 from rxtemporal.plan import Node
 
-__all__ = ["Composing"]
-
 
 class Composing:
     """A stream that knows its plan; each operator gives a new one."""

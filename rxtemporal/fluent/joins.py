@@ -11,8 +11,6 @@ from rxtemporal import operators as ops
 from rxtemporal.fluent.composing import Composing
 from rxtemporal.ticks import Span
 
-__all__ = ["Joins"]
-
 On = str | Sequence[str] | Mapping[str, str] | None
 
 

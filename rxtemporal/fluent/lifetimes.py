@@ -10,8 +10,6 @@ from rxtemporal.operators import altering, lifetimes
 from rxtemporal.operators.altering import LengthGiven, TimesGiven
 from rxtemporal.ticks import Span, Time
 
-__all__ = ["Lifetimes"]
-
 
 class Lifetimes(Composing):
     """Operators that alter lifetimes; payloads and groups stay.

@@ -12,8 +12,6 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.grouping import Ungroup
 
-__all__ = ["Relational"]
-
 
 class Relational(Composing):
     """Relational operators: payloads change and lifetimes stay."""

@@ -10,8 +10,6 @@ from rxtemporal.operators.sessions import session_lifetimes
 from rxtemporal.operators.stitching import stitch
 from rxtemporal.ticks import Span
 
-__all__ = ["Sequences"]
-
 
 class Sequences(Composing):
     """Operators over the rows of each key as they follow each other."""

@@ -14,8 +14,6 @@ from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.windowing import Window
 from rxtemporal.ticks import Span, Time
 
-__all__ = ["Windowed", "Windows"]
-
 Stream = TypeVar("Stream", bound=Composing)
 
 

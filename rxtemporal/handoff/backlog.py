@@ -9,8 +9,6 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.handoff.overflow import Overflow
 from rxtemporal.handoff.settings import HandOff, WhenFull
 
-__all__ = ["Backlog", "Pile", "Taken", "merged"]
-
 # so many small batches in a row become one, for each takes more room than its rows do
 LOOSE = 64
 SMALL_ROWS = 1_024

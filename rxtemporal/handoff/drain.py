@@ -12,8 +12,6 @@ from typing import Any
 from rxtemporal.handoff.line import Into, Line
 from rxtemporal.handoff.settings import HandOff
 
-__all__ = ["Drain"]
-
 
 class Drain:
     """Takes what waits in the lines of a run, in turns, each line's rows as one batch.

@@ -20,8 +20,6 @@ from rxtemporal.ticks import MIN_TIME
 if TYPE_CHECKING:
     from rxtemporal.handoff.drain import Drain, Turn
 
-__all__ = ["Entrance", "Into", "Line"]
-
 # while the query is busy rows are made columns of so many at a time, CTIs or not
 BUSY_ROWS = 1_024
 

@@ -14,8 +14,6 @@ from rxtemporal.batch import END, START, EventBatch
 from rxtemporal.durable import reported, unsynced
 from rxtemporal.segments import Spool
 
-__all__ = ["Overflow"]
-
 EDGE = "edge"
 
 

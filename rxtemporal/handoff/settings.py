@@ -9,8 +9,6 @@ from datetime import timedelta
 
 from rxtemporal.errors import ArgumentError
 
-__all__ = ["HandOff", "HandOffDiagnostics", "WhenFull"]
-
 
 class WhenFull(enum.Enum):
     """What becomes of a producer that pushes into a full hand-off.

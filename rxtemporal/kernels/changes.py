@@ -12,8 +12,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["BITS", "ENDS", "LAST", "ONCE", "changes", "forget"]
-
 ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 
 _MAX = MAX_TIME

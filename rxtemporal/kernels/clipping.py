@@ -8,8 +8,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.kernels.pairs import push, take_out
 
-__all__ = ["clip"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -16,8 +16,6 @@ from numba.core import event as numba_event
 
 from rxtemporal.log import get_logger
 
-__all__ = ["compiled", "on_first_compile"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

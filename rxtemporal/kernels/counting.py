@@ -14,8 +14,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["oldest", "slide"]
-
 _MAX = MAX_TIME
 
 Ints = npt.NDArray[np.int64]

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["NONE", "pieces", "stretches"]
-
 _END = MAX_TIME
 # no time
 NONE = -(1 << 63)

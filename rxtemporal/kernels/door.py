@@ -22,8 +22,6 @@ from rxtemporal.verdicts import (
     made,
 )
 
-__all__ = ["admit", "advance"]
-
 # the same rules as for events, compiled
 _landing, _closing = compiled(landing), compiled(closing)
 _is_due, _made = compiled(is_due), compiled(made)

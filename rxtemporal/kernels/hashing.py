@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["IntTable", "find", "first_rows", "insert", "number", "refill", "remove"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Array = TypeVar("Array", bound=npt.NDArray[Any])

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["first_window", "hops", "spread", "window_after"]
-
 _MIN, _MAX = MIN_TIME, MAX_TIME
 
 Ints = npt.NDArray[np.int64]

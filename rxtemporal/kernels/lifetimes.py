@@ -8,8 +8,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.snap import saturated
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["LONGEST", "boundary_after", "counted_pieces", "later", "moved", "pieces", "within_time"]
-
 Ints = npt.NDArray[np.int64]
 
 # all of time: no longer span makes any difference, and sums with it stay far inside int64

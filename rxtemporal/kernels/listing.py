@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["contents"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

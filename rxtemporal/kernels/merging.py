@@ -9,8 +9,6 @@ from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 from rxtemporal.verdicts import ADJUSTED, DROPPED, NOWHERE, is_due, landing, made
 
-__all__ = ["admit_merged"]
-
 # the same rules as for one stream, compiled
 _landing, _is_due, _made = compiled(landing), compiled(is_due), compiled(made)
 

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["in_order", "merged", "order", "renumbered"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -8,18 +8,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = [
-    "NOT_LISTED",
-    "close",
-    "earlier",
-    "find_pairs",
-    "parted",
-    "push",
-    "register",
-    "take_out",
-    "unlink",
-]
-
 NOT_LISTED = -2
 
 Ints = npt.NDArray[np.int64]

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["count", "extreme", "float_sum", "integer_sum"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["saturated", "snap", "snapped_end", "snapped_start"]
-
 Times = TypeVar("Times", int, npt.NDArray[np.int64])
 
 

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["snapshots"]
-
 _END = MAX_TIME
 
 Ints = npt.NDArray[np.int64]

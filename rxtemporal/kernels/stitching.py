@@ -13,8 +13,6 @@ import numpy.typing as npt
 from rxtemporal.kernels.compiled import compiled
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["ENDS", "STARTS", "STAYS", "join"]
-
 # what happens to row ``what >> 2``: it ends, starts and will end or may, starts and never ends
 ENDS, STARTS, STAYS = 0, 1, 2
 

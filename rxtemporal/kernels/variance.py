@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from rxtemporal.kernels.compiled import compiled
 
-__all__ = ["variance"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

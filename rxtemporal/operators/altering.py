@@ -27,15 +27,6 @@ from rxtemporal.steps.functions import (
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import Span, span
 
-__all__ = [
-    "AlterEventLifetime",
-    "LengthGiven",
-    "TimesGiven",
-    "alter_event_duration",
-    "alter_event_lifetime",
-    "alter_event_start_time",
-]
-
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr
 

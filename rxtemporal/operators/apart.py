@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-__all__ = ["Apart", "Fields", "alone", "each_by"]
-
 Fields = tuple[str | None, ...]
 """A field of each input; None where any will do."""
 

@@ -12,8 +12,6 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.grouping import Ungroup
 from rxtemporal.seam import composed_at
 
-__all__ = ["apply", "multicast"]
-
 Batches = Observable[EventBatch]
 Branch = Callable[[Batches], Batches]
 

@@ -17,8 +17,6 @@ from rxtemporal.operators.operator import Beside, Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging, Step
 
-__all__ = ["Clip", "ToSignal", "clip_event_duration", "to_signal"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Clip(Matching):

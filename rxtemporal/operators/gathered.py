@@ -20,8 +20,6 @@ from rxtemporal.ticks import Span, span
 if TYPE_CHECKING:
     from rxtemporal.steps.gathering import Gathering
 
-__all__ = ["CountWindows", "SessionWindows", "count_window", "session_window"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class _GatheredWindows(Operator):

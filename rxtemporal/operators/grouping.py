@@ -12,8 +12,6 @@ from rxtemporal.seam import composed_at
 from rxtemporal.steps.grouping import GroupStep, UngroupStep
 from rxtemporal.steps.step import Step
 
-__all__ = ["GroupBy", "Ungroup", "group_by", "ungroup"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class GroupBy(RowByRow):

@@ -15,18 +15,6 @@ from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging
 
-__all__ = [
-    "Join",
-    "LeftAntiJoin",
-    "Matching",
-    "OuterJoin",
-    "cross_join",
-    "full_outer_join",
-    "join",
-    "left_anti_join",
-    "left_outer_join",
-]
-
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
 

@@ -13,21 +13,6 @@ from rxtemporal.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, 
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import Span, Time, span, ticks, time_ticks
 
-__all__ = [
-    "Chop",
-    "ClipToLimit",
-    "ExtendLifetime",
-    "PointAtEnd",
-    "ShiftEventTime",
-    "ToPointEvents",
-    "chop",
-    "clip_to_limit",
-    "extend_lifetime",
-    "point_at_end",
-    "shift_event_time",
-    "to_point_events",
-]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ShiftEventTime(RowByRow):

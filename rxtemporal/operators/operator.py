@@ -20,8 +20,6 @@ from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging, Step
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Beside", "Chain", "Keys", "Operator", "RowByRow", "TwoInputs"]
-
 Keys = tuple[str, ...]
 
 

@@ -19,8 +19,6 @@ from rxtemporal.user_aggregates import TimeSensitiveAggregate
 if TYPE_CHECKING:
     from rxtemporal.steps.results import Results
 
-__all__ = ["Aggregates", "Apply", "ResultSpec", "TopK"]
-
 RANK = "rank"
 
 

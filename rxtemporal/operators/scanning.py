@@ -15,8 +15,6 @@ from rxtemporal.schema import payload_schema
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
 
-__all__ = ["Scan", "scan"]
-
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
 

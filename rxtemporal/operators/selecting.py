@@ -12,8 +12,6 @@ from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.stateless import Select, SelectRow, Where, WhereRow, by_function
 from rxtemporal.seam import composed_at
 
-__all__ = ["drop", "select", "where", "with_columns"]
-
 Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
 
 

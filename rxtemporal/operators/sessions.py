@@ -12,8 +12,6 @@ from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
 from rxtemporal.ticks import Span, span
 
-__all__ = ["SessionLifetimes", "session_lifetimes"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SessionLifetimes(Operator):

@@ -18,8 +18,6 @@ from rxtemporal.seam import composed_at
 from rxtemporal.steps.stateless import SelectRowStep, SelectStep, WhereRowStep, WhereStep
 from rxtemporal.steps.step import Step
 
-__all__ = ["Explode", "Select", "SelectRow", "Where", "WhereRow", "by_function", "explode"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Where(RowByRow):

@@ -12,8 +12,6 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
 
-__all__ = ["Stitch", "stitch"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Stitch(Operator):

@@ -13,8 +13,6 @@ from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging
 
-__all__ = ["Union", "union"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Union(TwoInputs):

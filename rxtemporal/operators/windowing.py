@@ -13,8 +13,6 @@ from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.results import Aggregates, Apply, ResultSpec, TopK
 from rxtemporal.seam import composed_at
 
-__all__ = ["Window"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Window:

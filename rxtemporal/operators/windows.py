@@ -25,17 +25,6 @@ from rxtemporal.ticks import Span, Time, span, time_ticks
 if TYPE_CHECKING:
     from rxtemporal.steps.bounds import Bounds
 
-__all__ = [
-    "HoppingWindows",
-    "SnapToWindowIntervals",
-    "SnapshotWindows",
-    "hopping_window",
-    "hopping_window2",
-    "snap_to_window_intervals",
-    "snapshot_window",
-    "tumbling_window",
-]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SnapToWindowIntervals(RowByRow):

@@ -14,8 +14,6 @@ from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, Po
 from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.layout import KINDS, kind_of
 
-__all__ = ["Item", "Mark", "Rows", "empty", "framed"]
-
 
 class Mark(NamedTuple):
     """Something that came from elsewhere: ``outside`` with a CTI, ``completed``, ``failed``."""

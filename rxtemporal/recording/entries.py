@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Runs", "entry", "parts"]
-
 # a row each: stream, records
 Runs: TypeAlias = npt.NDArray[np.int32]
 

@@ -19,8 +19,6 @@ from rxtemporal.recording.layout import StreamFacts
 from rxtemporal.recording.logstore import LogStore, Wanted
 from rxtemporal.recording.recorder import Tape
 
-__all__ = ["InputLog", "LogTape", "pushed"]
-
 
 class InputLog:
     """Keeps what the streams of a run bring, behind what earlier runs have brought.

@@ -21,8 +21,6 @@ from rxtemporal.durable import reported, sync, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.log import get_logger
 
-__all__ = ["Journal"]
-
 _HEAD = struct.Struct("<QIII")
 _FACTS = struct.Struct("<QII")
 

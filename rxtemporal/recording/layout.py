@@ -21,18 +21,6 @@ from rxtemporal.durable import reported
 from rxtemporal.errors import SpoolError
 from rxtemporal.ticks import ticks
 
-__all__ = [
-    "FORMAT",
-    "HEADER",
-    "KINDS",
-    "NO_FIELDS",
-    "ORDER",
-    "ORDER_FIELDS",
-    "StreamFacts",
-    "header_of",
-    "kind_of",
-]
-
 FORMAT = 1
 HEADER = "recording.json"
 ORDER = "order"

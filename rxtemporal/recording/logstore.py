@@ -43,8 +43,6 @@ from rxtemporal.recording.layout import (
 from rxtemporal.recording.reader import StreamRecords
 from rxtemporal.segments import SegmentFolder, SegmentWriter
 
-__all__ = ["LogStore", "Wanted", "settled"]
-
 JOURNAL = "journal"
 # bytes of a journal that become segments
 MOST_BYTES = 8 * 2**20

@@ -11,8 +11,6 @@ import polars as pl
 from rxtemporal.recording.layout import ORDER, StreamFacts, header_of
 from rxtemporal.segments import SegmentFolder
 
-__all__ = ["Recording", "StreamRecords"]
-
 
 class Recording:
     """A recording that is there; it may still be written, or have been cut off.

@@ -25,8 +25,6 @@ from rxtemporal.recording.layout import FORMAT, HEADER, NO_FIELDS, ORDER, ORDER_
 from rxtemporal.segments import SegmentWriter
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["Recorder", "Tape"]
-
 # records that make a segment full, and seconds after which one is written that is not
 MOST_RECORDS = 131_072
 SECONDS = 1.0

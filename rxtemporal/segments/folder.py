@@ -17,8 +17,6 @@ import polars as pl
 from rxtemporal.durable import remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 
-__all__ = ["SEGMENT", "Segment", "SegmentFolder"]
-
 # the column that carries the number of each row's segment
 SEGMENT = "_segment"
 

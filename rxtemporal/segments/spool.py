@@ -13,8 +13,6 @@ from rxtemporal.segments.folder import SEGMENT
 from rxtemporal.segments.writer import SegmentWriter
 from rxtemporal.ticks import describe
 
-__all__ = ["Spool", "rows_frame"]
-
 
 class Spool(SegmentWriter):
     """The writer's side of a spool; make it with ``Spool.open``. Not for two threads at once.

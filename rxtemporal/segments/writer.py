@@ -17,8 +17,6 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.segments.folder import Segment, SegmentFolder
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["SegmentWriter"]
-
 # the layout of the folder, as the package's page describes it
 FORMAT = 1
 

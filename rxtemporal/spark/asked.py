@@ -14,8 +14,6 @@ from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import Target
 
-__all__ = ["check_mode", "check_names", "check_pace", "check_room", "check_session", "check_target"]
-
 
 def check_target(target: Any, shape: Any) -> None:
     """Refuse what is no target, and a shape that the target does not take."""

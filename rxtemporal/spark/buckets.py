@@ -27,8 +27,6 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BucketRun", "Judge", "Reader", "Results", "admitted", "frames"]
-
 # rows that are taken as one batch: what Spark sends are a few thousand
 BATCH_ROWS = 65_536
 

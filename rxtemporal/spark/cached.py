@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["cache_folder", "cached"]
-
 
 def cache_folder() -> Path:
     """Return this package's folder in ``XDG_CACHE_HOME``, else in ``~/.cache``; it may not exist.

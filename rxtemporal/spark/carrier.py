@@ -24,18 +24,6 @@ from rxtemporal.spark.inputs import Input, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = [
-    "BUCKET",
-    "CTI",
-    "ENDS",
-    "INPUT",
-    "STARTS",
-    "carried_rows",
-    "everywhere",
-    "field",
-    "united",
-]
-
 BUCKET, INPUT, STARTS, ENDS, CTI = "_bucket", "_input", "_start", "_end", "_cti"
 
 

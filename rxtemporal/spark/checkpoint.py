@@ -8,8 +8,6 @@ from pathlib import Path
 from rxtemporal.durable import reported
 from rxtemporal.errors import SpoolError
 
-__all__ = ["committed_segment", "is_committed", "last_segment"]
-
 
 def last_segment(checkpoint: Path, batch: int) -> int:
     """Return the last segment of a micro-batch; Spark writes it down before the batch runs.

@@ -23,8 +23,6 @@ from rxtemporal.log import get_logger
 from rxtemporal.spark.life import PATIENCE, SAFE, Ended, Job, Listener
 from rxtemporal.spark.session import require_pyspark
 
-__all__ = ["Child", "can_travel"]
-
 log = get_logger(__name__)
 
 _REPORTS = ("started", "noted", "planned", "published", "ended")

@@ -29,8 +29,6 @@ from rxtemporal.ticks import MIN_TIME
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PACKED", "Packing", "as_bytes", "as_frame", "in_buckets", "unpacked"]
-
 # no name begins with an underscore: pandas gives such columns other names
 PACKED = "bucket int, input int, cti bigint, data binary"
 _TYPES = {"bucket": pl.Int32, "input": pl.Int32, "cti": pl.Int64, "data": pl.Binary}

@@ -11,8 +11,6 @@ from rxtemporal.durable import publish, remove, reported
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.life import PATIENCE
 
-__all__ = ["claim", "leave", "note"]
-
 _FILE = "spark.pid"
 
 

@@ -25,8 +25,6 @@ from rxtemporal.log import get_logger
 from rxtemporal.spark.cached import cache_folder
 from rxtemporal.spark.java import Java
 
-__all__ = ["archive_options", "recorded"]
-
 log = get_logger(__name__)
 
 SWITCH = "RXTEMPORAL_CLASS_ARCHIVE"

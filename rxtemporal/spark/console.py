@@ -17,8 +17,6 @@ from rxtemporal.spark.targets import DIRECT, Origin, Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Console"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Console:

@@ -21,8 +21,6 @@ from rxtemporal.spark.targets import DIRECT, Origin, Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DatabaseTable"]
-
 # the ledger of all queries of a database, and in edge shape the column with a row's query
 LEDGER, QUERY = "rxtemporal_ledger", "_query"
 

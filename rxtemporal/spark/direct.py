@@ -25,8 +25,6 @@ from rxtemporal.ticks import MAX_TIME, MIN_TIME
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Direct"]
-
 log = get_logger(__name__)
 
 # rows that wait for Spark; a producer that is further ahead waits, too

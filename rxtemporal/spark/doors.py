@@ -18,8 +18,6 @@ from rxtemporal.spark.chunks import as_frame, in_buckets
 from rxtemporal.spark.kept import ANEW, Received
 from rxtemporal.ticks import MIN_TIME
 
-__all__ = ["COUNTED", "DoorWork", "load_door", "save_door"]
-
 # what came and what was late, in all micro-batches so far; lateness is in ticks
 COUNTED = ("events", "dropped", "adjusted", "largest_lateness")
 

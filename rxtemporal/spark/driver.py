@@ -17,8 +17,6 @@ from rxtemporal.spark.classes import recorded
 from rxtemporal.spark.life import LEAVING, Ended, Job
 from rxtemporal.spark.runner import Runner
 
-__all__ = ["main"]
-
 
 def main(reports: int, parent: int) -> int:
     """Run the job that comes through standard input, until that is closed or ``parent`` is gone."""

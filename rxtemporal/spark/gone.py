@@ -13,8 +13,6 @@ from contextlib import contextmanager
 
 from rxtemporal.errors import JavaError
 
-__all__ = ["java_gone", "java_watched"]
-
 _MEMORY = (
     "If it was killed for its memory, give it another limit: the setting spark.driver.memory, of "
     "SparkSink(..., session={...}) or of rxtemporal.spark.session(**{...})."

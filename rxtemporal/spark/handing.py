@@ -22,8 +22,6 @@ from rxtemporal.operators.stateless import Select, Where
 from rxtemporal.plan import Node
 from rxtemporal.spark.inputs import Input, quoted
 
-__all__ = ["handed_over"]
-
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq,
     "NotEq": operator.ne,

@@ -15,8 +15,6 @@ from pathlib import Path
 from rxtemporal.log import get_logger
 from rxtemporal.spark.cached import cached
 
-__all__ = ["spark_home"]
-
 log = get_logger(__name__)
 
 ZIPS = Path("python", "lib")

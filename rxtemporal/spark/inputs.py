@@ -16,8 +16,6 @@ from rxtemporal.schema import payload_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Input", "as_input", "stream"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Input:

@@ -17,8 +17,6 @@ from typing import Literal
 from rxtemporal.errors import JavaError
 from rxtemporal.spark.cached import cached
 
-__all__ = ["Java", "find_java", "packaged_home"]
-
 Kind = Literal["JAVA_HOME", "PATH", "packaged", "given"]
 
 # what Spark 4 needs

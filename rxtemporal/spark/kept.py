@@ -24,8 +24,6 @@ from rxtemporal.ticks import MIN_TIME
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ANEW", "MADE", "BucketWork", "Kept", "Received", "StreamRun"]
-
 _MAGIC, _VERSION = b"RXTB", 1
 _HEAD = struct.Struct("<4sHI")  # magic, version, length of the header
 # what a bucket makes of a micro-batch: one row, whether or not it has results

@@ -23,18 +23,6 @@ from rxtemporal.spark.targets import Origin
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "LEAVING",
-    "SAFE",
-    "Ended",
-    "Job",
-    "Life",
-    "Listener",
-    "Outlook",
-    "outlook",
-    "sole_driver",
-]
-
 # how long what is left of a run that was killed may take to follow it
 PATIENCE = 30.0
 # how long the process that runs Spark may take to end when it is told to, a micro-batch included

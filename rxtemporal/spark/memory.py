@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["driver_memory", "usable"]
-
 _MEGABYTE = 1 << 20
 # A quarter, as Java itself takes: the query, Spark's Python processes and the files' cache have the
 # rest, and two sinks fit. Not below Spark's own default, with which sorts begin to spill and large

@@ -29,8 +29,6 @@ from rxtemporal.ticks import MIN_TIME
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["AGAIN", "AVAILABLE", "MicroBatches"]
-
 _log = get_logger(__name__)
 
 # the trigger with which a query ends when all that is there has been read

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["AFTER", "BEFORE", "PROMISED", "Gathered", "Lowest", "Telling", "cti_row", "with_end"]
-
 # how far a bucket had come before a micro-batch, and after it; the column of CTIs among results
 BEFORE, AFTER, PROMISED = "before", "after", "c"
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from pyspark.sql.streaming import StatefulProcessor
 
-__all__ = ["Keeper"]
-
 _STATE = "data binary"
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["from_dataframe"]
-
 BATCH_ROWS = 65_536
 _DATA = "data"
 

@@ -20,8 +20,6 @@ from rxtemporal.ticks import MIN_TIME
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Runner"]
-
 log = get_logger(__name__)
 
 

@@ -31,8 +31,6 @@ from rxtemporal.streamable import Streamable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Job", "explain", "run"]
-
 log = get_logger(__name__)
 
 Query = Callable[..., Streamable]

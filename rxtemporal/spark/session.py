@@ -23,8 +23,6 @@ from rxtemporal.spark.memory import driver_memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["require_pyspark", "session"]
-
 log = get_logger(__name__)
 
 # More cores than this do not make small micro-batches faster, and each one costs Python workers.

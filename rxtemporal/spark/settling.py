@@ -19,8 +19,6 @@ from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.steps.intervals import IntervalStep
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
-__all__ = ["EDGE", "STATE", "Settling", "settling"]
-
 # the columns of edge shape: a row's number, and whether its end has come
 EDGE, STATE = "_edge", "_state"
 

@@ -33,8 +33,6 @@ from rxtemporal.ticks import MIN_TIME, describe
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkSink", "SparkSinkStats"]
-
 log = get_logger(__name__)
 
 

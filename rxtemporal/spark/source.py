@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["SpoolSource", "spark_schema", "with_times"]
-
 # A task costs more than this many rows do; below it, another core does not pay.
 ROWS_PER_TASK = 32_768
 

@@ -24,8 +24,6 @@ from rxtemporal.spark.supervision import Supervisor
 from rxtemporal.spark.targets import Target, writer_for
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Spooled"]
-
 log = get_logger(__name__)
 
 # seconds between two looks at whether there is room again, and at most between two on a full disk

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["as_text", "type_of"]
-
 _TYPES: dict[type[pl.DataType], str] = {
     pl.Boolean: "boolean",
     pl.Int8: "smallint",

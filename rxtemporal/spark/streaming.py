@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from rxtemporal.spark.running import Job
 
-__all__ = ["streamed"]
-
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 

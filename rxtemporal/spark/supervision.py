@@ -12,8 +12,6 @@ from rxtemporal.log import get_logger
 from rxtemporal.spark.checkpoint import is_committed
 from rxtemporal.spark.life import Ended, Life, Listener
 
-__all__ = ["Supervisor"]
-
 log = get_logger(__name__)
 
 # seconds before the next life: the first pause, and the longest one

@@ -24,8 +24,6 @@ from rxtemporal.spark.targets import Origin, Writer
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ParquetTable"]
-
 # no query's ledger has a name that begins like this
 LAYOUT = "_table.json"
 

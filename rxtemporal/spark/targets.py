@@ -14,8 +14,6 @@ from rxtemporal.events import EventShape
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DIRECT", "Origin", "Target", "Writer", "writer_for"]
-
 # what stands for the spool's id where there is no spool
 DIRECT = "direct"
 

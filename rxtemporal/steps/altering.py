@@ -13,8 +13,6 @@ from rxtemporal.steps.lifetimes import described, told
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
-__all__ = ["AlterStep", "FixedLength", "KeptLength", "Length", "Times"]
-
 _HINT = (
     "Hint: safe are a fixed shift (shift_event_time), a fixed duration, and changes of both ends "
     "that keep the order of times."

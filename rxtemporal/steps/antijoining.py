@@ -21,8 +21,6 @@ from rxtemporal.steps.stateless import satisfying
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["AntiJoinStep"]
-
 BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
 ALIVE, COVER, SINCE, EDGE = range(4)
 

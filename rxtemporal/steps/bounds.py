@@ -21,8 +21,6 @@ from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Bounds", "HoppingBounds", "SnapshotBounds", "Windows"]
-
 # so many windows from one batch are a mistake, not a result
 MOST_WINDOWS = 1 << 27
 # beyond the number of any window

@@ -13,8 +13,6 @@ from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["ChopStep"]
-
 # so many pieces of one batch are no wish but a mistake, and would not fit into memory
 MOST_PIECES = 2**27
 _AT, _PIECE = 0, 1

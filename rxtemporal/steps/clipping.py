@@ -19,8 +19,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["ClipStep", "SignalStep"]
-
 KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
 
 

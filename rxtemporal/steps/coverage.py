@@ -15,8 +15,6 @@ from rxtemporal.steps.rows import grown
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["Coverage", "DistinctStep"]
-
 
 class Coverage(Stateful):
     """The maximal stretches of time in which any row of a key is alive.

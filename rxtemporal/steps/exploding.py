@@ -10,8 +10,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["ExplodeStep"]
-
 
 class ExplodeStep(Stateful):
     """Gives each row once for each element of a list field; an empty or null list gives none.

@@ -16,8 +16,6 @@ from rxtemporal.kernels.lifetimes import LONGEST
 from rxtemporal.steps.lifetimes import described
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 
-__all__ = ["ExpressionLength", "ExpressionTimes", "FunctionLength", "FunctionTimes"]
-
 START, END = "start", "end"
 
 

@@ -18,8 +18,6 @@ from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, TICK
 
-__all__ = ["GatheredStep"]
-
 
 class GatheredStep(Stateful):
     """Results over windows of rows that start in them, told when a window is final.

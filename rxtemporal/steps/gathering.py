@@ -18,8 +18,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME, TICK
 
-__all__ = ["CountBounds", "Gathered", "Gathering", "SessionBounds"]
-
 # the columns of the rows that are held
 START, END, KEY, LINK, EDGE = range(5)
 

@@ -9,8 +9,6 @@ from rxtemporal.keys import Groups, KeyCoder
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.step import Stateless
 
-__all__ = ["GroupStep", "UngroupStep"]
-
 
 class GroupStep(Stateful):
     """Adds key codes to the batch; what comes after works by code.

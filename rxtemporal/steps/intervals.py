@@ -10,8 +10,6 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["IntervalStep"]
-
 
 class _Run:
     """Rows in order of start, of which those before ``done`` have left."""

@@ -16,8 +16,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.stateless import satisfying
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["JoinStep", "Merged", "TurnedMerged"]
-
 
 class Merged:
     """How two payloads become one: the left fields, then those of the right under their new names.

@@ -11,8 +11,6 @@ from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.keys import Groups, KeyCoder
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Keying", "Regrouping"]
-
 
 class Keying(Stateful):
     """Codes of the fields in which rows of two streams have to agree.

@@ -11,8 +11,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.step import Stateless
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
 
-__all__ = ["LengthenStep", "PointAtEndStep", "ShiftStep", "ToPointsStep", "described", "told"]
-
 
 def described(batch: EventBatch, row: int) -> str:
     """Return one row's lifetime and payload as text, for messages."""

@@ -11,8 +11,6 @@ from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["LimitStep"]
-
 
 class LimitStep(Stateful):
     """Ends each row at the latest ``limit`` ticks after its start. Keeps edge ids.

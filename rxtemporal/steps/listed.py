@@ -12,8 +12,6 @@ import polars as pl
 from rxtemporal.batch import Int64s
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["WINDOW", "Contents", "Listed", "ListedExpression"]
-
 # columns beside the payload, under names that no payload is likely to have
 WINDOW, ROW_START, ROW_END = "__window__", "__start__", "__end__"
 

@@ -13,8 +13,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["WaitingRows"]
-
 _START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
 
 

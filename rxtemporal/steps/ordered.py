@@ -13,8 +13,6 @@ from rxtemporal.steps.rows import Column
 from rxtemporal.steps.running import Changes, Own, Samples
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["ObjectExtreme"]
-
 
 class _Turned:
     """A value in the opposite order: ``heapq`` finds the least."""

@@ -11,8 +11,6 @@ from rxtemporal.steps.keying import Regrouping
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.step import Merging
 
-__all__ = ["Missing", "OuterJoinStep"]
-
 
 class Missing:
     """Gives rows the joined fields: those they have under their names there, the others null."""

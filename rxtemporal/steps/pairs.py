@@ -26,8 +26,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Closed", "Found", "Pairs"]
-
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 PLACES = 8
 

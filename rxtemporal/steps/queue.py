@@ -10,8 +10,6 @@ from rxtemporal.batch import Int64s
 from rxtemporal.kernels.order import merged, order, renumbered
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Queue"]
-
 _NONE = np.empty(0, np.int64)
 
 

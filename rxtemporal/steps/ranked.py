@@ -10,8 +10,6 @@ from rxtemporal.steps.listed import WINDOW, Contents
 from rxtemporal.steps.results import Made
 from rxtemporal.steps.rowwise import RowByRow
 
-__all__ = ["RANK", "Ranked"]
-
 RANK = "rank"
 
 

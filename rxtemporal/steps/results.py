@@ -15,8 +15,6 @@ from rxtemporal.steps.rows import Column
 from rxtemporal.steps.running import Changes, Running, Samples
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Aggregated", "Made", "Output", "Results"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Made:

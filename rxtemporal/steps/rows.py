@@ -13,8 +13,6 @@ from rxtemporal.batch import Int64s
 from rxtemporal.frames import columns_of, rows_of, stacked
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Column", "Rows", "grown", "relink", "taller"]
-
 Column = npt.NDArray[Any]
 # room for so many rows is kept even when few are left
 LARGE = 1 << 18

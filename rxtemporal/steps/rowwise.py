@@ -12,8 +12,6 @@ from rxtemporal.steps.rows import Column
 from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["RowByRow"]
-
 
 class RowByRow(Stateful):
     """Looks at the rows of each window, keeps no columns of its own and holds nothing."""

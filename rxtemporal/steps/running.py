@@ -17,18 +17,6 @@ from rxtemporal.kernels.variance import variance
 from rxtemporal.steps.rows import Column, grown, taller
 from rxtemporal.steps.state import Stateful
 
-__all__ = [
-    "Average",
-    "Changes",
-    "Count",
-    "Extreme",
-    "FloatSum",
-    "IntegerSum",
-    "Running",
-    "Samples",
-    "Variance",
-]
-
 Own = Sequence[Column]
 
 

@@ -20,8 +20,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["ScanStep"]
-
 Bools = npt.NDArray[np.bool_]
 Function = Callable[[Any, int, dict[str, Any]], Any]
 

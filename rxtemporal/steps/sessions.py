@@ -15,8 +15,6 @@ from rxtemporal.steps.rows import Rows, grown
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["SessionLifetimesStep", "Sessions", "SessionsClosed", "keys_of"]
-
 # spans longer than all of time mean the same as this one, and sums with it stay in int64
 LONGEST = MAX_TIME - MIN_TIME
 

@@ -10,8 +10,6 @@ from rxtemporal.steps.intervals import IntervalStep
 from rxtemporal.steps.step import Stateless
 from rxtemporal.ticks import MAX_TIME, TICK
 
-__all__ = ["EdgeStep", "PointStep", "shaping"]
-
 
 class EdgeStep(Stateless):
     """Rows as they are: starts at once and ends when they are known. Holds nothing."""

@@ -12,8 +12,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, add
 
-__all__ = ["ShortenStep"]
-
 
 class ShortenStep(Stateful):
     """Moves the ends of lifetimes to earlier by a fixed span; rows not longer than that vanish.

@@ -10,8 +10,6 @@ from rxtemporal.kernels.snap import snap, snapped_end, snapped_start
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["SnapStep"]
-
 
 class SnapStep(Stateful):
     """Alters each lifetime to cover the assigned interval of every window that it touches.

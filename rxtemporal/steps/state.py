@@ -20,8 +20,6 @@ from rxtemporal.batch import EventBatch
 from rxtemporal.errors import CheckpointError
 from rxtemporal.keys import Groups, KeyCoder
 
-__all__ = ["Stateful"]
-
 MAGIC, VERSION = b"RXTS", 1
 _HEAD = struct.Struct("<4sHIQ")  # magic, version, checksum, length of the header
 _LENGTH = struct.Struct("<Q")

@@ -14,8 +14,6 @@ from rxtemporal.errors import SchemaError
 from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.steps.step import Stateless
 
-__all__ = ["SelectRowStep", "SelectStep", "WhereRowStep", "WhereStep", "satisfying"]
-
 
 def satisfying(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
     """Return for each row whether it satisfies the predicate; null is false."""

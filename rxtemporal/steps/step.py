@@ -7,8 +7,6 @@ from typing import Any, Protocol
 from rxtemporal.batch import EventBatch
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Held", "Merging", "Stateless", "Step", "Steps"]
-
 
 class Held(Protocol):
     """What every step can be asked for and told."""

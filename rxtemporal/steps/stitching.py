@@ -14,8 +14,6 @@ from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["StitchStep"]
-
 BITS = 2  # of a change: what happens to its row
 # the columns of the rows that are held: the payload's code, the group's, and the first chain
 VALUE, KEY, STRETCH = range(3)

@@ -6,8 +6,6 @@ from rxtemporal.batch import Int64s
 from rxtemporal.kernels.hashing import IntTable
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["OpenEdges"]
-
 
 class OpenEdges(Stateful):
     """The numbers of the rows that are open, by edge id. Holds one entry for each."""

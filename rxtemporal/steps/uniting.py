@@ -12,8 +12,6 @@ from rxtemporal.steps.keying import Regrouping
 from rxtemporal.steps.state import Stateful
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["UnionStep"]
-
 # twice of what is above is no number of 64 bits
 _LARGEST = 2**62 - 1
 

@@ -21,8 +21,6 @@ from rxtemporal.steps.rowwise import RowByRow
 from rxtemporal.steps.running import Changes, Own, Samples
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["Applied", "Incremental", "PerWindow", "Window"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:

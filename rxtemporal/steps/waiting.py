@@ -7,8 +7,6 @@ from typing import Any
 from rxtemporal.batch import EventBatch
 from rxtemporal.steps.state import Stateful
 
-__all__ = ["earliest_due"]
-
 
 def earliest_due(held: Any) -> int | None:
     """Return the earliest start or end, in ticks, that waits for the CTI; None where nothing does.

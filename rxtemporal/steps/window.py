@@ -24,8 +24,6 @@ from rxtemporal.steps.table import OpenEdges
 from rxtemporal.steps.waiting import earliest_due
 from rxtemporal.ticks import MAX_TIME, TICK
 
-__all__ = ["WindowStep"]
-
 # the first columns of the rows that are held; the results' own follow
 KEY, START, END, AFTER, BEFORE = range(5)
 

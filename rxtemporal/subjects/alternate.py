@@ -17,8 +17,6 @@ from rxtemporal.subjects.common import CtiSubject
 from rxtemporal.subjects.inputs import Source
 from rxtemporal.ticks import MAX_TIME, Span
 
-__all__ = ["CtiSynchronizingSubjectAlternate"]
-
 
 class CtiSynchronizingSubjectAlternate(CtiSubject):
     """Merges sources into one temporal stream; the fast form of ``CtiSynchronizingSubject``.

@@ -29,8 +29,6 @@ from rxtemporal.subjects.inputs import Input, Source, SubjectStats
 from rxtemporal.subjects.transform import TransformSubject
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span, add, as_given, span
 
-__all__ = ["CtiSubject"]
-
 Self = TypeVar("Self", bound="CtiSubject")
 
 # the name under which what comes through the subject's own on_next is counted

@@ -15,8 +15,6 @@ from rxtemporal.log import get_logger
 from rxtemporal.matching import OpenRows
 from rxtemporal.ticks import MAX_TIME, Time, time_ticks
 
-__all__ = ["Input", "Source", "SourceStats", "SubjectStats"]
-
 _log = get_logger(__name__)
 
 

@@ -16,8 +16,6 @@ from rxtemporal.subjects.inputs import Source
 from rxtemporal.subjects.transform import TransformSubject
 from rxtemporal.ticks import MAX_TIME, Span
 
-__all__ = ["CtiSynchronizingSubject"]
-
 
 class _Sent:
     """An event on its way in, with the source whose handle it came through."""

@@ -12,8 +12,6 @@ from reactivex.disposable import CompositeDisposable
 from rxtemporal.errors import ArgumentError
 from rxtemporal.seam import DirectSubject, OnCompleted, OnError, OnNext, Subscriber
 
-__all__ = ["TransformSubject"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

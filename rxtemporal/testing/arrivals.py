@@ -18,8 +18,6 @@ from rxtemporal.packing import Packer
 from rxtemporal.payloads import PayloadReader
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Arrival", "Input", "Pushed", "cuts", "interleaved", "pushed", "reordered", "rows_of"]
-
 
 class Input(NamedTuple):
     """One stream of a query: its name, its fields (None where no event tells them), its events."""

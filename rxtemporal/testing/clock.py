@@ -11,8 +11,6 @@ from typing import Any
 from reactivex import Observable, abc
 from reactivex.testing import ReactiveTest, TestScheduler
 
-__all__ = ["Recorder", "hot"]
-
 
 def hot(
     scheduler: TestScheduler,

@@ -11,8 +11,6 @@ from rxtemporal.testing.histories import Row, history, in_order, row_lines
 from rxtemporal.testing.tables import time_texts
 from rxtemporal.ticks import MAX_TIME, Time, time_ticks
 
-__all__ = ["TOLERANCE", "assert_same_history", "difference"]
-
 # how far a float that comes from arithmetic may be from another, relative to the larger one
 TOLERANCE = 1e-9
 # and the part of it that counts relative to the largest value of the field, where sums cancel out

@@ -16,8 +16,6 @@ from rxtemporal.testing.tables import table
 from rxtemporal.testing.trials import Trial
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["trial_of"]
-
 
 def trial_of(
     query: Callable[..., Any], streams: Any, schema: Any, complete: bool, tolerance: float

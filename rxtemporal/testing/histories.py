@@ -16,8 +16,6 @@ from rxtemporal.streamable import Streamable
 from rxtemporal.testing.tables import aligned, lifetime_text, payload_cells, table, time_texts
 from rxtemporal.ticks import MAX_TIME, time_ticks
 
-__all__ = ["Row", "history", "in_order", "row_lines", "show"]
-
 
 class Row(NamedTuple):
     """A row of a canonical history: alive during ``[start, end)``, in ticks."""

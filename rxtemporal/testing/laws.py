@@ -14,8 +14,6 @@ from rxtemporal.testing.shrinking import Tested, smallest
 from rxtemporal.testing.tables import show_events, time_texts
 from rxtemporal.testing.trials import Arrangement, BrokenLawError, Trial
 
-__all__ = ["check_laws"]
-
 Law = Callable[[Trial, Random], None]
 
 # of a stream so many lines are shown

@@ -9,8 +9,6 @@ from rxtemporal.testing.arrivals import rows_of
 from rxtemporal.testing.trials import BrokenLawError, Trial
 from rxtemporal.ticks import MAX_TIME
 
-__all__ = ["Tested", "smallest"]
-
 # what finds a fault in a trial, in the n-th way of drawing orders and cuts, if there is one
 Tested = Callable[[Trial, int], BrokenLawError | None]
 

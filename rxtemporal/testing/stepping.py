@@ -9,8 +9,6 @@ from rxtemporal.sources import ObservableSource
 from rxtemporal.stepwise import Stepwise
 from rxtemporal.streamable import Streamable
 
-__all__ = ["Stepper"]
-
 
 class Stepper(Stepwise):
     """The steps of one query, with batches pushed through them by hand and without Rx.

@@ -14,8 +14,6 @@ from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, Po
 from rxtemporal.schema import fields_of
 from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 
-__all__ = ["aligned", "lifetime_text", "payload_cells", "show_events", "table", "time_texts"]
-
 _KINDS = ("point", "interval", "start", "end", "cti")
 _NAMED_TIMES = {"min": MIN_TIME, "max": MAX_TIME, "": MAX_TIME}
 _NAMED_VALUES: dict[str, Any] = {

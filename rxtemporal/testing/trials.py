@@ -21,8 +21,6 @@ from rxtemporal.testing.stepping import Stepper
 from rxtemporal.testing.tables import time_texts
 from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
-__all__ = ["Arrangement", "BrokenLawError", "Outcome", "Trial"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrangement:
