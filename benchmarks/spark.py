@@ -25,7 +25,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.segments import Spool, writer
 from rxtemporal.spark import ParquetTable, SparkSink, session
 from rxtemporal.spark.checkpoint import last_segment

@@ -16,7 +16,18 @@ from rxtemporal.advance_time import (
     AdvanceTimeSettings,
 )
 from rxtemporal.application import Application, QueryBinder
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    EventKind,
+    EventShape,
+    IntervalEvent,
+    PointEvent,
+    WindowOutput,
+)
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, ticks, to_datetime
 from rxtemporal.entering import (
     from_arrow,
     from_async,
@@ -41,16 +52,6 @@ from rxtemporal.errors import (
     SpoolError,
     UnboundedWindowError,
 )
-from rxtemporal.events import (
-    Cti,
-    EdgeEvent,
-    EdgeType,
-    EventKind,
-    EventShape,
-    IntervalEvent,
-    PointEvent,
-    WindowOutput,
-)
 from rxtemporal.handoff import HandOff, WhenFull
 from rxtemporal.liveliness import Heartbeat
 from rxtemporal.process import Process
@@ -62,7 +63,6 @@ from rxtemporal.subjects import (
     CtiSynchronizingSubjectAlternate,
     TransformSubject,
 )
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, ticks, to_datetime
 
 __version__ = "0.1.0"
 

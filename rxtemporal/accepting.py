@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.merging import admit_merged
 from rxtemporal.pacing import Pacing
 from rxtemporal.readings import Reading
-from rxtemporal.ticks import MAX_TIME
 
 
 class Asked(Protocol):

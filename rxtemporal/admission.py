@@ -19,9 +19,9 @@ import dataclasses
 from enum import Enum
 from typing import TypeAlias
 
-from rxtemporal.events import EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.matching import OpenRows
-from rxtemporal.ticks import MIN_TIME, describe
 from rxtemporal.verdicts import NOWHERE, closing, landing
 
 # below every time there is: no CTI has come yet

@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from rxtemporal.admission import NO_CTI, AdvanceTimePolicy, LateReason, Opened, judge, lateness
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Span, describe, span
 from rxtemporal.errors import AdvanceTimeError, CtiViolationError, EventError
-from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.matching import OpenRows
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Span, describe, span
 from rxtemporal.verdicts import NEVER, is_due, made
 
 _REACH = MAX_TIME - MIN_TIME

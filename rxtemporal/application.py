@@ -10,9 +10,10 @@ from reactivex import abc
 
 from rxtemporal.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import Span
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.events import EventShape
 from rxtemporal.execution import Execution
 from rxtemporal.importing import imported
 from rxtemporal.plan import AnySource
@@ -21,7 +22,6 @@ from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import kept
 from rxtemporal.sinks import Sink
 from rxtemporal.streamable import Streamable
-from rxtemporal.ticks import Span
 from rxtemporal.wall import Wall
 
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]

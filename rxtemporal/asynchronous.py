@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from typing import Any
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Event
 from rxtemporal.errors import BindingError
-from rxtemporal.events import Event
 from rxtemporal.execution import Execution
 
 # items that may wait between an event loop and a thread

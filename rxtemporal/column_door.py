@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import Door
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.verdicts import CTI, DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from reactivex import Observable
 
 from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.asynchronous import AsyncEvents
+from rxtemporal.core.events import Event
+from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.events import Event
 from rxtemporal.handoff import HandOff
 from rxtemporal.liveliness import Heartbeat, Liveliness
 from rxtemporal.plan import Node
-from rxtemporal.schema import payload_schema
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.streamable import Streamable
-from rxtemporal.ticks import Span
 
 if TYPE_CHECKING:
     import pyarrow as pa

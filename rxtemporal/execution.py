@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 from rxtemporal.accepting import accept_next
 from rxtemporal.advance_time import Door
-from rxtemporal.batch import TimeForm
+from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
 from rxtemporal.handoff import Drain, HandOff
 from rxtemporal.idling import Idling
 from rxtemporal.importing import linked
 from rxtemporal.late import LateFeed, LateSource, WithLate
 from rxtemporal.lifting import Entry, Lifted
-from rxtemporal.log import get_logger
 from rxtemporal.meters import Gauge, Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring

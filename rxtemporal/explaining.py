@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from rxtemporal.admission import AdvanceTimePolicy
 from rxtemporal.advance_time import AdvanceTimeGenerationSettings
+from rxtemporal.core.ticks import describe_span, span
 from rxtemporal.late import LateSource
 from rxtemporal.plan import AnySource, Node
 from rxtemporal.sources import FrameSource
-from rxtemporal.ticks import describe_span, span
 
 LEGEND = "t: the CTI of what stands below, which is what an operator takes"
 LATE = {

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.schema import carried
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.schema import carried
 
 # what these nodes of an expression's tree compute depends on other rows
 _NODES = {

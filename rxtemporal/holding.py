@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from rxtemporal.batch import TimeForm
+from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.execution import Execution
 from rxtemporal.late import LateSource
 from rxtemporal.meters import Gauge, Meter, Waits
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
 SIDES = ("left", "right")
 

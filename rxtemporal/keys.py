@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -10,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rxtemporal.core.columns import columns_of, stacked
 from rxtemporal.errors import CheckpointError
-from rxtemporal.frames import columns_of, stacked
 
 if TYPE_CHECKING:
     from rxtemporal.kernels.hashing import IntTable
@@ -291,11 +290,3 @@ def _picked(column: pl.Series, rows: Codes) -> pl.Series:
     if isinstance(column.dtype, pl.String | pl.Binary):
         return pl.Series(column.name, picked.to_list(), column.dtype)
     return picked
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Groups:
-    """To which group each row of a batch belongs: its code, and what the codes mean."""
-
-    codes: Codes
-    coder: KeyCoder

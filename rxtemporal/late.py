@@ -11,19 +11,19 @@ import polars as pl
 from reactivex import Observable
 
 from rxtemporal.admission import LateEvent, LateReason
-from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import REASONS, LateRows
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import RowEvent
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.schema import fields_of
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.errors import SchemaError
-from rxtemporal.events import RowEvent
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Meter
-from rxtemporal.payloads import PayloadReader
 from rxtemporal.recorded import RecordedSource
-from rxtemporal.schema import fields_of
 from rxtemporal.seam import synchronize
 from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.subjects import TransformSubject
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.unpacking import row_events
 
 _FIELDS: dict[str, pl.DataType] = {

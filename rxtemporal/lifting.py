@@ -8,14 +8,14 @@ from functools import partial
 from reactivex import Observable, abc
 from reactivex.disposable import CompositeDisposable
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import blame
 from rxtemporal.meters import Gauge, Meter
 from rxtemporal.saving import batch_of, empty_like, fields_of_none, joined, parted, told, tree_of
 from rxtemporal.seam import DirectSubject
 from rxtemporal.steps.step import Merging, Step
 from rxtemporal.steps.waiting import earliest_due
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 Lifted = Callable[..., Observable[EventBatch]]
 

@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from rxtemporal.advance_time import AdvanceTimeSettings
+from rxtemporal.core.ticks import Span, describe_span, span
 from rxtemporal.errors import AdvanceTimeError, ArgumentError
-from rxtemporal.ticks import Span, describe_span, span
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

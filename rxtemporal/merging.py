@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.batch import EventBatch, Int64s
 
 
 def admit_merged(

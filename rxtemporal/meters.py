@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.ticks import MIN_TIME
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME
 
 Clock = Callable[[], float]
 

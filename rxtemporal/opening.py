@@ -17,7 +17,7 @@ import polars as pl
 
 from rxtemporal.admission import AdvanceTimePolicy
 from rxtemporal.advance_time import AdvanceTimeGenerationSettings, AdvanceTimeSettings
-from rxtemporal.batch import TimeForm
+from rxtemporal.core.batch import TimeForm
 from rxtemporal.entering import read_csv, read_json, read_parquet
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
 from rxtemporal.recorded import RecordedSource

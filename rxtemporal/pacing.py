@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from reactivex.scheduler import VirtualTimeScheduler
 
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, add
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add
 
 # seconds between two looks at whether the run has ended
 SLICE = 0.1

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from rxtemporal.advance_time import Door
-from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import EdgeEvent, EdgeType, Event, RowEvent
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.schema import fields_of, refuse_lists
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
-from rxtemporal.events import EdgeEvent, EdgeType, Event, RowEvent
-from rxtemporal.payloads import BadPayloadError, PayloadReader
-from rxtemporal.schema import fields_of, refuse_lists
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 # rows that wait for a CTI leave anyway when there are so many
 MOST_ROWS = 65_536

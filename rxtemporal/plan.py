@@ -11,7 +11,7 @@ import polars as pl
 from reactivex import Observable
 from reactivex.subject import Subject
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.late import LateSource
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Gauge, Meter

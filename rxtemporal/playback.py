@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from rxtemporal.accepting import Asked
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 
 class Playback:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
 from rxtemporal.errors import BindingError, SchemaError
 
 __all__ = ["step_chart"]

@@ -11,9 +11,9 @@ from typing import Any, TextIO
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError
-from rxtemporal.events import EventShape
 from rxtemporal.process import Process
 
 _WRITES: dict[str, Callable[[pl.DataFrame, Path], None]] = {

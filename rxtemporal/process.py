@@ -13,17 +13,17 @@ import polars as pl
 from reactivex import Observable
 
 from rxtemporal.admission import LateEvent
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span
 from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
-from rxtemporal.log import get_logger
 from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.reliving import refuse_unlogged
 from rxtemporal.resuming import Keeper
 from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span
 
 _log = get_logger(__name__)
 

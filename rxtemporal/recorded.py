@@ -8,15 +8,15 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
-from rxtemporal.payloads import PayloadReader
 from rxtemporal.recording import Recording
 from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
 from rxtemporal.sources import SIZED_ROWS
-from rxtemporal.ticks import MAX_TIME
 
 # what a door for columns can be brought
 _COMPLETE = {"point", "interval", "outside", "completed", "failed"}

@@ -12,15 +12,15 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.schema import fields_of
 from rxtemporal.errors import BindingError, SchemaError
 from rxtemporal.matching import OpenRows
-from rxtemporal.payloads import PayloadReader
 from rxtemporal.positions import PositionedSource
 from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.recording import InputLog, Recording, StreamRecords, Wanted
 from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
-from rxtemporal.schema import fields_of
 from rxtemporal.sources import OpenEvents, OpenFrames
 
 # records of the order that are read together

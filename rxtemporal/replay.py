@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from rxtemporal.core.events import Event
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.events import Event
-from rxtemporal.log import get_logger
 from rxtemporal.plan import Node
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.recording import Recording, settled
 from rxtemporal.streamable import Streamable
-from rxtemporal.ticks import MIN_TIME
 
 E = TypeVar("E", bound=Event)
 

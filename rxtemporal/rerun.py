@@ -11,15 +11,15 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.advance_time import Door
-from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
+from rxtemporal.core.schema import conform
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
-from rxtemporal.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.packing import Packer
 from rxtemporal.recording import KINDS, StreamRecords
 from rxtemporal.runs import taken
-from rxtemporal.schema import conform
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.unpacking import payloads_of
 
 Codes: TypeAlias = npt.NDArray[np.uint8]

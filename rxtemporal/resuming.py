@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from rxtemporal.core.log import get_logger
 from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.execution import Execution
-from rxtemporal.log import get_logger
 from rxtemporal.positions import PositionedSource
 from rxtemporal.readings import Reading
 from rxtemporal.recording import InputLog

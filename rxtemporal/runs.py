@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
 from rxtemporal.column_door import REASONS, Bools, Bytes, Judged
-from rxtemporal.events import Cti, IntervalEvent, PointEvent
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import Cti, IntervalEvent, PointEvent
+from rxtemporal.core.payloads import BadPayloadError
+from rxtemporal.core.ticks import MIN_TIME, TICK
 from rxtemporal.packing import UNSETTLED_ROWS, Packer
-from rxtemporal.payloads import BadPayloadError
-from rxtemporal.ticks import MIN_TIME, TICK
 from rxtemporal.verdicts import CTI, ROW
 
 # so many events are taken at once, if there are so many; fewer than the least go one by one

@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.keys import KeyCoder
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MIN_TIME
 
 _LENGTH = struct.Struct("<Q")
 _SEAL = struct.Struct("<4sHI")  # magic, version, checksum

@@ -19,7 +19,7 @@ from reactivex import Observable, abc
 from reactivex.internal import DisposedException
 from reactivex.subject import Subject
 
-from rxtemporal.log import get_logger
+from rxtemporal.core.log import get_logger
 
 T = TypeVar("T")
 OnNext: TypeAlias = Callable[[Any], None]

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.events import EventShape
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
 
 __all__ = ["Sink"]
 

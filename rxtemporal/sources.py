@@ -10,15 +10,15 @@ import polars as pl
 from reactivex import Observable
 
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.batch import EventBatch, TimeForm
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.handoff import HandOff
 from rxtemporal.liveliness import Liveliness
 from rxtemporal.packing import Packer
-from rxtemporal.payloads import PayloadReader
 from rxtemporal.runs import RUN_ROWS, taken
-from rxtemporal.ticks import MIN_TIME
 
 # a stream that is all there already is answered in batches of at least so many rows
 SIZED_ROWS = 1_024

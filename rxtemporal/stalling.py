@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MAX_TIME, TICKS_PER_SECOND, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.execution import Execution
 from rxtemporal.holding import Hold, holds, time_told
-from rxtemporal.log import get_logger
-from rxtemporal.ticks import MAX_TIME, TICKS_PER_SECOND, span
 from rxtemporal.wall import ALMOST, Recurring
 
 _log = get_logger(__name__)

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.recorded import OpenRecorded
 from rxtemporal.rerun import BatchSteps as RecordedBatches
 from rxtemporal.rerun import EventSteps as RecordedEvents
 from rxtemporal.rerun import RowSteps as RecordedRows
 from rxtemporal.sources import OpenEvents, OpenFrames
-from rxtemporal.ticks import MIN_TIME
 
 
 class EventSteps:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, CheckpointError, blame
 from rxtemporal.fingerprints import Fingerprints
 from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.plan import Node
-from rxtemporal.ticks import MIN_TIME
 
 
 class Stepwise:

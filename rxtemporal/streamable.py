@@ -15,9 +15,11 @@ from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal.asynchronous import results
-from rxtemporal.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import Event, EventShape
+from rxtemporal.core.schema import refuse_lists
+from rxtemporal.core.ticks import MIN_TIME, Span
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
-from rxtemporal.events import Event, EventShape
 from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
@@ -31,12 +33,10 @@ from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import kept
-from rxtemporal.schema import refuse_lists
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import MIN_TIME, Span
 from rxtemporal.unpacking import unpacked
 from rxtemporal.wall import Wall
 

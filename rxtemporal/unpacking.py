@@ -7,10 +7,18 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch, TimeForm
-from rxtemporal.events import Cti, EdgeEvent, Event, EventShape, IntervalEvent, PointEvent, RowEvent
-from rxtemporal.schema import SCALAR_FIELD
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    Event,
+    EventShape,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
+from rxtemporal.core.schema import SCALAR_FIELD
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
 
 def unpacked(

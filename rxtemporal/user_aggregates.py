@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.aggregate import Aggregate, reading
+from rxtemporal.core.schema import typed
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import field_type
-from rxtemporal.schema import typed
 
 if TYPE_CHECKING:
     from rxtemporal.steps.listed import Listed

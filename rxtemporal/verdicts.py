@@ -6,7 +6,7 @@ Source: *Advancing Application Time*, and for edges the rules in ``rxtemporal.ad
 
 from __future__ import annotations
 
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 
 # what an item of a run is
 ROW, START_EDGE, END_EDGE, CTI = range(4)

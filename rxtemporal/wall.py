@@ -13,8 +13,8 @@ from reactivex import abc
 from reactivex.disposable import SerialDisposable
 from reactivex.scheduler import TimeoutScheduler
 
+from rxtemporal.core.ticks import ticks
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ticks import ticks
 
 # seconds by which a clock may be off when it says that the time has come
 ALMOST = 1e-6

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.idling import Idling
 from rxtemporal.readings import Reading
-from rxtemporal.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.wall import ALMOST, Recurring, Wall
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.spark.chunks import Packing

@@ -19,10 +19,10 @@ import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, Cti, EdgeEvent, IntervalEvent, LateReason, PointEvent
 from rxtemporal.admission import NO_CTI, lateness
 from rxtemporal.advance_time import Door
+from rxtemporal.core.events import Event
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CtiViolationError, EventError
-from rxtemporal.events import Event
 from rxtemporal.matching import OpenRows, identity
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 start, end = EdgeEvent.create_start, EdgeEvent.create_end

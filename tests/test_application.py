@@ -13,8 +13,8 @@ from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent, agg
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError, BindingError, CtiViolationError
-from rxtemporal.ticks import MAX_TIME
 
 EVENTS = [PointEvent(1, 1), PointEvent(3, 3), Cti(4), PointEvent(6, 6)]
 

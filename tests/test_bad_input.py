@@ -16,6 +16,7 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, IntervalEvent, PointEvent, agg
+from rxtemporal.core.events import Event
 from rxtemporal.errors import (
     ArgumentError,
     CtiViolationError,
@@ -24,7 +25,6 @@ from rxtemporal.errors import (
     SchemaError,
     SourceError,
 )
-from rxtemporal.events import Event
 
 # two rows that are final, one that is not, and then something bad
 GOOD: list[Any] = [

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from rxtemporal import MAX_TIME, MIN_TIME, EventBatch
+from rxtemporal.core.batch import Groups
 from rxtemporal.errors import CtiViolationError, EventError, RxTemporalError, SchemaError
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.keys import KeyCoder
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROWS = [

@@ -19,11 +19,11 @@ import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, EventBatch, LateReason, runs
 from rxtemporal.advance_time import Door
 from rxtemporal.column_door import REASONS, ColumnDoor, LateRows
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
 from rxtemporal.matching import OpenRows
 from rxtemporal.packing import Packer
-from rxtemporal.payloads import PayloadReader
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 Item = tuple[Any, ...]
 Row = tuple[int, int, int, int]  # start, end, edge, number

@@ -11,7 +11,7 @@ from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent, agg
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 
 SCHEMA = {"k": str, "x": int}
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from rxtemporal import doctor
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.doctor import Finding, examine
 from rxtemporal.segments import Spool
 

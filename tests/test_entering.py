@@ -18,9 +18,9 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, EventShape, IntervalEvent, PointEvent, agg
+from rxtemporal.core.events import Event
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, EventError, SchemaError, SourceError
-from rxtemporal.events import Event
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 start, end = EdgeEvent.create_start, EdgeEvent.create_end

@@ -17,8 +17,8 @@ from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, IntervalEvent, PointEvent
+from rxtemporal.core.events import EventShape
 from rxtemporal.errors import AdvanceTimeError
-from rxtemporal.events import EventShape
 
 ADJUST, DROP = rxt.AdvanceTimePolicy.ADJUST, rxt.AdvanceTimePolicy.DROP
 EACH = rxt.AdvanceTimeGenerationSettings(1, 0)

@@ -32,9 +32,9 @@ from test_recording_laws import (
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.recording import LogStore, Recording, logstore, settled
 from rxtemporal.testing import assert_same_history
-from rxtemporal.ticks import MIN_TIME
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.schema import carried, conform, field, payload_schema
 from rxtemporal.errors import SchemaError
-from rxtemporal.payloads import BadPayloadError, PayloadReader
-from rxtemporal.schema import carried, conform, field, payload_schema
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 UTC_TIME = pl.Datetime("us", "UTC")

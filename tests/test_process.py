@@ -13,9 +13,9 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, EventShape, IntervalEvent, LateReason, PointEvent
+from rxtemporal.core.events import Event
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
-from rxtemporal.events import Event
-from rxtemporal.ticks import MAX_TIME
 
 EVENTS: list[Event] = [PointEvent(1, 1), PointEvent(3, 3), Cti(4), PointEvent(6, 6)]
 SCHEMA = {"payload": pl.Int64}

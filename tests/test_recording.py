@@ -21,6 +21,7 @@ from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import (
     ArgumentError,
     BindingError,
@@ -31,7 +32,6 @@ from rxtemporal.errors import (
 from rxtemporal.recording import Recording, recorder
 from rxtemporal.segments import SegmentWriter
 from rxtemporal.testing import assert_same_history
-from rxtemporal.ticks import MAX_TIME
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 

@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.durable import WriterLock
 from rxtemporal.errors import SchemaError, SpoolError
 from rxtemporal.segments import SEGMENT, SegmentFolder, Spool
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 SCHEMA = pl.Schema({"x": pl.Int64(), "name": pl.String()})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracle import MAX_TIME, MIN_TIME, Row
 
 from rxtemporal import EventShape
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.steps.intervals import IntervalStep
 from rxtemporal.steps.shaping import shaping
 

@@ -14,11 +14,11 @@ from tables import A, B
 
 import rxtemporal as rxt
 from rxtemporal import ArgumentError, SchemaError
+from rxtemporal.core.schema import payload_schema
 from rxtemporal.expressions import field_type
 from rxtemporal.operators.grouping import group_by
 from rxtemporal.operators.lifetimes import chop
 from rxtemporal.operators.stateless import Explode, Select, by_function, explode
-from rxtemporal.schema import payload_schema
 
 READINGS = rxt.EventBatch.from_dicts(
     [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rxtemporal as rxt
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, as_given, describe, span, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, add, as_given, describe, span, time_ticks
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PARIS = ZoneInfo("Europe/Paris")

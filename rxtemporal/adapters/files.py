@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rxtemporal.advance_time import AdvanceTimeSettings
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
 from rxtemporal.entering import BATCH_ROWS, read_csv, read_json, read_parquet
 from rxtemporal.errors import ArgumentError
-from rxtemporal.events import EventShape
 from rxtemporal.sources import FrameSource
 from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable

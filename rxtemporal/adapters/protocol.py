@@ -8,8 +8,8 @@ from typing import Any, get_type_hints
 
 from rxtemporal.advance_time import AdapterAdvanceTimeSettings, AdvanceTimeSettings
 from rxtemporal.asynchronous import AsyncEvents
+from rxtemporal.core.events import EventShape
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
-from rxtemporal.events import EventShape
 
 
 class Adapted:

@@ -19,8 +19,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from rxtemporal.core.ticks import describe
 from rxtemporal.demo.main import Report
-from rxtemporal.ticks import describe
 
 
 class Display:

@@ -6,8 +6,8 @@ from importlib import resources
 
 import polars as pl
 
-from rxtemporal.batch import time_column
-from rxtemporal.events import PointEvent
+from rxtemporal.core.batch import time_column
+from rxtemporal.core.events import PointEvent
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 

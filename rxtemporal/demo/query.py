@@ -10,9 +10,9 @@ import polars as pl
 from rxtemporal import agg
 from rxtemporal.admission import AdvanceTimePolicy
 from rxtemporal.advance_time import AdvanceTimeGenerationSettings, AdvanceTimeSettings, Door
+from rxtemporal.core.events import Cti, PointEvent
 from rxtemporal.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA
 from rxtemporal.entering import from_observable, from_polars
-from rxtemporal.events import Cti, PointEvent
 from rxtemporal.replay import merged_by_time
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import CtiSynchronizingSubject

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.events import EventShape
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
 from rxtemporal.sinks import Sink
 
 if TYPE_CHECKING:

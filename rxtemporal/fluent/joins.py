@@ -8,8 +8,8 @@ from typing import Any, Self
 import polars as pl
 
 from rxtemporal import operators as ops
+from rxtemporal.core.ticks import Span
 from rxtemporal.fluent.composing import Composing
-from rxtemporal.ticks import Span
 
 On = str | Sequence[str] | Mapping[str, str] | None
 

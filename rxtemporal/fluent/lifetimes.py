@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Self
 
+from rxtemporal.core.ticks import Span, Time
 from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators import altering, lifetimes
 from rxtemporal.operators.altering import LengthGiven, TimesGiven
-from rxtemporal.ticks import Span, Time
 
 
 class Lifetimes(Composing):

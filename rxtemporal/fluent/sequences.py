@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from rxtemporal.core.ticks import Span
 from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.scanning import ScanFunction, scan
 from rxtemporal.operators.sessions import session_lifetimes
 from rxtemporal.operators.stitching import stitch
-from rxtemporal.ticks import Span
 
 
 class Sequences(Composing):

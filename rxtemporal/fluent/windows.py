@@ -9,10 +9,10 @@ import polars as pl
 
 from rxtemporal import operators as ops
 from rxtemporal.aggregate import Aggregate
-from rxtemporal.events import WindowOutput
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.core.ticks import Span, Time
 from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.windowing import Window
-from rxtemporal.ticks import Span, Time
 
 Stream = TypeVar("Stream", bound=Composing)
 

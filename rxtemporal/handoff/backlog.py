@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.handoff.overflow import Overflow
 from rxtemporal.handoff.settings import HandOff, WhenFull
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from reactivex import abc
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import BindingError, RxTemporalError
-from rxtemporal.events import Cti
 from rxtemporal.handoff.backlog import Backlog, Taken
 from rxtemporal.handoff.settings import HandOff, HandOffDiagnostics, WhenFull
 from rxtemporal.packing import MOST_ROWS, Packer
-from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     from rxtemporal.handoff.drain import Drain, Turn

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import END, START, EventBatch
+from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.durable import reported, unsynced
 from rxtemporal.segments import Spool
 

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numba.core import event as numba_event
 
-from rxtemporal.log import get_logger
+from rxtemporal.core.log import get_logger
 
 P = ParamSpec("P")
 R = TypeVar("R")

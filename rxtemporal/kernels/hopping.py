@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.kernels.compiled import compiled
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 _MIN, _MAX = MIN_TIME, MAX_TIME
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 
 Times = TypeVar("Times", int, npt.NDArray[np.int64])
 

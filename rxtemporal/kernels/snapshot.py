@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.compiled import compiled
-from rxtemporal.ticks import MAX_TIME
 
 _END = MAX_TIME
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.compiled import compiled
-from rxtemporal.ticks import MAX_TIME
 
 # what happens to row ``what >> 2``: it ends, starts and will end or may, starts and never ends
 ENDS, STARTS, STAYS = 0, 1, 2

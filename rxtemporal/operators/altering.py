@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.events import IntervalEvent
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
@@ -25,7 +26,6 @@ from rxtemporal.steps.functions import (
     FunctionTimes,
 )
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import Span, span
 
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr

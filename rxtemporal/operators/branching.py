@@ -7,7 +7,7 @@ from collections.abc import Callable
 from reactivex import Observable
 from reactivex import operators as rx_operators
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.grouping import Ungroup
 from rxtemporal.seam import composed_at

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError
-from rxtemporal.events import WindowOutput
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.results import ResultSpec
 from rxtemporal.operators.windowing import Window
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import Span, span
 
 if TYPE_CHECKING:
     from rxtemporal.steps.gathering import Gathering

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import polars as pl
 
+from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
 from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import Span, Time, span, ticks, time_ticks
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

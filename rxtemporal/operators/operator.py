@@ -10,15 +10,15 @@ import polars as pl
 from reactivex import Observable
 
 from rxtemporal import expressions
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, blame
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.keys import KeyCoder
 from rxtemporal.lifting import lift, lift_two
 from rxtemporal.meters import Gauge
 from rxtemporal.operators.apart import Apart, alone
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Merging, Step
-from rxtemporal.ticks import MIN_TIME
 
 Keys = tuple[str, ...]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.schema import payload_schema
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
 

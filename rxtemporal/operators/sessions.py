@@ -6,11 +6,11 @@ import dataclasses
 
 import polars as pl
 
+from rxtemporal.core.ticks import Span, span
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import Span, span
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

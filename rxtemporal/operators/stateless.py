@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.apart import Apart, Fields, alone
 from rxtemporal.operators.operator import Keys, Operator, RowByRow
-from rxtemporal.schema import payload_schema
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.stateless import SelectRowStep, SelectStep, WhereRowStep, WhereStep
 from rxtemporal.steps.step import Step

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.core.ticks import Span, Time, span, time_ticks
 from rxtemporal.errors import ArgumentError
-from rxtemporal.events import WindowOutput
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator, RowByRow
 from rxtemporal.operators.results import ResultSpec
@@ -20,7 +21,6 @@ from rxtemporal.operators.windowing import Window
 from rxtemporal.seam import composed_at
 from rxtemporal.steps.snapping import SnapStep
 from rxtemporal.steps.step import Step
-from rxtemporal.ticks import Span, Time, span, time_ticks
 
 if TYPE_CHECKING:
     from rxtemporal.steps.bounds import Bounds

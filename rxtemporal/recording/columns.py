@@ -9,9 +9,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
-from rxtemporal.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.layout import KINDS, kind_of
 
 

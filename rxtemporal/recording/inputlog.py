@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Event, RowEvent
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.events import Event, RowEvent
-from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.recording.columns import Item, Rows, framed
 from rxtemporal.recording.layout import StreamFacts
 from rxtemporal.recording.logstore import LogStore, Wanted

@@ -17,9 +17,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from rxtemporal.core.log import get_logger
 from rxtemporal.durable import reported, sync, sync_folder
 from rxtemporal.errors import SpoolError
-from rxtemporal.log import get_logger
 
 _HEAD = struct.Struct("<QIII")
 _FACTS = struct.Struct("<QII")

@@ -16,10 +16,10 @@ from rxtemporal.advance_time import (
     AdvanceTimeImportSettings,
     AdvanceTimeSettings,
 )
-from rxtemporal.batch import TimeForm
+from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.ticks import ticks
 from rxtemporal.durable import reported
 from rxtemporal.errors import SpoolError
-from rxtemporal.ticks import ticks
 
 FORMAT = 1
 HEADER = "recording.json"

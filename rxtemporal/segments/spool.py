@@ -7,11 +7,11 @@ from typing import Self
 
 import polars as pl
 
-from rxtemporal.batch import END, START, EventBatch
+from rxtemporal.core.batch import END, START, EventBatch
+from rxtemporal.core.ticks import describe
 from rxtemporal.errors import SchemaError, SpoolError
 from rxtemporal.segments.folder import SEGMENT
 from rxtemporal.segments.writer import SegmentWriter
-from rxtemporal.ticks import describe
 
 
 class Spool(SegmentWriter):

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import polars as pl
 
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.segments.folder import Segment, SegmentFolder
-from rxtemporal.ticks import MIN_TIME
 
 # the layout of the folder, as the package's page describes it
 FORMAT = 1

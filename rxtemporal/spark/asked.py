@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import Target

@@ -14,15 +14,15 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.batch import EventBatch, time_column, time_series
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.batch import EventBatch, time_column, time_series
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import blame
-from rxtemporal.events import EventShape
 from rxtemporal.plan import Node
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.steps.shaping import shaping
 from rxtemporal.stepwise import Stepwise
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa

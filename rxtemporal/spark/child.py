@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+from rxtemporal.core.log import get_logger
 from rxtemporal.errors import ArgumentError, JavaError
-from rxtemporal.log import get_logger
 from rxtemporal.spark.life import PATIENCE, SAFE, Ended, Job, Listener
 from rxtemporal.spark.session import require_pyspark
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.spark.buckets import frames
 from rxtemporal.spark.carrier import BUCKET, CTI, INPUT
-from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa

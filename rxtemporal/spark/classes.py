@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from rxtemporal.log import get_logger
+from rxtemporal.core.log import get_logger
 from rxtemporal.spark.cached import cache_folder
 from rxtemporal.spark.java import Java
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
+from rxtemporal.core.events import EventShape
 from rxtemporal.durable import publish, reported
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.targets import DIRECT, Origin, Writer
 

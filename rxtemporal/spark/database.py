@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.sqltypes import as_text, type_of

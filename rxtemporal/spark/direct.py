@@ -11,16 +11,16 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.batch import END, START, EventBatch
+from rxtemporal.core.batch import END, START, EventBatch
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.log import get_logger
 from rxtemporal.segments.spool import rows_frame
 from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.life import Job
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import DIRECT, Origin, Writer, writer_for
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

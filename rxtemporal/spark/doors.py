@@ -11,12 +11,12 @@ import polars as pl
 from rxtemporal.admission import LateReason
 from rxtemporal.advance_time import AdvanceTimeSettings, Door
 from rxtemporal.column_door import ColumnDoor
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError
 from rxtemporal.spark.buckets import Reader, admitted
 from rxtemporal.spark.carrier import ENDS, STARTS
 from rxtemporal.spark.chunks import as_frame, in_buckets
 from rxtemporal.spark.kept import ANEW, Received
-from rxtemporal.ticks import MIN_TIME
 
 # what came and what was late, in all micro-batches so far; lateness is in ticks
 COUNTED = ("events", "dropped", "adjusted", "largest_lateness")

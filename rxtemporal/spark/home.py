@@ -12,7 +12,7 @@ import os
 import zlib
 from pathlib import Path
 
-from rxtemporal.log import get_logger
+from rxtemporal.core.log import get_logger
 from rxtemporal.spark.cached import cached
 
 log = get_logger(__name__)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
-from rxtemporal.schema import payload_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,17 +14,17 @@ import reactivex
 from reactivex import abc
 
 from rxtemporal.advance_time import AdvanceTimeSettings
-from rxtemporal.batch import EventBatch, time_column
+from rxtemporal.core.batch import EventBatch, time_column
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.durable import make_folder, reported
 from rxtemporal.errors import CheckpointError, SourceError
-from rxtemporal.log import get_logger
 from rxtemporal.packing import Packer
 from rxtemporal.positions import Following, Position, PositionedSource
 from rxtemporal.runstate import ANEW
 from rxtemporal.spark.claiming import claim, leave, note
 from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.inputs import Input, quoted
-from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

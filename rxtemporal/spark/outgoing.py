@@ -15,9 +15,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.spark.buckets import BucketRun, Results
 from rxtemporal.spark.chunks import unpacked
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa

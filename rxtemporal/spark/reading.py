@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.advance_time import AdvanceTimeSettings
-from rxtemporal.batch import START
+from rxtemporal.core.batch import START
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.plan import Node
 from rxtemporal.sources import FrameSource

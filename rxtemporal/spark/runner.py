@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import RxTemporalError, SpoolError
-from rxtemporal.log import get_logger
 from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.claiming import claim, leave, note
 from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.life import SAFE, Ended, Job, Listener, outlook, sole_driver
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.targets import Writer, writer_for
-from rxtemporal.ticks import MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

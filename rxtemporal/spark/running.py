@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.schema import refuse_lists
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.explaining import explained
-from rxtemporal.log import get_logger
 from rxtemporal.operators.altering import AlterEventLifetime
 from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node
-from rxtemporal.schema import refuse_lists
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
 from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, everywhere, united
 from rxtemporal.spark.handing import handed_over

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError, JavaError
-from rxtemporal.log import get_logger
 from rxtemporal.spark.classes import archive_options
 from rxtemporal.spark.home import spark_home
 from rxtemporal.spark.java import Java, find_java

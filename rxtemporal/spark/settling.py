@@ -12,12 +12,12 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import END, START, EventBatch, Int64s
+from rxtemporal.core.batch import END, START, EventBatch, Int64s
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.events import EventShape
 from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.steps.intervals import IntervalStep
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
 # the columns of edge shape: a row's number, and whether its end has come
 EDGE, STATE = "_edge", "_state"

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
-from rxtemporal.events import EventShape
-from rxtemporal.log import get_logger
 from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.spark.asked import (
     check_mode,
@@ -28,7 +29,6 @@ from rxtemporal.spark.life import Job
 from rxtemporal.spark.settling import Settling, settling
 from rxtemporal.spark.spooled import Spooled
 from rxtemporal.spark.targets import Target
-from rxtemporal.ticks import MIN_TIME, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

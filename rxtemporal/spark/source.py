@@ -19,11 +19,11 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.segments import SEGMENT, SegmentFolder
 from rxtemporal.spark.settling import EDGE, STATE
-from rxtemporal.ticks import MAX_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.durable import publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.events import EventShape
-from rxtemporal.log import get_logger
 from rxtemporal.segments import Spool
 from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.child import Child, can_travel
@@ -22,7 +23,6 @@ from rxtemporal.spark.runner import Runner
 from rxtemporal.spark.settling import EDGE
 from rxtemporal.spark.supervision import Supervisor
 from rxtemporal.spark.targets import Target, writer_for
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 log = get_logger(__name__)
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rxtemporal.core.log import get_logger
 from rxtemporal.errors import JavaError
-from rxtemporal.log import get_logger
 from rxtemporal.spark.checkpoint import is_committed
 from rxtemporal.spark.life import Ended, Life, Listener
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
-from rxtemporal.batch import END, START
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.events import EventShape
 from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.targets import Origin, Writer
 

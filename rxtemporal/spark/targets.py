@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import polars as pl
 
-from rxtemporal.events import EventShape
+from rxtemporal.core.events import EventShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

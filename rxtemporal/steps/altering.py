@@ -6,12 +6,12 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.errors import CtiViolationError
 from rxtemporal.kernels.lifetimes import later
 from rxtemporal.steps.lifetimes import described, told
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe
 
 _HINT = (
     "Hint: safe are a fixed shift (shift_event_time), a fixed duration, and changes of both ends "

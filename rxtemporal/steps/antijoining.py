@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.coverage import NONE, pieces
 from rxtemporal.kernels.order import merged
 from rxtemporal.steps.coverage import Coverage
@@ -19,7 +20,6 @@ from rxtemporal.steps.rows import Rows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.stateless import satisfying
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME
 
 BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
 ALIVE, COVER, SINCE, EDGE = range(4)

@@ -12,14 +12,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.kernels.hopping import first_window, hops, spread, window_after
 from rxtemporal.kernels.snapshot import snapshots
 from rxtemporal.steps.rows import grown, taller
 from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 # so many windows from one batch are a mistake, not a result
 MOST_WINDOWS = 1 << 27

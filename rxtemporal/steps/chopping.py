@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.kernels.lifetimes import boundary_after, counted_pieces, pieces, within_time
 from rxtemporal.steps.lifetimes import described
 from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME
 
 # so many pieces of one batch are no wish but a mistake, and would not fit into memory
 MOST_PIECES = 2**27

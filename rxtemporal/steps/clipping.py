@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.kernels.clipping import clip
 from rxtemporal.kernels.coverage import NONE
 from rxtemporal.kernels.pairs import NOT_LISTED, unlink
@@ -17,7 +18,6 @@ from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows, grown, relink
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.coverage import NONE, stretches
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.keys import KeyCoder
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import grown
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME
 
 
 class Coverage(Stateful):

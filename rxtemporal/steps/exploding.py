@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME
 
 
 class ExplodeStep(Stateful):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 from rxtemporal.errors import EventError, SchemaError
-from rxtemporal.events import IntervalEvent
 from rxtemporal.kernels.lifetimes import LONGEST
 from rxtemporal.steps.lifetimes import described
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 
 START, END = "start", "end"
 

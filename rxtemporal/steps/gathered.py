@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.frames import typed
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import typed
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.kernels.changes import BITS
 from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.gathering import Gathered, Gathering
@@ -16,7 +17,6 @@ from rxtemporal.steps.listed import Contents
 from rxtemporal.steps.results import Made, Results
 from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME, TICK
 
 
 class GatheredStep(Stateful):

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.kernels.counting import oldest, slide
 from rxtemporal.kernels.sessions import followed
 from rxtemporal.steps.queue import Queue
@@ -16,7 +17,6 @@ from rxtemporal.steps.rows import Rows, grown
 from rxtemporal.steps.sessions import Sessions, keys_of
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME, TICK
 
 # the columns of the rows that are held
 START, END, KEY, LINK, EDGE = range(5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.keys import KeyCoder
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.step import Stateless
 

@@ -6,9 +6,9 @@ import heapq
 
 import numpy as np
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME
 
 
 class _Run:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
-from rxtemporal.frames import typed
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import typed
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.steps.keying import Keying, Regrouping
 from rxtemporal.steps.pairs import START, Found, Pairs
 from rxtemporal.steps.rows import Rows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.stateless import satisfying
-from rxtemporal.ticks import MAX_TIME
 
 
 class Merged:

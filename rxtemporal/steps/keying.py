@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.keys import KeyCoder
 from rxtemporal.steps.state import Stateful
 
 

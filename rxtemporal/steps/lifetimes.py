@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
 from rxtemporal.kernels.lifetimes import later, moved
-from rxtemporal.keys import Groups
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.step import Stateless
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
 
 
 def described(batch: EventBatch, row: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.lifetimes import later
 from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME
 
 
 class LimitStep(Stateful):

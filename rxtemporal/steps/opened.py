@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
-from rxtemporal.keys import Groups
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Column, Rows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME
 
 _START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.steps.keying import Regrouping
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.step import Merging

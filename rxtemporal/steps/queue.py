@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rxtemporal.batch import Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.kernels.order import merged, order, renumbered
 from rxtemporal.steps.state import Stateful
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rxtemporal.batch import Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.listed import WINDOW, Contents
 from rxtemporal.steps.results import Made

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from rxtemporal.batch import Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.listed import Contents, Listed
 from rxtemporal.steps.rows import Column

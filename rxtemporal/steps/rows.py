@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.batch import Int64s
-from rxtemporal.frames import columns_of, rows_of, stacked
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import columns_of, rows_of, stacked
 from rxtemporal.steps.state import Stateful
 
 Column = npt.NDArray[Any]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.batch import Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.errors import SchemaError
 from rxtemporal.kernels import running as kernels
 from rxtemporal.kernels.variance import variance

@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SchemaError
-from rxtemporal.keys import Groups
-from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME
 
 Bools = npt.NDArray[np.bool_]
 Function = Callable[[Any, int, dict[str, Any]], Any]

@@ -7,13 +7,12 @@ import dataclasses
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.kernels.sessions import expire, followed, gather
-from rxtemporal.keys import Groups
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows, grown
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 # spans longer than all of time mean the same as this one, and sums with it stay in int64
 LONGEST = MAX_TIME - MIN_TIME

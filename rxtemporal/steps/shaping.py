@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rxtemporal.batch import EventBatch
-from rxtemporal.events import EventShape
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.steps.intervals import IntervalStep
 from rxtemporal.steps.step import Stateless
-from rxtemporal.ticks import MAX_TIME, TICK
 
 
 class EdgeStep(Stateless):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, add
 from rxtemporal.kernels.lifetimes import moved
 from rxtemporal.steps.opened import WaitingRows
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.waiting import earliest_due
-from rxtemporal.ticks import MAX_TIME, add
 
 
 class ShortenStep(Stateful):

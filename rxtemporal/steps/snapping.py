@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.snap import snap, snapped_end, snapped_start
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME
 
 
 class SnapStep(Stateful):

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.errors import CheckpointError
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.keys import KeyCoder
 
 MAGIC, VERSION = b"RXTS", 1
 _HEAD = struct.Struct("<4sHIQ")  # magic, version, checksum, length of the header

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.errors import SchemaError
-from rxtemporal.payloads import BadPayloadError, PayloadReader
 from rxtemporal.steps.step import Stateless
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.kernels.stitching import ENDS, STARTS, STAYS, join
-from rxtemporal.keys import Groups, KeyCoder
+from rxtemporal.keys import KeyCoder
 from rxtemporal.steps.queue import Queue
 from rxtemporal.steps.rows import Rows, grown
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
-from rxtemporal.ticks import MAX_TIME
 
 BITS = 2  # of a change: what happens to its row
 # the columns of the rows that are held: the payload's code, the group's, and the first chain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rxtemporal.batch import Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.kernels.hashing import IntTable
 from rxtemporal.steps.state import Stateful
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.steps.keying import Regrouping
 from rxtemporal.steps.state import Stateful
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 # twice of what is above is no number of 64 bits
 _LARGEST = 2**62 - 1

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.schema import takes
 from rxtemporal.errors import SchemaError
-from rxtemporal.events import IntervalEvent
-from rxtemporal.schema import takes
 from rxtemporal.steps.bounds import Windows
 from rxtemporal.steps.listed import ROW_END, ROW_START, WINDOW, Contents, Listed
 from rxtemporal.steps.results import Made

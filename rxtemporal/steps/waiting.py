@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.steps.state import Stateful
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.batch import EventBatch, Int64s
-from rxtemporal.frames import typed
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import typed
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.kernels.changes import BITS, ENDS, LAST, changes, forget
 from rxtemporal.kernels.listing import contents
 from rxtemporal.kernels.order import merged
@@ -22,7 +23,6 @@ from rxtemporal.steps.running import Changes
 from rxtemporal.steps.state import Stateful
 from rxtemporal.steps.table import OpenEdges
 from rxtemporal.steps.waiting import earliest_due
-from rxtemporal.ticks import MAX_TIME, TICK
 
 # the first columns of the rows that are held; the results' own follow
 KEY, START, END, AFTER, BEFORE = range(5)

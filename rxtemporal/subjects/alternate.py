@@ -11,11 +11,11 @@ from reactivex.disposable import Disposable
 from reactivex.internal import DisposedException
 
 from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.events import Cti, EventShape, RowEvent
+from rxtemporal.core.events import Cti, EventShape, RowEvent
+from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.seam import OnCompleted, OnError, OnNext, Subscriber, report_failure
 from rxtemporal.subjects.common import CtiSubject
 from rxtemporal.subjects.inputs import Source
-from rxtemporal.ticks import MAX_TIME, Span
 
 
 class CtiSynchronizingSubjectAlternate(CtiSubject):

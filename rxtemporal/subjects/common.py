@@ -14,8 +14,7 @@ from rxtemporal.admission import (
     judge,
     lateness,
 )
-from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.events import (
+from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
     EdgeType,
@@ -24,10 +23,11 @@ from rxtemporal.events import (
     PointEvent,
     RowEvent,
 )
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span, add, as_given, span
+from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.seam import OnCompleted, OnError, OnNext
 from rxtemporal.subjects.inputs import Input, Source, SubjectStats
 from rxtemporal.subjects.transform import TransformSubject
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, Span, add, as_given, span
 
 Self = TypeVar("Self", bound="CtiSubject")
 

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any
 
 from rxtemporal.admission import NO_CTI, LateReason, Opened
+from rxtemporal.core.events import Cti, EdgeEvent
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
 from rxtemporal.errors import BindingError
-from rxtemporal.events import Cti, EdgeEvent
-from rxtemporal.log import get_logger
 from rxtemporal.matching import OpenRows
-from rxtemporal.ticks import MAX_TIME, Time, time_ticks
 
 _log = get_logger(__name__)
 

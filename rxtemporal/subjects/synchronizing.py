@@ -9,12 +9,12 @@ from reactivex import Observable, abc
 from reactivex import operators as rx
 
 from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.events import Cti, EventShape
+from rxtemporal.core.events import Cti, EventShape
+from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.seam import OnCompleted, OnError, OnNext, synchronize
 from rxtemporal.subjects.common import CtiSubject, Ledger
 from rxtemporal.subjects.inputs import Source
 from rxtemporal.subjects.transform import TransformSubject
-from rxtemporal.ticks import MAX_TIME, Span
 
 
 class _Sent:

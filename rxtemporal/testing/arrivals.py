@@ -11,12 +11,12 @@ from typing import NamedTuple
 import polars as pl
 
 from rxtemporal.advance_time import Door
-from rxtemporal.batch import EventBatch
-from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.matching import OpenRows
 from rxtemporal.packing import Packer
-from rxtemporal.payloads import PayloadReader
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 
 class Input(NamedTuple):

@@ -6,10 +6,10 @@ import math
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
 from rxtemporal.matching import identity
 from rxtemporal.testing.histories import Row, history, in_order, row_lines
 from rxtemporal.testing.tables import time_texts
-from rxtemporal.ticks import MAX_TIME, Time, time_ticks
 
 # how far a float that comes from arithmetic may be from another, relative to the larger one
 TOLERANCE = 1e-9

@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rxtemporal.core.events import Cti, Event, EventShape, RowEvent
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError
-from rxtemporal.events import Cti, Event, EventShape, RowEvent
-from rxtemporal.payloads import PayloadReader
-from rxtemporal.schema import payload_schema
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing.arrivals import Input
 from rxtemporal.testing.tables import table
 from rxtemporal.testing.trials import Trial
-from rxtemporal.ticks import MAX_TIME
 
 
 def trial_of(

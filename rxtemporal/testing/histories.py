@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.batch import END, EventBatch
+from rxtemporal.core.batch import END, EventBatch
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.schema import fields_of
+from rxtemporal.core.ticks import MAX_TIME, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.matching import OpenRows, identity
-from rxtemporal.schema import fields_of
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing.tables import aligned, lifetime_text, payload_cells, table, time_texts
-from rxtemporal.ticks import MAX_TIME, time_ticks
 
 
 class Row(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rxtemporal.events import Cti
+from rxtemporal.core.events import Cti
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.testing.arrivals import rows_of
 from rxtemporal.testing.trials import BrokenLawError, Trial
-from rxtemporal.ticks import MAX_TIME
 
 # what finds a fault in a trial, in the n-th way of drawing orders and cuts, if there is one
 Tested = Callable[[Trial, int], BrokenLawError | None]

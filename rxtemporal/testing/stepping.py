@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.late import LateSource
 from rxtemporal.sources import ObservableSource

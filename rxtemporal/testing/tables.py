@@ -9,10 +9,18 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
 
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
+from rxtemporal.core.schema import fields_of
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ArgumentError, RxTemporalError
-from rxtemporal.events import Cti, EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
-from rxtemporal.schema import fields_of
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 
 _KINDS = ("point", "interval", "start", "end", "cti")
 _NAMED_TIMES = {"min": MIN_TIME, "max": MAX_TIME, "": MAX_TIME}

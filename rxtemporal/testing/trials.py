@@ -9,7 +9,8 @@ from typing import Any
 
 from reactivex.subject import Subject
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.entering import from_observable
 from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
 from rxtemporal.execution import Execution
@@ -19,7 +20,6 @@ from rxtemporal.testing.comparing import difference
 from rxtemporal.testing.histories import Row, history
 from rxtemporal.testing.stepping import Stepper
 from rxtemporal.testing.tables import time_texts
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.spark.sink import SparkSink
-from rxtemporal.ticks import MAX_TIME
 
 HOUR = 3_600_000_000
 SCHEMA = pl.Schema({"k": pl.String(), "v": pl.Int64()})

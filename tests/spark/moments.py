@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rxtemporal.core.events import EventShape
 from rxtemporal.durable import publish
-from rxtemporal.events import EventShape
 from rxtemporal.segments import spool, writer
 from rxtemporal.spark import ParquetTable, runner, tables
 from rxtemporal.spark.targets import Origin, Writer

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from rxtemporal.batch import END, EventBatch
+from rxtemporal.core.batch import END, EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.segments.spool import rows_frame
 from rxtemporal.spark.settling import EDGE, STATE
-from rxtemporal.ticks import MAX_TIME
 
 
 class Above:

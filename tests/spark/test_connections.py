@@ -15,13 +15,13 @@ import psycopg.rows
 import pytest
 from plain import micro_batch, plain
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import BindingError, SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.spark import DatabaseTable
 from rxtemporal.spark.settling import settling
 from rxtemporal.spark.targets import DIRECT, Origin
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 pytestmark = pytest.mark.usefixtures(plain.__name__)
 

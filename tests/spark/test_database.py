@@ -14,13 +14,13 @@ import psycopg
 import pytest
 from feeding import HOUR, batches, expected, feed, moment, write
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.spark import DatabaseTable, SparkSink
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import Origin
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,9 +11,9 @@ import reactivex.subject
 from feeding import SCHEMA, batches, expected, feed, found, until, write
 
 import rxtemporal as rxt
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.spark import Console, ParquetTable, SparkSink
-from rxtemporal.ticks import MAX_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

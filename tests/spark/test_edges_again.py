@@ -11,10 +11,10 @@ from reactivex.subject import Subject
 from test_kept_sink import Nothing, closed
 
 import rxtemporal as rxt
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import CheckpointError
 from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import SparkSink
-from rxtemporal.ticks import MAX_TIME
 
 SCHEMA = {"x": pl.Int64}
 Records = dict[int, tuple[int, int, int]]

@@ -14,13 +14,13 @@ import reactivex.subject
 from feeding import HOUR, SCHEMA, batches, rows, write
 
 import rxtemporal as rxt
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.sinks import Sink
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.ticks import MAX_TIME
 
 
 class NoSpark:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from feeding import SCHEMA, batches, until
 
+from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
-from rxtemporal.events import EventShape
 from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import SparkSink
 from rxtemporal.spark.life import Ended, Listener, outlook

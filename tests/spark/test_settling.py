@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.events import EventShape
 from rxtemporal.spark.settling import EDGE, settling
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 Row = tuple[int, int, int]

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 from feeding import HOUR, SCHEMA, batches, expected, feed, found, rows, until, write
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.ticks import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rxtemporal.core.columns import rows_of
+from rxtemporal.core.schema import conform
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
-from rxtemporal.frames import rows_of
-from rxtemporal.keys import Groups
-from rxtemporal.schema import conform
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,6 +66,28 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
     if len(series) and not (series.min() >= MIN_TIME and series.max() <= MAX_TIME):  # type: ignore[operator]
         raise EventError(f"column {name!r} holds times outside of time, {MIN_TIME} to {MAX_TIME}")
     return np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
+
+
+class Coder(Protocol):
+    """The distinct keys of a stream, by their codes."""
+
+    names: tuple[str, ...]
+
+    def __len__(self) -> int: ...
+
+    def encode(self, frame: pl.DataFrame) -> Int64s:
+        """Return the code of each row's key, numbering those that are new."""
+
+    def columns(self, codes: Int64s | Sequence[int]) -> list[pl.Series]:
+        """Return the keys with these codes, as columns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """To which group each row of a batch belongs: its code, and what the codes mean."""
+
+    codes: Int64s
+    coder: Coder
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

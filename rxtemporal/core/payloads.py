@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.batch import EventBatch
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.schema import conform, field, fields_of, takes
 from rxtemporal.errors import SchemaError
-from rxtemporal.schema import conform, field, fields_of, takes
 
 _REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
 
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, as_given, describe, time_ticks
 from rxtemporal.errors import EventError
-from rxtemporal.ticks import MAX_TIME, MIN_TIME, TICK, Time, as_given, describe, time_ticks
 
 
 class EventKind(Enum):
