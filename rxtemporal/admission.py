@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, describe
+from rxtemporal.engine.kernels.door_rules import NOWHERE, closing, landing
 from rxtemporal.matching import OpenRows
-from rxtemporal.verdicts import NOWHERE, closing, landing
 
 # below every time there is: no CTI has come yet
 NO_CTI = MIN_TIME - 1

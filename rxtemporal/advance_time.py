@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from rxtemporal.admission import NO_CTI, AdvanceTimePolicy, LateReason, Opened, judge, lateness
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Span, describe, span
+from rxtemporal.engine.kernels.door_rules import NEVER, is_due, made
 from rxtemporal.errors import AdvanceTimeError, CtiViolationError, EventError
 from rxtemporal.matching import OpenRows
-from rxtemporal.verdicts import NEVER, is_due, made
 
 _REACH = MAX_TIME - MIN_TIME
 

@@ -20,8 +20,8 @@ from rxtemporal.expressions import field_type, of_many
 from rxtemporal.user_aggregates import TimeSensitiveAggregate, UserDefinedAggregate
 
 if TYPE_CHECKING:
-    from rxtemporal.steps.listed import Listed
-    from rxtemporal.steps.running import Running
+    from rxtemporal.engine.steps.aggregates import Running
+    from rxtemporal.engine.steps.window_rows import Listed
 
 __all__ = [
     "Aggregate",
@@ -79,7 +79,8 @@ class _Incremental(Aggregate):
         return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
 
     def make(self, name: str, schema: pl.Schema) -> Running | None:
-        from rxtemporal.steps import ordered, running
+        from rxtemporal.engine.steps import aggregates as running
+        from rxtemporal.engine.steps import ordered_aggregates as ordered
 
         if self.reads is None:
             return None
@@ -118,7 +119,7 @@ class _Expression(Aggregate):
         return of_many(self.expression, schema, self.shown)
 
     def make(self, name: str, schema: pl.Schema) -> Listed:
-        from rxtemporal.steps.listed import ListedExpression
+        from rxtemporal.engine.steps.window_rows import ListedExpression
 
         return ListedExpression(self.expression, self.dtype(schema))
 

@@ -10,8 +10,8 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.expressions import row_by_row
 
 if TYPE_CHECKING:
-    from rxtemporal.steps.listed import Listed
-    from rxtemporal.steps.running import Running
+    from rxtemporal.engine.steps.aggregates import Running
+    from rxtemporal.engine.steps.window_rows import Listed
 
 
 class Aggregate:

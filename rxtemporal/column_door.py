@@ -13,11 +13,19 @@ from rxtemporal.admission import AdvanceTimePolicy, LateReason
 from rxtemporal.advance_time import Door
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.door_rules import (
+    CTI,
+    DROPPED,
+    END_EDGE,
+    NO_OPEN_ROW,
+    NOWHERE,
+    ROW,
+    START_EDGE,
+)
 from rxtemporal.errors import EventError
-from rxtemporal.verdicts import CTI, DROPPED, END_EDGE, NO_OPEN_ROW, NOWHERE, ROW, START_EDGE
 
 if TYPE_CHECKING:
-    from rxtemporal.kernels.hashing import IntTable
+    from rxtemporal.engine.kernels.hash_table import IntTable
 
 Bytes = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
@@ -151,7 +159,7 @@ class ColumnDoor:
     ) -> Judged:
         """Return what becomes of items; the door stays as it is. For the columns see the kernel."""
         # compiled code is loaded by the first query that needs it
-        from rxtemporal.kernels.door import admit, advance
+        from rxtemporal.engine.kernels.door import admit, advance
 
         state = np.array(self.state, np.int64)
         every, span, delay, _ = self.rules
@@ -187,13 +195,13 @@ class ColumnDoor:
         door, table = state
         self.door.restore(door)
         if table is not None:
-            from rxtemporal.kernels.hashing import IntTable
+            from rxtemporal.engine.kernels.hash_table import IntTable
 
             self._open = IntTable.restore(*table)
 
     def _table(self) -> IntTable:
         if self._open is None:
-            from rxtemporal.kernels.hashing import IntTable
+            from rxtemporal.engine.kernels.hash_table import IntTable
 
             self._open = IntTable()
         return self._open
@@ -261,7 +269,7 @@ class _Edges:
     """
 
     def __init__(self, table: IntTable, edge: Int64s, kind: Bytes) -> None:
-        from rxtemporal.kernels.hashing import IntTable
+        from rxtemporal.engine.kernels.hash_table import IntTable
 
         self._table = table
         starts, ends = np.flatnonzero(kind == START_EDGE), np.flatnonzero(kind == END_EDGE)

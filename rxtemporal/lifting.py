@@ -10,12 +10,20 @@ from reactivex.disposable import CompositeDisposable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.steps.run_state import (
+    batch_of,
+    empty_like,
+    fields_of_none,
+    joined,
+    parted,
+    told,
+    tree_of,
+)
+from rxtemporal.engine.steps.step import Merging, Step
+from rxtemporal.engine.steps.waiting import earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.meters import Gauge, Meter
-from rxtemporal.saving import batch_of, empty_like, fields_of_none, joined, parted, told, tree_of
 from rxtemporal.seam import DirectSubject
-from rxtemporal.steps.step import Merging, Step
-from rxtemporal.steps.waiting import earliest_due
 
 Lifted = Callable[..., Observable[EventBatch]]
 

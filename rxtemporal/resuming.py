@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
+from rxtemporal.engine.steps.run_state import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.execution import Execution
 from rxtemporal.positions import PositionedSource
 from rxtemporal.readings import Reading
 from rxtemporal.recording import InputLog
 from rxtemporal.runstate import ANEW, refuse_unsaved
-from rxtemporal.saving import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.sources import FrameSource
 
 _log = get_logger(__name__)

@@ -17,8 +17,8 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import Cti, IntervalEvent, PointEvent
 from rxtemporal.core.payloads import BadPayloadError
 from rxtemporal.core.ticks import MIN_TIME, TICK
+from rxtemporal.engine.kernels.door_rules import CTI, ROW
 from rxtemporal.packing import UNSETTLED_ROWS, Packer
-from rxtemporal.verdicts import CTI, ROW
 
 # so many events are taken at once, if there are so many; fewer than the least go one by one
 RUN_ROWS, RUN_LEAST = 8_192, UNSETTLED_ROWS

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rxtemporal.engine.steps.run_state import (
+    joined,
+    parted,
+    refuse_changes,
+    sealed,
+    told,
+    tree_of,
+    unsealed,
+)
 from rxtemporal.errors import CheckpointError
 from rxtemporal.fingerprints import Fingerprints
 from rxtemporal.meters import Gauge
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
-from rxtemporal.saving import joined, parted, refuse_changes, sealed, told, tree_of, unsealed
 
 _MAGIC, _VERSION = b"RXTR", 1
 ANEW = "or begin with a new folder, which computes everything anew"

@@ -19,6 +19,8 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.ticks import MIN_TIME, Span
+from rxtemporal.engine.steps.shape import shaping
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
@@ -35,8 +37,6 @@ from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import kept
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
-from rxtemporal.steps.shaping import shaping
-from rxtemporal.steps.step import Step
 from rxtemporal.unpacking import unpacked
 from rxtemporal.wall import Wall
 

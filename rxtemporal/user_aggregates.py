@@ -13,8 +13,8 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import field_type
 
 if TYPE_CHECKING:
-    from rxtemporal.steps.listed import Listed
-    from rxtemporal.steps.running import Running
+    from rxtemporal.engine.steps.aggregates import Running
+    from rxtemporal.engine.steps.window_rows import Listed
 
 
 class _UserCode(Aggregate):
@@ -120,7 +120,7 @@ class UserDefinedAggregate(_UserCode):
 
     def make(self, name: str, schema: pl.Schema) -> Running | Listed:
         """Return a new state for this aggregate."""
-        from rxtemporal.steps.user_code import Incremental, PerWindow
+        from rxtemporal.engine.steps.user_windows import Incremental, PerWindow
 
         if self._incremental:
             return Incremental(self, self.reads, name, self.dtype(schema))
@@ -160,7 +160,7 @@ class TimeSensitiveAggregate(_UserCode):
 
     def make(self, name: str, schema: pl.Schema) -> Listed:
         """Return a new state for this aggregate."""
-        from rxtemporal.steps.user_code import PerWindow
+        from rxtemporal.engine.steps.user_windows import PerWindow
 
         return PerWindow(self.compute, self.reads, self.dtype(schema), sensitive=True)
 

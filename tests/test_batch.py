@@ -11,8 +11,8 @@ import pytest
 
 from rxtemporal import MAX_TIME, MIN_TIME, EventBatch
 from rxtemporal.core.batch import Groups
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.errors import CtiViolationError, EventError, RxTemporalError, SchemaError
-from rxtemporal.keys import KeyCoder
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROWS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba.core import event as numba_event
 
-from rxtemporal.kernels.compiled import on_first_compile
+from rxtemporal.engine.kernels.compiled import on_first_compile
 
 
 def test_who_asked_is_told_of_the_first_kernel_that_is_compiled() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal.kernels import hashing
-from rxtemporal.kernels.hashing import IntTable, first_rows
+from rxtemporal.engine.kernels import hash_table as hashing
+from rxtemporal.engine.kernels.hash_table import IntTable, first_rows
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 # few, so that they come again; or any

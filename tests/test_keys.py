@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal import CheckpointError, keys
-from rxtemporal.keys import KeyCoder
+from rxtemporal import CheckpointError
+from rxtemporal.engine import keys
+from rxtemporal.engine.keys import KeyCoder
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # the same wall clock twice, an hour apart
@@ -210,7 +211,7 @@ def test_a_key_does_not_keep_its_batch() -> None:
 
 def test_a_coder_loads_kernels_only_when_made() -> None:
     """Importing the module leaves numba alone."""
-    code = "import sys, rxtemporal.keys; print('numba' in sys.modules)"
+    code = "import sys, rxtemporal.engine.keys; print('numba' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )

@@ -11,6 +11,7 @@ from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, ROWS, A, B, C, edges, history, outputs
 
 from rxtemporal import UnboundedWindowError
+from rxtemporal.engine.steps import chop as chopping
 from rxtemporal.operators.altering import (
     alter_event_duration,
     alter_event_lifetime,
@@ -24,7 +25,6 @@ from rxtemporal.operators.lifetimes import (
     shift_event_time,
     to_point_events,
 )
-from rxtemporal.steps import chopping
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal import SchemaError, agg, from_polars
-from rxtemporal.steps.ordered import ObjectExtreme
-from rxtemporal.steps.queue import Queue
-from rxtemporal.steps.running import (
+from rxtemporal.engine.steps.aggregates import (
     Average,
     Changes,
     Count,
@@ -28,6 +26,8 @@ from rxtemporal.steps.running import (
     Samples,
     Variance,
 )
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.ordered_aggregates import ObjectExtreme
 
 KEYS = 3
 INTS = st.one_of(st.none(), st.integers(-5, 5), st.integers(-(2**40), 2**40))

@@ -18,9 +18,9 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
+from rxtemporal.engine.steps.group import GroupStep
+from rxtemporal.engine.steps.session_bounds import CountBounds, Gathering, SessionBounds
 from rxtemporal.operators.sessions import session_lifetimes
-from rxtemporal.steps.gathering import CountBounds, Gathering, SessionBounds
-from rxtemporal.steps.grouping import GroupStep
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 # timeout and max_duration: some that never meet, and grids that rows fall on and between

@@ -12,8 +12,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 from rxtemporal import EventShape
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.steps.intervals import IntervalStep
-from rxtemporal.steps.shaping import shaping
+from rxtemporal.engine.steps.shape import IntervalStep, shaping
 
 END = ("cti", MAX_TIME)
 

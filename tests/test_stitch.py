@@ -17,8 +17,8 @@ from oracle import MAX_TIME, MIN_TIME
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
+from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.operators.stitching import stitch
-from rxtemporal.steps.grouping import GroupStep
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 A = {"k": "a", "x": 1, "y": None}

@@ -25,8 +25,8 @@ from reactivex.testing import TestScheduler
 import rxtemporal as rxt
 from rxtemporal import agg, testing
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.operators.operator import Beside, Keys, Operator, TwoInputs
-from rxtemporal.steps.state import Stateful
 from rxtemporal.testing.arrivals import Input, cuts, interleaved, pushed, reordered
 
 start, end = rxt.EdgeEvent.create_start, rxt.EdgeEvent.create_end

@@ -17,7 +17,7 @@ from rxtemporal.demo.feeds import AIRPORTS, departures, fates, flights
 from rxtemporal.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.demo.results import Results, SparkResults, TableResults
 from rxtemporal.diagnostics import Diagnostics
-from rxtemporal.kernels.compiled import on_first_compile
+from rxtemporal.engine.kernels.compiled import on_first_compile
 from rxtemporal.subjects.inputs import SubjectStats
 
 if TYPE_CHECKING:

@@ -12,12 +12,9 @@ import polars as pl
 
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.expressions import output_schema, row_by_row
-from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.seam import composed_at
-from rxtemporal.steps.altering import AlterStep, FixedLength, KeptLength, Length, Times
-from rxtemporal.steps.functions import (
+from rxtemporal.engine.steps.alter import AlterStep, FixedLength, KeptLength, Length, Times
+from rxtemporal.engine.steps.step import Step
+from rxtemporal.engine.steps.user_functions import (
     END,
     START,
     ExpressionLength,
@@ -25,7 +22,10 @@ from rxtemporal.steps.functions import (
     FunctionLength,
     FunctionTimes,
 )
-from rxtemporal.steps.step import Step
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.expressions import output_schema, row_by_row
+from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.seam import composed_at
 
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr

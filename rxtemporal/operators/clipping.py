@@ -9,13 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.joins import Handed, Matching, On, pairs_of
 from rxtemporal.operators.lifetimes import clip_to_limit
 from rxtemporal.operators.operator import Beside, Keys, Operator
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Merging, Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,8 +40,8 @@ class Clip(Matching):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
-        from rxtemporal.steps.clipping import ClipStep
-        from rxtemporal.steps.keying import Keying
+        from rxtemporal.engine.steps.clip import ClipStep
+        from rxtemporal.engine.steps.join_keys import Keying
 
         return ClipStep(Keying(keys, self.on, self.key_types(left, right, keys)), left, keys)
 
@@ -77,8 +77,8 @@ class ToSignal(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.steps.clipping import SignalStep
-        from rxtemporal.steps.keying import Keying
+        from rxtemporal.engine.steps.clip import SignalStep
+        from rxtemporal.engine.steps.join_keys import Keying
 
         return SignalStep(Keying(keys, self.on, self._key_types(schema, keys)), schema, keys)
 

@@ -6,11 +6,11 @@ import dataclasses
 
 import polars as pl
 
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,7 +43,7 @@ class Distinct(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.steps.coverage import DistinctStep
+        from rxtemporal.engine.steps.distinct import DistinctStep
 
         return DistinctStep(list(self.output(schema, keys)), schema)
 

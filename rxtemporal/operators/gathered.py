@@ -10,15 +10,15 @@ import polars as pl
 
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, span
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.results import ResultSpec
 from rxtemporal.operators.windowing import Window
-from rxtemporal.steps.step import Step
 
 if TYPE_CHECKING:
-    from rxtemporal.steps.gathering import Gathering
+    from rxtemporal.engine.steps.session_bounds import Gathering
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +58,7 @@ class _GatheredWindows(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.gathered import GatheredStep
+        from rxtemporal.engine.steps.session_windows import GatheredStep
 
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
@@ -85,7 +85,7 @@ class SessionWindows(_GatheredWindows):
 
     def bounds(self, schema: pl.Schema) -> Gathering:
         """Return new bounds."""
-        from rxtemporal.steps.gathering import SessionBounds
+        from rxtemporal.engine.steps.session_bounds import SessionBounds
 
         return SessionBounds(self.timeout, self.max_duration, schema)
 
@@ -109,7 +109,7 @@ class CountWindows(_GatheredWindows):
 
     def bounds(self, schema: pl.Schema) -> Gathering:
         """Return new bounds."""
-        from rxtemporal.steps.gathering import CountBounds
+        from rxtemporal.engine.steps.session_bounds import CountBounds
 
         return CountBounds(self.n, schema)
 

@@ -6,11 +6,11 @@ import dataclasses
 
 import polars as pl
 
+from rxtemporal.engine.steps.group import GroupStep, UngroupStep
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.grouping import GroupStep, UngroupStep
-from rxtemporal.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.engine.steps.step import Merging
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.apart import Apart, Fields
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Merging
 
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
@@ -166,8 +166,8 @@ class Join(Matching):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
-        from rxtemporal.steps.joining import JoinStep, Merged
-        from rxtemporal.steps.keying import Keying
+        from rxtemporal.engine.steps.join import JoinStep, Merged
+        from rxtemporal.engine.steps.join_keys import Keying
 
         keying = Keying(keys, self.on, self.key_types(left, right, keys))
         merged = Merged(*self.merged(left, right, keys))
@@ -200,9 +200,9 @@ class LeftAntiJoin(Matching):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
-        from rxtemporal.steps.antijoining import AntiJoinStep
-        from rxtemporal.steps.joining import Merged
-        from rxtemporal.steps.keying import Keying
+        from rxtemporal.engine.steps.anti_join import AntiJoinStep
+        from rxtemporal.engine.steps.join import Merged
+        from rxtemporal.engine.steps.join_keys import Keying
 
         keying = Keying(keys, self.on, self.key_types(left, right, keys))
         merged = None
@@ -240,7 +240,7 @@ class OuterJoin(Matching):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
-        from rxtemporal.steps.outer import Missing, OuterJoinStep
+        from rxtemporal.engine.steps.outer_join import Missing, OuterJoinStep
 
         join = self._join()
         taken, schema = join.merged(left, right, keys)
@@ -276,9 +276,9 @@ class _TurnedAntiJoin(LeftAntiJoin):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step; ``left`` is the join's right input here."""
-        from rxtemporal.steps.antijoining import AntiJoinStep
-        from rxtemporal.steps.joining import TurnedMerged
-        from rxtemporal.steps.keying import Keying
+        from rxtemporal.engine.steps.anti_join import AntiJoinStep
+        from rxtemporal.engine.steps.join import TurnedMerged
+        from rxtemporal.engine.steps.join_keys import Keying
 
         keying = Keying(keys, self.on, self.key_types(left, right, keys))
         merged = TurnedMerged(self.taken, self.joined)

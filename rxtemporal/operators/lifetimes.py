@@ -8,10 +8,10 @@ from datetime import timedelta
 import polars as pl
 
 from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
+from rxtemporal.engine.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
-from rxtemporal.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,7 +72,7 @@ class ExtendLifetime(RowByRow):
         if self.by >= 0:
             return LengthenStep(self.by)
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.shortening import ShortenStep
+        from rxtemporal.engine.steps.shorten import ShortenStep
 
         return ShortenStep(self.by, schema)
 
@@ -87,7 +87,7 @@ class ClipToLimit(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.steps.limiting import LimitStep
+        from rxtemporal.engine.steps.limit import LimitStep
 
         return LimitStep(self.limit, schema)
 
@@ -103,7 +103,7 @@ class Chop(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.steps.chopping import ChopStep
+        from rxtemporal.engine.steps.chop import ChopStep
 
         return ChopStep(self.period, self.offset, schema)
 

@@ -12,13 +12,13 @@ from reactivex import Observable
 from rxtemporal import expressions
 from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.errors import ArgumentError, SchemaError, blame
-from rxtemporal.keys import KeyCoder
 from rxtemporal.lifting import lift, lift_two
 from rxtemporal.meters import Gauge
 from rxtemporal.operators.apart import Apart, alone
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Merging, Step
 
 Keys = tuple[str, ...]
 

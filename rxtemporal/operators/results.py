@@ -17,7 +17,7 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.user_aggregates import TimeSensitiveAggregate
 
 if TYPE_CHECKING:
-    from rxtemporal.steps.results import Results
+    from rxtemporal.engine.steps.window_results import Results
 
 RANK = "rank"
 
@@ -74,7 +74,7 @@ class Aggregates(ResultSpec):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Results:
         """Return new aggregates."""
-        from rxtemporal.steps.results import Aggregated, Output
+        from rxtemporal.engine.steps.window_results import Aggregated, Output
 
         outputs = []
         for name, aggregate in self.aggregates:
@@ -120,7 +120,7 @@ class TopK(ResultSpec):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Results:
         """Return a new ranking."""
-        from rxtemporal.steps.ranked import Ranked
+        from rxtemporal.engine.steps.top_k import Ranked
 
         fields = [name for name in schema if name not in keys]
         return Ranked(self.k, self._by, fields, descending=self.descending)
@@ -173,6 +173,6 @@ class Apply(ResultSpec):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Results:
         """Return a new state."""
-        from rxtemporal.steps.user_code import Applied
+        from rxtemporal.engine.steps.user_windows import Applied
 
         return Applied(self.function, self._fields(), sensitive=self.time_sensitive)

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Step
 
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
@@ -45,7 +45,7 @@ class Scan(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.scanning import ScanStep
+        from rxtemporal.engine.steps.scan import ScanStep
 
         return ScanStep(self.seed, self.fn, self.fields, schema, keys)
 

@@ -7,10 +7,10 @@ import dataclasses
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,7 +29,7 @@ class SessionLifetimes(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.sessions import SessionLifetimesStep
+        from rxtemporal.engine.steps.session_lifetimes import SessionLifetimesStep
 
         return SessionLifetimesStep(self.timeout, self.max_duration, schema)
 

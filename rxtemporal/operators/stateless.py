@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.engine.steps.step import Step
+from rxtemporal.engine.steps.where_select import SelectRowStep, SelectStep, WhereRowStep, WhereStep
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.apart import Apart, Fields, alone
 from rxtemporal.operators.operator import Keys, Operator, RowByRow
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.stateless import SelectRowStep, SelectStep, WhereRowStep, WhereStep
-from rxtemporal.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,7 +203,7 @@ class Explode(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.exploding import ExplodeStep
+        from rxtemporal.engine.steps.explode import ExplodeStep
 
         return ExplodeStep(self.field)
 

@@ -6,11 +6,11 @@ import dataclasses
 
 import polars as pl
 
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,7 +37,7 @@ class Stitch(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.stitching import StitchStep
+        from rxtemporal.engine.steps.stitch import StitchStep
 
         return StitchStep(schema)
 

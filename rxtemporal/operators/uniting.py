@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.engine.steps.step import Merging
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.step import Merging
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,7 +40,7 @@ class Union(TwoInputs):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
         """Return a new step."""
-        from rxtemporal.steps.uniting import UnionStep
+        from rxtemporal.engine.steps.union import UnionStep
 
         return UnionStep(left, keys)
 

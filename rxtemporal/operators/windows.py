@@ -13,17 +13,17 @@ import polars as pl
 
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, Time, span, time_ticks
+from rxtemporal.engine.steps.snap import SnapStep
+from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator, RowByRow
 from rxtemporal.operators.results import ResultSpec
 from rxtemporal.operators.windowing import Window
 from rxtemporal.seam import composed_at
-from rxtemporal.steps.snapping import SnapStep
-from rxtemporal.steps.step import Step
 
 if TYPE_CHECKING:
-    from rxtemporal.steps.bounds import Bounds
+    from rxtemporal.engine.steps.window_bounds import Bounds
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +112,7 @@ class _Windows(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.steps.window import WindowStep
+        from rxtemporal.engine.steps.windows import WindowStep
 
         results = self.result.make(schema, keys)
         output = self.output(schema, keys)
@@ -137,7 +137,7 @@ class SnapshotWindows(_Windows):
 
     def bounds(self) -> Bounds:
         """Return new bounds."""
-        from rxtemporal.steps.bounds import SnapshotBounds
+        from rxtemporal.engine.steps.window_bounds import SnapshotBounds
 
         return SnapshotBounds(finished=self.result.finished)
 
@@ -173,7 +173,7 @@ class HoppingWindows(_Windows):
 
     def bounds(self) -> Bounds:
         """Return new bounds."""
-        from rxtemporal.steps.bounds import HoppingBounds
+        from rxtemporal.engine.steps.window_bounds import HoppingBounds
 
         return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
 

@@ -18,10 +18,10 @@ from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.batch import EventBatch, time_column, time_series
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.steps.shape import shaping
 from rxtemporal.errors import blame
 from rxtemporal.plan import Node
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
-from rxtemporal.steps.shaping import shaping
 from rxtemporal.stepwise import Stepwise
 
 if TYPE_CHECKING:

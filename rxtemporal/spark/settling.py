@@ -15,9 +15,9 @@ import polars as pl
 from rxtemporal.core.batch import END, START, EventBatch, Int64s
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
+from rxtemporal.engine.steps.run_state import joined, parted, told, tree_of
+from rxtemporal.engine.steps.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.saving import joined, parted, told, tree_of
-from rxtemporal.steps.intervals import IntervalStep
 
 # the columns of edge shape: a row's number, and whether its end has come
 EDGE, STATE = "_edge", "_state"

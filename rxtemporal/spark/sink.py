@@ -14,8 +14,8 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME, describe
+from rxtemporal.engine.steps.run_state import joined, parted, told, tree_of
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
-from rxtemporal.saving import joined, parted, told, tree_of
 from rxtemporal.spark.asked import (
     check_mode,
     check_names,

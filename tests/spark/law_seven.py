@@ -20,8 +20,8 @@ from test_laws import CASES
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape
+from rxtemporal.engine.steps.shape import shaping
 from rxtemporal.spark.running import Job
-from rxtemporal.steps.shaping import shaping
 from rxtemporal.testing import history
 
 if TYPE_CHECKING:

@@ -1,0 +1,64 @@
+"""What begins and ends, as one integer each: ``row << BITS``, and what happens to the row.
+
+With ``ENDS`` it is no longer held, with ``LAST`` it is not needed after that, with ``ONCE`` it is
+held by one window alone, which is one change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.compiled import compiled
+
+ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
+
+_MAX = MAX_TIME
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@compiled
+def changes(
+    first: int, begins: Ints, ends: Ints, end: Ints, edge: Ints, lists: bool, once: bool
+) -> tuple[Ints, Ints, Ints]:
+    """Return what begins, and where on the axis something ends and what.
+
+    All ``int64[n]``: of rows numbered from ``first`` on, where on the axis they are first and no
+    longer held, their ends and edges. A row that never ends and is not open is not needed once it
+    has begun, unless ``lists`` ask for rows one by one; with ``once`` a row that one window holds
+    is one change. O(n).
+    """
+    n = len(begins)
+    what = np.empty(n, np.int64)
+    at = np.empty(n, np.int64)
+    leaves = np.empty(n, np.int64)
+    r = 0
+    for i in range(n):
+        row = np.uint64(i)
+        number = (first + i) << BITS
+        ended = end[row] != _MAX
+        alone = once and ended and ends[row] - begins[row] == 1
+        gone = not lists and not ended and edge[row] == 0
+        what[row] = number | (ONCE | LAST if alone else LAST if gone else 0)
+        at[r] = ends[row]
+        leaves[r] = number | ENDS | LAST
+        r += int(ended and not alone)
+    return what, at[:r], leaves[:r]
+
+
+@compiled
+def forget(what: Ints, alive: Bools) -> int:
+    """Note in ``alive`` ``bool[rows]`` which rows are not needed after the changes ``what``.
+
+    Returns how many these are. O(n).
+    """
+    gone = 0
+    for i in range(len(what)):
+        row = np.uint64(what[i] >> BITS)
+        last = what[i] & LAST != 0
+        alive[row] = alive[row] and not last
+        gone += int(last)
+    return gone

@@ -1,0 +1,129 @@
+"""Windows of n consecutive distinct start times of a key, and the oldest time that keys wait for.
+
+State arrays are ``int64[keys]``, updated in place: of each key the rows of its last distinct
+starts, as a list from ``head`` to ``tail`` along ``link`` ``int64[rows]``; ``count`` is how many
+rows these are, ``distinct`` how many starts, and ``since`` the oldest of them (the end of time
+where there is none).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.compiled import compiled
+
+_MAX = MAX_TIME
+
+Ints = npt.NDArray[np.int64]
+
+
+@compiled
+def _drop(k: int, start: Ints, link: Ints, head: Ints, count: Ints, since: Ints) -> int:
+    """Take the rows of key ``k``'s oldest start off its list and return how many they were."""
+    dropped = 0
+    while count[k] > 0 and start[head[k]] == since[k]:
+        head[k] = link[head[k]]
+        count[k] -= 1
+        dropped += 1
+    since[k] = start[head[k]] if count[k] > 0 else _MAX
+    return dropped
+
+
+@compiled
+def slide(
+    due: Ints,
+    start: Ints,
+    key: Ints,
+    link: Ints,
+    n: int,
+    head: Ints,
+    tail: Ints,
+    count: Ints,
+    distinct: Ints,
+    since: Ints,
+    window: Ints,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Return the windows that rows complete, and the rows that no later window holds.
+
+    ``due`` ``int64[d]``: numbers of rows in order of ``start``; rows of one start come in one call.
+    ``start``, ``key`` ``int64[rows]``. ``window`` ``int64[keys]``: scratch.
+
+    Definition: with its n-th distinct start a key completes a window over its last n; the next one
+    begins with the distinct start after that window's first.
+
+    Returns of the windows ``first, last`` start, ``key``, ``head``, ``count`` (``int64[w]`` in
+    order of ``last``; their rows along ``link``); the rows gone from the lists, which stay linked,
+    as ``head, count`` of lists; and of each distinct start the first row, in order.
+    O(d + rows gone).
+    """
+    out_first = np.empty(len(due), np.int64)
+    out_last = np.empty(len(due), np.int64)
+    out_key = np.empty(len(due), np.int64)
+    out_head = np.empty(len(due), np.int64)
+    out_count = np.empty(len(due), np.int64)
+    gone = np.empty(2 * len(due), np.int64)
+    gone_count = np.empty(2 * len(due), np.int64)
+    began = np.empty(len(due), np.int64)
+    w = g = b = 0
+    for i in range(len(due)):
+        r = due[i]
+        k = key[r]
+        s = start[r]
+        again = count[k] > 0 and start[tail[k]] == s
+        if not again and distinct[k] == n:
+            gone[g] = head[k]
+            gone_count[g] = _drop(k, start, link, head, count, since)
+            distinct[k] -= 1
+            g += 1
+        if count[k] == 0:
+            head[k] = r
+            since[k] = s
+        else:
+            link[tail[k]] = r
+        tail[k] = r
+        count[k] += 1
+        if not again:
+            began[b] = r
+            b += 1
+            distinct[k] += 1
+            if distinct[k] == n:
+                window[k] = w
+                out_first[w] = since[k]
+                out_last[w] = s
+                out_key[w] = k
+                out_head[w] = head[k]
+                w += 1
+        if distinct[k] == n:
+            out_count[window[k]] = count[k]
+    for i in range(w):
+        k = out_key[i]
+        if distinct[k] == n:
+            gone[g] = head[k]
+            gone_count[g] = _drop(k, start, link, head, count, since)
+            distinct[k] -= 1
+            g += 1
+    return (
+        out_first[:w],
+        out_last[:w],
+        out_key[:w],
+        out_head[:w],
+        out_count[:w],
+        gone[:g],
+        gone_count[:g],
+        began[:b],
+    )
+
+
+@compiled
+def oldest(time: Ints, key: Ints, begin: int, end: int, since: Ints) -> int:
+    """Return the number of the first entry that its key still waits for, ``end`` if none is.
+
+    ``time``, ``key`` ``int64[>= end]``: the times at which keys began to wait, in order; entries
+    ``begin … end - 1`` count. ``since`` ``int64[keys]``: a key waits for nothing older than this.
+    """
+    i = begin
+    while i < end and time[i] < since[key[i]]:
+        i += 1
+    return i

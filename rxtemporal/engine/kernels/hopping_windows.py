@@ -1,0 +1,219 @@
+"""The hopping sweep: for each key, the windows of a regular grid that hold anything."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.compiled import compiled
+
+_MIN, _MAX = MIN_TIME, MAX_TIME
+
+Ints = npt.NDArray[np.int64]
+
+
+@compiled
+def first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints:
+    """Return the number of the earliest window that ends after each time, ``int64[n]``.
+
+    Window n is ``[alignment + n * period, … + duration)``. O(n); equal neighbours cost no division.
+    """
+    out = np.empty(len(time), np.int64)
+    first = alignment + duration
+    low = 1
+    high = 0
+    number = 0
+    for i in range(len(time)):
+        t = time[i]
+        if not low <= t < high:
+            number = (t - first) // period + 1
+            high = first + number * period
+            low = high - period
+        out[i] = number
+    return out
+
+
+@compiled
+def window_after(time: Ints, begins: Ints, period: int, alignment: int) -> Ints:
+    """Return the number after that of the latest window that begins before each time, ``int64[n]``.
+
+    At least ``begins``. O(n); equal neighbours cost no division.
+    """
+    out = np.empty(len(time), np.int64)
+    low = 1
+    high = 0
+    number = 0
+    for i in range(len(time)):
+        t = time[i]
+        if not low < t <= high:
+            number = -((alignment - t) // period)
+            high = alignment + number * period
+            low = high - period
+        out[i] = max(number, begins[i])
+    return out
+
+
+@compiled
+def hops(
+    at: Ints,
+    what: Ints,
+    key: Ints,
+    state: Ints,
+    roster: Ints,
+    told: int,
+    limit: int,
+    most: int,
+) -> tuple[Ints, Ints, Ints]:
+    """Return the windows before number ``limit`` that hold anything, one row for each key.
+
+    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``told``, up to
+    which all windows are known already: row ``what >> 3`` is first held (or, where ``what & 1``, no
+    longer held; where ``what & 4``, held alone) by window ``at``. ``key`` ``int64[rows]``. Updated
+    in place: ``state`` ``int64[keys, 3]``: how many rows of a key are alive, how many the next
+    window holds alone, and whether the key is in the ``roster`` of those that hold something
+    (``int64[keys + 2]``, its length first).
+
+    Returns ``key``, ``alive`` ``int64[r]``, window by window, and of each window ``int64[w, 3]``:
+    its number, its first row, and the change before which all of them are counted. Where there are
+    more than ``most`` rows it stops, and returns no keys and an ``alive`` that is not empty. Cost
+    O(n + r): a window is told by going through the roster, where every key has something to tell.
+    """
+    out = np.empty((2, len(at) + 64), np.int64)
+    windows = np.empty((64, 3), np.int64)
+    i = r = w = 0
+    lacking = 1
+    while lacking:
+        i, r, w, told, lacking = _until_full(
+            i, r, w, told, at, what, key, state, roster, limit, most, out, windows
+        )
+        if lacking > most:
+            return out[0, :0], out[1], windows[:0]
+        if lacking:
+            out = _longer(out, lacking)
+        if w == len(windows):
+            windows = _taller(windows)
+            lacking = 1
+    return out[0, :r], out[1, :r], windows[:w]
+
+
+@compiled
+def _until_full(
+    i: int,
+    r: int,
+    w: int,
+    window: int,
+    at: Ints,
+    what: Ints,
+    key: Ints,
+    state: Ints,
+    roster: Ints,
+    limit: int,
+    most: int,
+    out: Ints,
+    windows: Ints,
+) -> tuple[int, int, int, int, int]:
+    """Tell of windows and apply changes, from these on, while there is room.
+
+    Returns the next change, result, place for a window, and window, and how much room is needed
+    for results to go on (0: there is enough).
+    """
+    while i < len(at) or window < limit:
+        upto = at[i] if i < len(at) else limit
+        while window < upto and roster[0] > 0:
+            if w == len(windows):
+                return i, r, w, window, 0
+            if r + roster[0] > out.shape[1]:
+                return i, r, w, window, r + roster[0]
+            windows[w, 0], windows[w, 1], windows[w, 2] = window, r, i
+            first, r = r, _tell(r, state, roster, out)
+            w += int(r > first)
+            window += 1
+            # each key that is left holds something until the next change: that many are to come
+            if np.float64(upto - window) * np.float64(roster[0]) + np.float64(r) > most:
+                return i, r, w, window, most + 1
+        window = max(window, upto)
+        i = _applied(i, window, at, what, key, state, roster)
+    return i, r, w, window, 0
+
+
+@compiled
+def _tell(r: int, state: Ints, roster: Ints, out: Ints) -> int:
+    """Write what one window holds of each key from row ``r`` on; return how many rows there are.
+
+    The keys that hold nothing after it leave the roster.
+    """
+    # Whether a key has something to tell may be as good as chance, and a wrong guess costs more
+    # than the rest: so the row is written in any case, and counted if it is one. Numbers of rows
+    # and keys are unsigned: a signed index is tested for being negative each time.
+    of, alive = out[0], out[1]
+    stay = 0
+    for j in range(1, 1 + roster[0]):
+        k = np.uint64(roster[np.uint64(j)])
+        lasting = state[k, 0]
+        held = lasting + state[k, 1]
+        row = np.uint64(r)
+        of[row], alive[row] = k, held
+        r += int(held > 0)
+        state[k, 1] = 0
+        state[k, 2] = int(lasting > 0)
+        roster[np.uint64(stay + 1)] = k
+        stay += int(lasting > 0)
+    roster[0] = stay
+    return r
+
+
+@compiled
+def _applied(
+    i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints
+) -> int:
+    """Apply the changes from number ``i`` on up to this window's; return the next one."""
+    listed = roster[0]
+    while i < len(at) and at[i] <= window:
+        k = np.uint64(key[np.uint64(what[i] >> 3)])
+        once = (what[i] >> 2) & 1
+        state[k, 0] += (1 - once) * (1 - 2 * (what[i] & 1))
+        state[k, 1] += once
+        roster[np.uint64(listed + 1)] = k
+        listed += 1 - state[k, 2]
+        state[k, 2] = 1
+        i += 1
+    roster[0] = listed
+    return i
+
+
+@compiled
+def spread(
+    windows: Ints, rows: int, duration: int, period: int, alignment: int
+) -> tuple[Ints, Ints, Ints, bool]:
+    """Return start, end and change of each of the ``rows`` of windows, as ``hops`` tells of them.
+
+    ``int64[rows]`` each, and whether all windows lie within time. O(rows).
+    """
+    start = np.empty(rows, np.int64)
+    end = np.empty(rows, np.int64)
+    at = np.empty(rows, np.int64)
+    beyond = 0
+    for w in range(len(windows)):
+        first = alignment + windows[w, 0] * period
+        last = first + duration
+        upto = windows[w + 1, 1] if w + 1 < len(windows) else rows
+        start[windows[w, 1] : upto] = first
+        end[windows[w, 1] : upto] = last
+        at[windows[w, 1] : upto] = windows[w, 2]
+        beyond += int(first < _MIN) + int(last >= _MAX)
+    return start, end, at, beyond == 0
+
+
+@compiled
+def _longer(out: Ints, size: int) -> Ints:
+    longer = np.empty((2, 2 * size), np.int64)
+    longer[:, : out.shape[1]] = out
+    return longer
+
+
+@compiled
+def _taller(windows: Ints) -> Ints:
+    taller = np.empty((2 * len(windows), 3), np.int64)
+    taller[: len(windows)] = windows
+    return taller

@@ -1,0 +1,300 @@
+"""Pairs of rows of two streams whose keys are equal and whose lifetimes overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.compiled import compiled
+
+NOT_LISTED = -2
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Number = int | np.uint64
+
+_MAX = MAX_TIME
+
+
+@compiled
+def parted(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
+    """Return the rows that have ended by the CTI, and the ends of the others and the others.
+
+    ``rows`` ``int64[n]``, ``end`` of all rows. Of rows that never end only those are returned whose
+    end has come with that of time. O(n).
+    """
+    over = np.empty(len(rows), np.int64)
+    ends = np.empty(len(rows), np.int64)
+    later = np.empty(len(rows), np.int64)
+    o = r = 0
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        time = end[row]
+        over[o] = rows[i]
+        ends[r] = time
+        later[r] = rows[i]
+        o += int(time <= cti)
+        r += int(time > cti and time != _MAX)
+    return over[:o], ends[:r], later[:r]
+
+
+@compiled
+def earlier(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
+    """Return the earlier end of each pair of rows, ``int64[p]``; ``end`` of each side's rows."""
+    out = np.empty(len(left), np.int64)
+    ends, others = end
+    for i in range(len(left)):
+        out[i] = min(ends[np.uint64(left[i])], others[np.uint64(right[i])])
+    return out
+
+
+@compiled
+def push(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
+    """Put a row at the head of its key's list."""
+    first = head[k]
+    before[row] = -1
+    after[row] = first
+    if first >= 0:
+        before[np.uint64(first)] = row
+    head[k] = row
+
+
+@compiled
+def take_out(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
+    """Take a row out of its key's list, if it is in it."""
+    last = before[row]
+    if last != NOT_LISTED:
+        following = after[row]
+        if last >= 0:
+            after[np.uint64(last)] = following
+        else:
+            head[k] = following
+        if following >= 0:
+            before[np.uint64(following)] = last
+        before[row] = NOT_LISTED
+
+
+@compiled
+def unlink(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
+    """Take rows out of the lists of rows alive. O(1) each."""
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        if before[row] != NOT_LISTED:
+            take_out(row, np.uint64(key[row]), after, before, head)
+
+
+@compiled
+def find_pairs(
+    time: Ints,
+    what: Ints,
+    cti: int,
+    key: tuple[Ints, Ints],
+    end: tuple[Ints, Ints],
+    after: tuple[Ints, Ints],
+    before: tuple[Ints, Ints],
+    head: tuple[Ints, Ints],
+) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs that rows make when they begin: ``left, right, start``, ``int64[p]``.
+
+    ``time``, ``what`` ``int64[n]``: rows in order of start; ``what >> 1`` is the row's number and
+    ``what & 1`` its side. For each side ``key, end, after, before`` ``int64[rows]`` and ``head``
+    ``int64[keys]``: for each key a list of its rows alive, updated in place.
+
+    Definition: a row that begins meets every row of the other side that has begun and that does
+    not end before or then. Rows found ended are taken out of their list, so that each is passed
+    once; one that ends before anything of the other side begins is never listed. What begins later
+    begins at ``cti`` or after it. O(n + p).
+    """
+    following = _next_of_other_side(time, what, cti)
+    out = np.empty((3, len(time) + 64), np.int64)
+    # taken out of the tuples once: each access counts the references of an array
+    lefts = key[0], end[0], after[0], before[0], head[0]
+    rights = key[1], end[1], after[1], before[1], head[1]
+    i = p = 0
+    met = -1
+    while i < len(time):
+        i, p, met = _begin(
+            i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2]
+        )
+        if met >= 0:
+            longer = np.empty((3, 2 * out.shape[1]), np.int64)
+            longer[:, : out.shape[1]] = out
+            out = longer
+    return out[0, :p], out[1, :p], out[2, :p]
+
+
+@compiled
+def _begin(
+    i: int,
+    p: int,
+    met: int,
+    time: Ints,
+    what: Ints,
+    following: Ints,
+    key: Ints,
+    end: Ints,
+    after: Ints,
+    before: Ints,
+    head: Ints,
+    other_key: Ints,
+    other_end: Ints,
+    other_after: Ints,
+    other_before: Ints,
+    other_head: Ints,
+    left: Ints,
+    right: Ints,
+    start: Ints,
+) -> tuple[int, int, int]:
+    """Let rows begin from number ``i`` on while there is room for pairs.
+
+    The columns of the left side, then of the right one, then where pairs are written. ``met``: the
+    row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where to go on, with
+    the row that there was no room for.
+    """
+    # The two sides stand here in full: to choose among arrays by side counts their references, and
+    # a call for each row hands over all of them. Numbers are unsigned: a signed index is tested for
+    # being negative each time.
+    while i < len(time):
+        row = np.uint64(what[i] >> 1)
+        t = time[i]
+        if what[i] & 1:
+            k = np.uint64(other_key[row])
+            if met < 0:
+                met = head[k]
+            while met >= 0:
+                other = np.uint64(met)
+                later = after[other]
+                if end[other] > t:
+                    if p == len(start):
+                        return i, p, met
+                    place = np.uint64(p)
+                    left[place], right[place], start[place] = met, row, t
+                    p += 1
+                else:
+                    take_out(other, k, after, before, head)
+                met = later
+            if other_end[row] > following[i]:
+                push(row, k, other_after, other_before, other_head)
+        else:
+            k = np.uint64(key[row])
+            if met < 0:
+                met = other_head[k]
+            while met >= 0:
+                other = np.uint64(met)
+                later = other_after[other]
+                if other_end[other] > t:
+                    if p == len(start):
+                        return i, p, met
+                    place = np.uint64(p)
+                    left[place], right[place], start[place] = row, met, t
+                    p += 1
+                else:
+                    take_out(other, k, other_after, other_before, other_head)
+                met = later
+            if end[row] > following[i]:
+                push(row, k, after, before, head)
+        i += 1
+    return i, p, -1
+
+
+@compiled
+def _next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
+    """Return for each row when the next one of the other side begins, at the earliest."""
+    out = np.empty(len(time), np.int64)
+    left = right = cti
+    for i in range(len(time) - 1, -1, -1):
+        if what[i] & 1:
+            out[i] = left
+            right = time[i]
+        else:
+            out[i] = right
+            left = time[i]
+    return out
+
+
+@compiled
+def register(
+    left: Ints,
+    right: Ints,
+    edges: Ints,
+    first: tuple[Ints, Ints],
+    pairs: Ints,
+) -> None:
+    """Remember pairs whose end is not known, each in the list of both of its rows.
+
+    ``left``, ``right``, ``edges`` ``int64[p]``: row numbers and the id under which a pair left.
+    ``first`` of each side ``int64[rows]``: a row's latest pair, -1 if none. ``pairs``
+    ``int64[8, room]``: its rows (0, 1), its id (2), the links of the left row's list (3, 4) and of
+    the right row's (5, 6), and a stack of unused places (7, its height in ``pairs[7, 0]``), which
+    has to hold p.
+    """
+    for i in range(len(left)):
+        place = pairs[7, pairs[7, 0]]
+        pairs[7, 0] -= 1
+        pairs[0, place] = left[i]
+        pairs[1, place] = right[i]
+        pairs[2, place] = edges[i]
+        for side in range(2):
+            row = pairs[side, place]
+            begin = first[side][row]
+            pairs[3 + 2 * side, place] = begin
+            pairs[4 + 2 * side, place] = -1
+            if begin >= 0:
+                pairs[4 + 2 * side, begin] = place
+            first[side][row] = place
+
+
+@compiled
+def close(
+    rows: Ints,
+    side: int,
+    cti: int,
+    end: tuple[Ints, Ints],
+    opened: tuple[Bools, Bools],
+    first: tuple[Ints, Ints],
+    pairs: Ints,
+) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of these rows whose end is certain now: ``left, right, edge``, ``int64[c]``.
+
+    ``rows`` ``int64[n]`` are rows of ``side`` whose end is known. A pair's end is certain when both
+    ends are known (``opened`` ``bool[rows]`` of each side is false), or when the known one is not
+    after the CTI. Those pairs are forgotten. O(pairs of these rows).
+    """
+    room = 64
+    out = np.empty((3, room), np.int64)
+    c = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        place = first[side][row]
+        while place >= 0:
+            following = pairs[3 + 2 * side, place]
+            other = pairs[1 - side, place]
+            if end[side][row] <= cti or not opened[1 - side][other]:
+                if c == room:
+                    longer = np.empty((3, 2 * room), np.int64)
+                    longer[:, :room] = out
+                    out = longer
+                    room *= 2
+                for part in range(3):
+                    out[part, c] = pairs[part, place]
+                c += 1
+                _forget(place, first, pairs)
+            place = following
+    return out[0, :c], out[1, :c], out[2, :c]
+
+
+@compiled
+def _forget(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
+    """Take a pair out of the lists of both of its rows."""
+    for side in range(2):
+        after = pairs[3 + 2 * side, place]
+        before = pairs[4 + 2 * side, place]
+        if before >= 0:
+            pairs[3 + 2 * side, before] = after
+        else:
+            first[side][pairs[side, place]] = after
+        if after >= 0:
+            pairs[4 + 2 * side, after] = before
+    pairs[7, 0] += 1
+    pairs[7, pairs[7, 0]] = place

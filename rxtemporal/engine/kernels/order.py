@@ -1,0 +1,83 @@
+"""Order in time: sorting what is not sorted, and merging what is."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.engine.kernels.compiled import compiled
+
+Ints = npt.NDArray[np.int64]
+
+
+def order(times: Ints) -> Ints | None:
+    """Return the row numbers in order of time, equal times as they stand; None if all are in order.
+
+    ``int64[n]`` in and out. Sorts times packed with their row numbers where both fit into one
+    int64 (a batch of 65,536 rows may span four years), several times as fast as a stable argsort.
+    """
+    if len(times) < 2 or in_order(times):
+        return None
+    least, bits = int(times.min()), len(times).bit_length()
+    if (int(times.max()) - least).bit_length() + bits > 62:
+        return np.argsort(times, kind="stable")
+    packed = (times - least) << bits
+    packed |= np.arange(len(times))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
+@compiled
+def in_order(times: Ints) -> bool:
+    """Whether times ``int64[n]`` never fall. O(n)."""
+    falls = 0
+    for i in range(1, len(times)):
+        falls += times[i] < times[i - 1]
+    return falls == 0
+
+
+def merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
+    """Return two runs, each in order of time, as one; at equal times the first run's come first.
+
+    All ``int64``. O(n + m).
+    """
+    if not len(time):
+        return time2, what2
+    if not len(time2):
+        return time, what
+    if time[-1] <= time2[0]:
+        return np.concatenate([time, time2]), np.concatenate([what, what2])
+    return _merged(time, what, time2, what2)
+
+
+@compiled
+def _merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
+    n, m = len(time), len(time2)
+    out_time = np.empty(n + m, np.int64)
+    out_what = np.empty(n + m, np.int64)
+    i = j = 0
+    for r in range(n + m):
+        if j == m or (i < n and time[i] <= time2[j]):
+            out_time[r] = time[i]
+            out_what[r] = what[i]
+            i += 1
+        else:
+            out_time[r] = time2[j]
+            out_what[r] = what2[j]
+            j += 1
+    return out_time, out_what
+
+
+@compiled
+def renumbered(what: Ints, new: Ints, bits: int) -> Ints:
+    """Return things with the new numbers of the rows that they stand for, above ``bits`` that stay.
+
+    ``what`` ``int64[n]``; ``new`` ``int64[rows]``, -1 of a row that is gone: what stands for one is
+    negative. O(n).
+    """
+    mask = (1 << bits) - 1
+    out = np.empty(len(what), np.int64)
+    for i in range(len(what)):
+        out[i] = (new[np.uint64(what[i] >> bits)] << bits) | (what[i] & mask)
+    return out

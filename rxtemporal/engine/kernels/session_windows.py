@@ -1,0 +1,156 @@
+"""Sessions: rows of a key whose starts follow each other by less than the timeout.
+
+State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place: of the key's last
+session ``first`` and ``last`` start, ``cap``, ``end``, and its rows as a list from ``head`` to
+``tail`` along ``link`` ``int64[rows]``; ``count`` is how many they are, 0 when it is closed (and
+``first`` is then for the caller to set).
+``queued``: whether somebody will ask, at some time, if the key's session has ended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.compiled import compiled
+
+_MAX = MAX_TIME
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@compiled
+def _cap(start: int, grid: int, after_cap: bool) -> int:
+    """Return the time at which a session that begins at ``start`` ends at the latest.
+
+    ``grid`` is the longest duration, 0 for none. With c the greatest multiple of it that is not
+    above the start: c + grid if the start is c or the session before was closed by its cap, else
+    c + 2 x grid.
+    """
+    if grid == 0:
+        return _MAX
+    boundary = start - start % grid
+    spans = 1 if start == boundary or after_cap else 2
+    return min(boundary + spans * grid, _MAX)
+
+
+@compiled
+def gather(
+    due: Ints,
+    start: Ints,
+    key: Ints,
+    link: Ints,
+    timeout: int,
+    grid: int,
+    first: Ints,
+    last: Ints,
+    cap: Ints,
+    end: Ints,
+    head: Ints,
+    tail: Ints,
+    count: Ints,
+    queued: Bools,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Put rows into sessions; return the sessions that later rows closed, and those that began.
+
+    ``due`` ``int64[n]``: numbers of rows in order of ``start``; ``start``, ``key`` ``int64[rows]``.
+    ``timeout`` and ``grid`` ticks, small enough that no sum leaves int64.
+
+    Returns of the closed sessions ``first, end, key, head, count`` ``int64[c]``; the keys that are
+    ``queued`` from now on, ``int64[q]``; and the rows that began a session, in order of start,
+    ``int64[b]``. O(n).
+    """
+    n = len(due)
+    out_first = np.empty(n, np.int64)
+    out_end = np.empty(n, np.int64)
+    out_key = np.empty(n, np.int64)
+    out_head = np.empty(n, np.int64)
+    out_count = np.empty(n, np.int64)
+    asking = np.empty(n, np.int64)
+    began = np.empty(n, np.int64)
+    c = q = b = 0
+    for i in range(n):
+        r = due[i]
+        k = key[r]
+        s = start[r]
+        if count[k] > 0 and s >= end[k]:
+            out_first[c] = first[k]
+            out_end[c] = end[k]
+            out_key[c] = k
+            out_head[c] = head[k]
+            out_count[c] = count[k]
+            c += 1
+            count[k] = 0
+        if count[k] == 0:
+            cap[k] = _cap(s, grid, cap[k] < last[k] + timeout)
+            first[k] = s
+            head[k] = r
+            began[b] = r
+            b += 1
+            if not queued[k]:
+                queued[k] = True
+                asking[q] = k
+                q += 1
+        else:
+            link[tail[k]] = r
+        tail[k] = r
+        count[k] += 1
+        last[k] = s
+        end[k] = min(s + timeout, cap[k])
+    return (
+        out_first[:c],
+        out_end[:c],
+        out_key[:c],
+        out_head[:c],
+        out_count[:c],
+        asking[:q],
+        began[:b],
+    )
+
+
+@compiled
+def expire(asked: Ints, cti: int, end: Ints, count: Ints, queued: Bools) -> tuple[Ints, Ints]:
+    """Return the keys whose session has ended by the CTI, and those whose session goes on.
+
+    ``asked`` ``int64[n]``: distinct keys that are ``queued``; those not returned as going on no
+    longer are. O(n).
+    """
+    closed = np.empty(len(asked), np.int64)
+    goes_on = np.empty(len(asked), np.int64)
+    c = g = 0
+    for i in range(len(asked)):
+        k = asked[i]
+        queued[k] = False
+        if count[k] > 0 and end[k] <= cti:
+            closed[c] = k
+            c += 1
+        elif count[k] > 0:
+            queued[k] = True
+            goes_on[g] = k
+            g += 1
+    return closed[:c], goes_on[:g]
+
+
+@compiled
+def followed(head: Ints, count: Ints, link: Ints) -> tuple[Ints, Ints]:
+    """Return lists of rows as pairs (number of the list, number of the row), in order.
+
+    ``head``, ``count`` ``int64[w]``: where each list begins and how many rows of it are meant;
+    ``link`` ``int64[rows]``: the row after each. ``int64[p]`` each; O(p).
+    """
+    pairs = 0
+    for w in range(len(head)):
+        pairs += count[w]
+    out_list = np.empty(pairs, np.int64)
+    out_row = np.empty(pairs, np.int64)
+    p = 0
+    for w in range(len(head)):
+        r = head[w]
+        for _ in range(count[w]):
+            out_list[p] = w
+            out_row[p] = r
+            r = link[r]
+            p += 1
+    return out_list, out_row

@@ -1,0 +1,87 @@
+"""The variance of rows that come and go: exact enough that removing rows does not show."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.engine.kernels.compiled import compiled
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_SPLIT = 134217729.0  # 2**27 + 1: splits a float64 into two halves of 26 bits
+_LARGEST = 1e150  # above it a square is no float64 any more
+
+
+@compiled
+def _add(sums: Floats, at: int, k: int, x: float) -> None:
+    """Add ``x`` to the number that rows ``at`` and ``at + 1`` of ``sums`` hold as high and low."""
+    high = sums[at, k]
+    total = high + x
+    part = total - high
+    error = (high - (total - part)) + (x - part)
+    sums[at, k] = total
+    sums[at + 1, k] += error
+
+
+@compiled
+def _square_error(x: float, square: float) -> float:
+    """Return what rounding took of ``x * x`` (Dekker)."""
+    high = _SPLIT * x - (_SPLIT * x - x)
+    low = x - high
+    return ((high * high - square) + 2.0 * high * low) + low * low
+
+
+@compiled
+def variance(
+    what: Ints,
+    key: Ints,
+    value: Floats,
+    valid: Bools,
+    at: Ints,
+    of: Ints,
+    n: Ints,
+    strange: Ints,
+    sums: Floats,
+) -> tuple[Floats, Ints]:
+    """Return the variances (of the sample: ddof 1) and the counts of values that are not null.
+
+    Changes and samples as in ``kernels.running``. State ``[keys]``: ``n`` values, ``strange`` of
+    which are NaN or infinite (or too large to square), and ``sums`` ``float64[5, keys]``: a pivot,
+    which is the first value since the key was empty, and the sums of the distances from it and of
+    their squares, each as a high and a low part. All begin anew when nothing is left.
+    """
+    out = np.empty(len(at), np.float64)
+    counts = np.empty(len(at), np.int64)
+    s = 0
+    for i in range(len(what) + 1):
+        while s < len(at) and at[s] == i:
+            k = of[s]
+            counts[s] = n[k]
+            out[s] = np.nan
+            if n[k] > 1 and strange[k] == 0:
+                mean = (sums[1, k] + sums[2, k]) / n[k]
+                rest = (sums[3, k] - mean * sums[1, k]) + (sums[4, k] - mean * sums[2, k])
+                out[s] = max(rest, 0.0) / (n[k] - 1)
+            s += 1
+        if i == len(what) or not valid[what[i] >> 3]:
+            continue
+        k = key[what[i] >> 3]
+        sign = 1 - 2 * (what[i] & 1)
+        x = value[what[i] >> 3]
+        if n[k] == 0:
+            sums[0, k] = x if abs(x) < _LARGEST else 0.0
+        n[k] += sign
+        if not abs(x) < _LARGEST:
+            strange[k] += sign
+        else:
+            x -= sums[0, k]
+            square = x * x
+            _add(sums, 1, k, sign * x)
+            _add(sums, 3, k, sign * square)
+            _add(sums, 3, k, sign * _square_error(x, square))
+        if n[k] == 0:
+            sums[:, k] = 0.0
+    return out, counts

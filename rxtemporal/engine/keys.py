@@ -1,0 +1,292 @@
+"""Group keys as integer codes, given once and kept across batches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.columns import columns_of, stacked
+from rxtemporal.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.kernels.hash_table import IntTable
+
+# so many rows are looked up one by one: for them a call of polars costs more than all else;
+# hashing and comparing values takes more calls than reading integers
+FEW_ROWS, FEW_HASHED_ROWS = 64, 512
+# polars gathers a row from one chunk at least so many times as fast as it joins chunks up
+JOINING_GAINS = 16
+# a column's codes stay below this, so that two of them make one integer
+HALF = 32
+
+Codes = npt.NDArray[np.int64]
+
+
+class KeyCoder:
+    """Numbers the distinct keys of a stream, 0, 1, 2 … in order of first appearance.
+
+    Null equals null, NaN equals NaN and -0.0 equals 0.0. Holds every key it has seen. A batch costs
+    a look-up in a hash table for each of its rows and fields, however many keys there are; a small
+    one a look-up in a dict of the keys that small batches have asked for.
+
+    >>> coder = KeyCoder({"k": pl.String})
+    >>> coder.encode(pl.DataFrame({"k": ["b", "a", "b"]})).tolist()
+    [0, 1, 0]
+    >>> coder.decode([1])["k"].to_list()
+    ['a']
+    """
+
+    __slots__ = ("_asked", "_columns", "_count", "_few", "_keys", "_pairs", "names")
+
+    def __init__(self, schema: pl.Schema | dict[str, pl.DataType]) -> None:
+        # loaded by the first grouped query that runs, not by importing the package
+        from rxtemporal.engine.kernels.hash_table import IntTable
+
+        self.names = tuple(schema)
+        self._columns = [_numbered(pl.Series(name, [], dtype)) for name, dtype in schema.items()]
+        hashed = any(isinstance(column, _Hashed) for column in self._columns)
+        self._few = FEW_HASHED_ROWS if hashed else FEW_ROWS
+        self._pairs = [IntTable() for _ in self._columns[1:]]
+        self._keys = _Grown(pl.DataFrame(schema=dict(schema)))
+        self._count = 0
+        self._asked: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def encode(self, frame: pl.DataFrame) -> Codes:
+        """Return the code of each row's key, numbering those that are new."""
+        columns = [frame.get_column(name) for name in self.names]
+        return self._ask(columns) if frame.height <= self._few else self._number(columns)
+
+    def decode(self, codes: Codes | Sequence[int]) -> pl.DataFrame:
+        """Return the keys with these codes, as a frame."""
+        return pl.DataFrame(self.columns(codes))
+
+    def columns(self, codes: Codes | Sequence[int]) -> list[pl.Series]:
+        """Return the same as columns, where no frame of them is needed."""
+        return self._keys.gather(codes)
+
+    def state(self) -> pl.DataFrame:
+        """Return all keys in order of their codes: what ``restore`` takes."""
+        return self._keys.whole()
+
+    @classmethod
+    def restore(cls, state: pl.DataFrame) -> Self:
+        """Return a coder that gives the keys of a saved state the codes that they had."""
+        coder = cls(state.schema)
+        coder.encode(state)
+        if len(coder) != state.height:
+            raise CheckpointError(
+                f"the saved keys {list(state.columns)} are {state.height} rows, of which "
+                f"{len(coder)} differ; each key is saved once"
+            )
+        return coder
+
+    def _ask(self, columns: list[pl.Series]) -> Codes:
+        """Return the codes of few rows."""
+        lists = [_hashable(column) for column in columns]
+        keys: list[Any] = lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+        asked = self._asked
+        try:
+            return np.array([asked[key] for key in keys], np.int64)
+        except KeyError:
+            codes = self._number(columns)
+            asked.update(zip(keys, codes.tolist(), strict=True))
+            return codes
+
+    def _number(self, columns: list[pl.Series]) -> Codes:
+        """Number each column, then each pair of codes as one integer; keep the keys that are new.
+
+        After the last column the codes are those of the keys.
+        """
+        from rxtemporal.engine.kernels.hash_table import first_rows
+
+        last = self._columns[0]
+        codes = last.number(columns[0])
+        count = last.next_code
+        for column, values, table in zip(self._columns[1:], columns[1:], self._pairs, strict=True):
+            codes <<= HALF
+            codes |= column.number(values)
+            codes = table.number(codes)
+            count = table.next_code
+        if count > self._count:
+            rows = first_rows(codes, self._count, count)
+            self._keys.append(pl.DataFrame([_picked(column, rows) for column in columns]))
+            self._count = count
+        return codes
+
+
+class _Column(Protocol):
+    """Numbers the distinct values of one column in order of first appearance."""
+
+    @property
+    def next_code(self) -> int:
+        """How many distinct values there are."""
+
+    def number(self, values: pl.Series) -> Codes:
+        """Return the code of each value; null has one of its own."""
+
+
+class _Integers:
+    """Numbers a column by the integers that stand for its values: their ticks, days or bits."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: IntTable) -> None:
+        self._table = table
+
+    @property
+    def next_code(self) -> int:
+        return self._table.next_code
+
+    def number(self, values: pl.Series) -> Codes:
+        floats = values.dtype.is_float()
+        values = values.cast(pl.Float64 if floats else pl.Int64)
+        valid = None
+        if values.null_count():
+            valid = values.is_not_null().to_numpy()
+            values = values.fill_null(0)
+        integers = values.to_numpy()
+        return self._table.number(_bits(integers) if floats else integers, valid)
+
+
+class _Hashed:
+    """Numbers a column by 64-bit hashes, and compares every value with the one that has its code.
+
+    Two values of one hash are rare enough to make all that follows slow: from then on the values
+    themselves are looked up, in a dict.
+    """
+
+    __slots__ = ("_exact", "_table", "_values")
+
+    def __init__(self, table: IntTable, empty: pl.Series) -> None:
+        self._table = table
+        self._values = _Grown(empty.to_frame())
+        self._exact: dict[Hashable, int] | None = None
+
+    @property
+    def next_code(self) -> int:
+        return self._table.next_code if self._exact is None else len(self._exact)
+
+    def number(self, values: pl.Series) -> Codes:
+        from rxtemporal.engine.kernels.hash_table import first_rows
+
+        if self._exact is not None:
+            return self._looked_up(values)
+        known = self._table.next_code
+        codes = self._table.number(_hashes(values))
+        count = self._table.next_code
+        fresh = _picked(values, first_rows(codes, known, count)) if count > known else None
+        if fresh is not None and len(fresh) == len(values):
+            self._values.append(fresh.to_frame())
+        elif not self._are_coded(values, codes, fresh):
+            stored = self._values.whole().to_series().head(known).to_list()
+            self._exact = {value: code for code, value in enumerate(stored)}
+            return self._looked_up(values)
+        return codes
+
+    def _are_coded(self, values: pl.Series, codes: Codes, fresh: pl.Series | None) -> bool:
+        """Whether each value is the one with its code, once the fresh ones are stored."""
+        if fresh is not None:
+            self._values.append(fresh.to_frame())
+        return values.equals(self._values.gather(codes)[0], null_equal=True)
+
+    def _looked_up(self, values: pl.Series) -> Codes:
+        exact = self._exact
+        assert exact is not None
+        return np.array([exact.setdefault(v, len(exact)) for v in values.to_list()], np.int64)
+
+
+class _Grown:
+    """A frame that grows by appending, at a cost that depends on what is appended.
+
+    Its parts are at least twice as long as the next; so there are few, and each row is copied a
+    few times in all. polars gathers from one chunk many times as fast as from several; so the
+    parts are joined up once as many rows have been gathered as make that worth while.
+    """
+
+    __slots__ = ("_gathered", "_parts", "_rows")
+
+    def __init__(self, empty: pl.DataFrame) -> None:
+        self._parts = [empty]
+        self._rows = 0
+        self._gathered = 0
+
+    def append(self, frame: pl.DataFrame) -> None:
+        """Add rows at the end."""
+        parts = self._parts
+        parts.append(frame)
+        self._rows += frame.height
+        first = len(parts) - 1
+        size = frame.height
+        while first > 0 and parts[first - 1].height < 2 * size:
+            first -= 1
+            size += parts[first].height
+        self._join_from(first)
+
+    def gather(self, rows: Codes | Sequence[int]) -> list[pl.Series]:
+        """Return the columns of these rows."""
+        if len(self._parts) > 1:
+            self._gathered += JOINING_GAINS * len(rows)
+            if self._gathered >= self._rows:
+                self._join_from(0)
+        return columns_of(stacked(self._parts), rows)
+
+    def whole(self) -> pl.DataFrame:
+        """Return all rows."""
+        self._join_from(0)
+        return self._parts[0]
+
+    def _join_from(self, first: int) -> None:
+        if first < len(self._parts) - 1:
+            self._parts[first:] = [pl.concat(self._parts[first:], rechunk=True)]
+        if first == 0:
+            self._gathered = 0
+
+
+def _numbered(empty: pl.Series) -> _Column:
+    """Return what numbers a column of this type."""
+    from rxtemporal.engine.kernels.hash_table import IntTable
+
+    hashed = isinstance(empty.dtype, pl.String | pl.Binary | pl.Decimal)
+    return _Hashed(IntTable(), empty) if hashed else _Integers(IntTable())
+
+
+def _hashes(values: pl.Series) -> Codes:
+    return values.to_frame().hash_rows().to_numpy().view(np.int64)
+
+
+def _bits(values: npt.NDArray[np.float64]) -> Codes:
+    """Return the floats' bits, with one NaN and one zero."""
+    values = values + 0.0
+    values[np.isnan(values)] = np.nan
+    return values.view(np.int64)
+
+
+def _hashable(column: pl.Series) -> list[Any]:
+    """Return a column's values as Python values that are equal if the keys are.
+
+    Times as integers: two aware datetimes an hour apart, when the clocks are put back, are equal to
+    Python. NaN as a value that equals itself.
+    """
+    if column.dtype.is_temporal():
+        return column.cast(pl.Int64).to_list()
+    if column.dtype.is_float():
+        return ["NaN" if value != value else value for value in column.to_list()]
+    return column.to_list()
+
+
+def _picked(column: pl.Series, rows: Codes) -> pl.Series:
+    """Return these rows, and nothing that keeps the others in memory.
+
+    What polars gathers from a column of strings holds on to all of their bytes.
+    """
+    picked = column[rows]
+    if isinstance(column.dtype, pl.String | pl.Binary):
+        return pl.Series(column.name, picked.to_list(), column.dtype)
+    return picked

@@ -1,0 +1,279 @@
+"""Running aggregates as objects: one aggregate's state arrays and the kernel that moves them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.engine.kernels import aggregates as kernels
+from rxtemporal.engine.kernels.variance import variance
+from rxtemporal.engine.steps.rows import Column, grown, taller
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.errors import SchemaError
+
+Own = Sequence[Column]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """Rows that begin and end, in the order in which they do.
+
+    ``what`` ``int64[n]``: row number ``what >> 3``, which ends where ``what & 1``, is needed no
+    longer where ``what & 2``, and where ``what & 4`` is there for one window alone, so that nothing
+    tells of its end. ``key`` ``int64[rows]``: the rows' keys by number.
+    """
+
+    what: Int64s
+    key: Int64s
+
+    def __len__(self) -> int:
+        return len(self.what)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Where aggregates are asked for: of which key, before which change; rising ``at``.
+
+    ``keys`` is how many keys there are.
+    """
+
+    at: Int64s
+    of: Int64s
+    keys: int
+
+
+class Running(Protocol):
+    """An aggregate over rows that come and go, for every key at once."""
+
+    once: bool
+    """Whether it takes rows that are there for one window alone, as one change."""
+
+    @property
+    def dtypes(self) -> Sequence[Any]:
+        """The types of the arrays that ``columns`` returns."""
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the arrays kept for each row: what this aggregate reads of it."""
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
+
+
+def _valid(field: pl.Series) -> Column:
+    if not field.null_count():
+        return np.ones(len(field), np.bool_)
+    return np.asarray(field.is_not_null().to_numpy())
+
+
+def _physical(field: pl.Series, dtype: Any) -> Column:
+    # of a number polars' to_physical, which goes by way of a query, says nothing new
+    values = field if field.dtype.is_numeric() else field.to_physical()
+    if values.dtype != dtype:
+        values = values.cast(dtype)
+    if values.null_count():
+        values = values.fill_null(0)
+    return np.ascontiguousarray(values.to_numpy())
+
+
+class Count(Stateful):
+    """How many values are not null."""
+
+    once = True
+    dtypes = (np.bool_,)
+    held = ("_n",)
+
+    def __init__(self) -> None:
+        self._n = np.zeros(0, np.int64)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return which values are not null."""
+        return [_valid(field)]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the counts, Int64."""
+        self._n = grown(self._n, 2 * samples.keys)
+        counts = kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
+        return pl.Series(counts)
+
+
+class IntegerSum(Stateful):
+    """The exact sum of integers or bools; the sum of nothing is 0."""
+
+    once = True
+    dtypes = (np.int64, np.bool_)
+    held = ("_total", "_rough")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._total = np.zeros(0, np.int64)
+        self._rough = np.zeros(0, np.float64)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, and which are not null."""
+        return [_physical(field, pl.Int64), _valid(field)]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the sums, Int64; raise if one is larger than that."""
+        self._total = grown(self._total, 2 * samples.keys)
+        self._rough = grown(self._rough, 2 * samples.keys)
+        sums, overflow = kernels.integer_sum(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._total, self._rough,
+        )  # fmt: skip
+        if overflow >= 0:
+            raise SchemaError(
+                f"the sum {self._name!r} is larger than an Int64 holds. "
+                "Hint: cast the field to Float64 before summing."
+            )
+        return pl.Series(sums)
+
+
+class FloatSum(Stateful):
+    """The compensated sum of floats; the sum of nothing is 0."""
+
+    once = True
+    dtypes = (np.float64, np.bool_)
+    held = ("_sum", "_alone", "_odd", "_counts")
+
+    def __init__(self) -> None:
+        self._sum = np.zeros((0, 4), np.float64)
+        self._alone = np.zeros((0, 4), np.float64)
+        self._odd = np.zeros((0, 3), np.int64)
+        self._counts = np.zeros(3, np.int64)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, and which are not null."""
+        return [_physical(field, pl.Float64), _valid(field)]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the sums, Float64."""
+        return pl.Series(self._sums(changes, own, samples)[0])
+
+    def _sums(
+        self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        self._sum = taller(self._sum, samples.keys)
+        self._alone = taller(self._alone, samples.keys)
+        self._odd = taller(self._odd, 2 * samples.keys)
+        return kernels.float_sum(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._sum, self._alone, self._odd, self._counts, mean,
+        )  # fmt: skip
+
+
+class Average(FloatSum):
+    """The mean of what is not null; null of nothing."""
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the means, Float64."""
+        means, there = self._sums(changes, own, samples, mean=True)
+        result = pl.Series(means)
+        return result if there.all() else result.set(pl.Series(~there), None)
+
+
+class Variance(Stateful):
+    """The variance of the sample, or its root; null for fewer than two values."""
+
+    once = False
+    dtypes = (np.float64, np.bool_)
+    held = ("_n", "_strange", "_sums")
+
+    def __init__(self, *, root: bool) -> None:
+        self._root = root
+        self._n = np.zeros(0, np.int64)
+        self._strange = np.zeros(0, np.int64)
+        self._sums = np.zeros((5, 0), np.float64)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, and which are not null."""
+        return [_physical(field, pl.Float64), _valid(field)]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the variances, Float64."""
+        keys = samples.keys
+        self._n, self._strange = grown(self._n, keys), grown(self._strange, keys)
+        self._sums = grown(self._sums, keys)
+        variances, counts = variance(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._n, self._strange, self._sums,
+        )  # fmt: skip
+        result = pl.Series(np.sqrt(variances) if self._root else variances)
+        return result.set(pl.Series(counts < 2), None) if len(result) else result
+
+
+class Extreme(Stateful):
+    """The least or the greatest value; NaN only where there is nothing else, null of nothing."""
+
+    once = False
+    held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
+
+    def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
+        self._float = dtype.is_float()
+        self._greatest = greatest
+        self.dtypes: tuple[Any, ...] = (np.int64, np.bool_)
+        if self._float:
+            self.dtypes = (np.float64, np.bool_, np.bool_)
+        self._living = np.zeros(0, np.int64)
+        self._removed = np.zeros(0, np.int64)
+        self._sizes = np.zeros((2, 0), np.int64)
+        self._nans = Count()
+        self._value = np.zeros(0, np.float64 if self._float else np.int64)
+        self._left = np.zeros(0, np.int64)
+        self._right = np.zeros(0, np.int64)
+        self._free = np.zeros(1, np.int64)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values, turned so that the least counts, which count, and which are NaN."""
+        valid = _valid(field)
+        if not self._float:
+            return [self._turned(_physical(field, pl.Int64)), valid]
+        values = _physical(field, pl.Float64)
+        nan = np.isnan(values)
+        return [self._turned(values), valid & ~nan, valid & nan]
+
+    def _turned(self, values: Column) -> Column:
+        # the kernel finds the least: turn the order round. ~x does it for every int64, -x does not
+        if not self._greatest:
+            return values
+        return -values if self._float else ~values
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the extremes, Float64 or Int64."""
+        self._living = grown(self._living, samples.keys, -1)
+        self._removed = grown(self._removed, samples.keys, -1)
+        self._sizes = grown(self._sizes, samples.keys)
+        self._make_room(len(changes))
+        values, there = kernels.extreme(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._living, self._removed, self._sizes,
+            self._value, self._left, self._right, self._free,
+        )  # fmt: skip
+        result, nothing = pl.Series(self._turned(values)), pl.Series(~there)
+        if not len(result):
+            return result
+        result = result.set(nothing, None)
+        if self._float:
+            only_nan = nothing & (self._nans.sweep(changes, (own[2],), samples) > 0)
+            result = result.set(only_nan, float("nan"))
+        return result
+
+    def _make_room(self, more: int) -> None:
+        """Have at least ``more`` unused nodes on the stack of unused nodes."""
+        unused = int(self._free[0])
+        have, short = len(self._value), more - unused
+        if short <= 0:
+            return
+        self._value = grown(self._value, have + short)
+        self._left, self._right = grown(self._left, have + short), grown(self._right, have + short)
+        new = np.arange(have, len(self._value), dtype=np.int64)
+        stack = np.empty(len(self._value) + 1, np.int64)
+        stack[0] = unused + len(new)
+        stack[1 : unused + 1] = self._free[1 : unused + 1]
+        stack[unused + 1 : unused + 1 + len(new)] = new
+        self._free = stack

@@ -1,0 +1,137 @@
+"""Lifetimes altered by the user's functions, checked against what has been promised."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
+from rxtemporal.engine.kernels.lifetimes import later
+from rxtemporal.engine.steps.lifetimes import described, told
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.errors import CtiViolationError
+
+_HINT = (
+    "Hint: safe are a fixed shift (shift_event_time), a fixed duration, and changes of both ends "
+    "that keep the order of times."
+)
+
+
+class Times(Protocol):
+    """A function of time: where a start, or a CTI, lands."""
+
+    def of(self, times: Int64s) -> Int64s:
+        """Return where each time lands, within time. No end of time is among them."""
+
+
+class Length(Protocol):
+    """How long rows live once they are altered."""
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether a row's end has to be known first."""
+
+    def of(self, batch: EventBatch) -> Int64s:
+        """Return how many ticks each row lives; all positive."""
+
+
+class KeptLength:
+    """As long as before."""
+
+    reads_end = True
+
+    def of(self, batch: EventBatch) -> Int64s:
+        """Return the durations of the rows."""
+        return batch.end - batch.start
+
+
+class FixedLength:
+    """The same for all rows."""
+
+    reads_end = False
+
+    def __init__(self, length: int) -> None:
+        self._length = min(length, MAX_TIME - MIN_TIME)
+
+    def of(self, batch: EventBatch) -> Int64s:
+        """Return the one duration for each row."""
+        return np.full(len(batch), self._length)
+
+
+class AlterStep(Stateful):
+    """Alters each start by a function of time, and gives each row a new duration from there.
+
+    The CTI goes through the function of time as well. Where the duration reads the end, an open row
+    stays open, a row that never ends stays so, and edge ids stay; where it does not, rows are
+    complete at once and end edges say nothing new. Holds no rows, only the last output CTI: what
+    lands before it is a CTI violation.
+    """
+
+    rows = 0
+    held = ("_cti",)
+
+    def __init__(self, times: Times | None, length: Length) -> None:
+        self._times = times
+        self._length = length
+        self._cti = MIN_TIME
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows and the CTI, altered."""
+        opens = (batch.edge != 0) & (batch.end == MAX_TIME)
+        if not self._length.reads_end:
+            batch = batch.take((batch.edge == 0) | opens)
+        altered = batch.replace(
+            start=self._landed(batch.start), cti=int(self._landed(np.array([batch.cti]))[0])
+        )
+        altered = altered.replace(end=self._ends(batch, altered.start))
+        if not self._length.reads_end:
+            altered = altered.replace(edge=np.zeros(len(batch), np.int64))
+        self._check(batch, altered)
+        self._cti = altered.cti
+        if not self._length.reads_end:  # whatever was open or endless has an end now
+            return altered.take(altered.start < altered.end)
+        return told(batch, altered)
+
+    def _landed(self, times: Int64s) -> Int64s:
+        """Return where times land; the ends of time stay."""
+        if self._times is None:
+            return times
+        inside = (times != MIN_TIME) & (times != MAX_TIME)
+        if inside.all():
+            return self._times.of(times)
+        landed = times.copy()
+        if inside.any():
+            landed[inside] = self._times.of(times[inside])
+        return landed
+
+    def _ends(self, batch: EventBatch, start: Int64s) -> Int64s:
+        if not self._length.reads_end:
+            return later(start, self._length.of(batch))
+        known = batch.end != MAX_TIME
+        end = batch.end.copy()
+        if known.any():
+            end[known] = later(start[known], self._length.of(batch.take(known)))
+        return end
+
+    def _check(self, batch: EventBatch, altered: EventBatch) -> None:
+        """Refuse what lands before the promise that has been given out."""
+        if altered.cti < self._cti:
+            raise CtiViolationError(
+                f"CTI {describe(batch.cti)} lands at {describe(altered.cti)}, before CTI "
+                f"{describe(self._cti)}, which has been given out: time would go back. {_HINT}"
+            )
+        closes = (altered.edge != 0) & (batch.end != MAX_TIME)
+        early = np.where(closes, altered.end, altered.start) < self._cti
+        if early.any():
+            row = int(early.argmax())
+            self._refuse(batch, altered, row, bool(closes[row]))
+
+    def _refuse(self, batch: EventBatch, altered: EventBatch, row: int, closes: bool) -> NoReturn:
+        what, lands = ("end", altered.end) if closes else ("start", altered.start)
+        raise CtiViolationError(
+            f"the {what} of {described(batch, row)} lands at {describe(int(lands[row]))}, before "
+            f"CTI {describe(self._cti)}, which has been given out: what is final would change. "
+            f"{_HINT}"
+        )

@@ -1,0 +1,144 @@
+"""The left anti join: rows while nothing matches them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.coverage import NONE, pieces
+from rxtemporal.engine.kernels.order import merged
+from rxtemporal.engine.steps.distinct import Coverage
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.join import Merged
+from rxtemporal.engine.steps.join_keys import Keying, Regrouping
+from rxtemporal.engine.steps.pairs import TAG, Found, Pairs
+from rxtemporal.engine.steps.rows import Rows
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.where_select import satisfying
+
+BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
+ALIVE, COVER, SINCE, EDGE = range(4)
+
+
+class AntiJoinStep(Stateful):
+    """Left rows during the parts of their lifetime in which no matching right one is alive.
+
+    Where keys alone decide, the right rows of a key count as one while any of them is alive;
+    ``where`` is asked of every pair. Each left row counts what covers it.
+
+    Holds: left rows until they have ended before both CTIs, right rows likewise (where keys alone
+    decide, only their starts and ends), and pairs whose end is not certain.
+    """
+
+    held = (
+        "_keying", "_pairs", "_coverage", "_left", "_queue", "_ends", "_open", "_groups",
+        "_next_edge",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        keying: Keying,
+        schemas: tuple[pl.Schema, pl.Schema],
+        merged: Merged | None,
+        where: pl.Expr | None,
+        keys: Sequence[str],
+    ) -> None:
+        self._keying = keying
+        self._pairs = Pairs(schemas if where is not None else (None, None), tagged=True)
+        self._coverage = Coverage()
+        self._merged = merged
+        self._where = where
+        self._schema = schemas[0]
+        self._left = Rows([np.int64] * 4, schemas[0])
+        self._queue, self._ends = Queue(), Queue()
+        self._open = OpenEdges()
+        self._groups = Regrouping(keys, schemas[0])
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows, starts and ends are held."""
+        return len(self._left) + len(self._pairs) + len(self._coverage)
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the left input."""
+        numbers = np.full(len(batch), -1)
+        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+        n = int((~ends).sum())
+        begun = batch.take(~ends) if n < len(batch) else batch
+        columns = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, NONE)]
+        numbers[~ends] = rows = self._left.append([*columns, columns[0]], begun.payload)
+        self._queue.push(begun.start, (rows << BITS) | BEGINS)
+        done = begun.end != MAX_TIME
+        self._ends.push(begun.end[done], (rows[done] << BITS) | ENDS)
+        opens = begun.edge != 0
+        if opens.any():
+            self._open.open(begun.edge[opens], rows[opens])
+        if ends.any():
+            closed = self._open.close(batch.edge[ends])
+            self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
+        self._pairs.take(0, batch, self._keying.codes(0, batch.payload), numbers)
+        return self._result()
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the right input."""
+        key = self._keying.codes(1, batch.payload)
+        if self._where is None:
+            if (key < 0).any():
+                batch, key = batch.take(key >= 0), key[key >= 0]
+            batch, key = self._coverage.of(batch, key, len(self._keying))
+        self._pairs.take(1, batch, key)
+        return self._result()
+
+    def _result(self) -> EventBatch:
+        pairs = self._pairs
+        found = self._matching(pairs.find(len(self._keying)))
+        self._queue.push(found.start, (self._covered(found.left) << BITS) | COVERED)
+        sure = found.certain & (found.end != MAX_TIME)
+        self._queue.push(found.end[sure], (self._covered(found.left[sure]) << BITS) | BARED)
+        unsure = found.take(~found.certain)
+        pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
+        closed = pairs.closed()
+        ended = closed.end != MAX_TIME
+        self._queue.push(closed.end[ended], (self._covered(closed.left[ended]) << BITS) | BARED)
+        pairs.forget()
+        return self._pieces()
+
+    def _matching(self, found: Found) -> Found:
+        if self._where is None or not len(found.left):
+            return found
+        assert self._merged is not None
+        joined = self._merged(self._pairs.rows, found.left, found.right)
+        return found.take(satisfying(joined, self._where))
+
+    def _covered(self, left: Int64s) -> Int64s:
+        """Return which rows of ours the pairs' left rows are."""
+        tags: Int64s = self._pairs.column(0, TAG)
+        return tags[left]
+
+    def _pieces(self) -> EventBatch:
+        cti = self._pairs.cti
+        # what ends at the CTI itself is certain: what covers it from then on is too late
+        time, what = merged(*self._queue.due(cti), *self._ends.due(cti + 1))
+        columns = self._left.columns
+        start, end, edge, row, self._next_edge = pieces(
+            time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],
+            self._next_edge,
+        )  # fmt: skip
+        result = EventBatch(start, end, edge, self._left.payload(row), cti)
+        over = what >> BITS
+        self._left.release(over[(what & 3) == ENDS])
+        new = self._left.compacted()
+        if new is not None:
+            self._queue.renumber(new, BITS)
+            self._ends.renumber(new, BITS)
+            if len(self._open):
+                self._open.renumber(new)
+            tags = self._pairs.column(0, TAG)
+            tags[:] = np.where(tags >= 0, new[tags], tags)
+        return self._groups.grouped(result)

@@ -1,0 +1,169 @@
+"""Clipping by other rows; and signals, which are points clipped by their own successors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.clip import clip
+from rxtemporal.engine.kernels.coverage import NONE
+from rxtemporal.engine.kernels.join import NOT_LISTED, unlink
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.join_keys import Keying, Regrouping
+from rxtemporal.engine.steps.rows import Rows, grown, relink
+from rxtemporal.engine.steps.state import Stateful
+
+KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
+
+
+class ClipStep(Stateful):
+    """Each left row ends where the next matching right one begins strictly later than it did.
+
+    A row leaves when both CTIs have passed its start: complete if it has been clipped or has ended
+    by then, else as a start edge, whose end follows.
+
+    Holds left rows until they are clipped or have ended before both CTIs; of right rows the starts
+    that the CTI has not passed.
+    """
+
+    held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis", "_groups",
+            "_next_edge")  # fmt: skip
+
+    def __init__(self, keying: Keying, schema: pl.Schema, keys: Sequence[str]) -> None:
+        self._keying = keying
+        self._rows = Rows([np.int64] * 8, schema)
+        self._begins, self._ends = Queue(), Queue()
+        self._open = OpenEdges()
+        self._head = np.zeros(0, np.int64)
+        self._last = np.zeros(0, np.int64)
+        self._ctis = [MIN_TIME, MIN_TIME]
+        self._groups = Regrouping(keys, schema)
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many left rows, and starts of right ones, are held."""
+        clipping = sum(int((what & 1).sum()) for _, what in self._begins.runs)
+        return len(self._rows) + clipping
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of rows to be clipped."""
+        self.keep(batch)
+        return self.result()
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of rows that clip; only their starts count."""
+        self.keep_clipping(batch)
+        return self.result()
+
+    def keep(self, batch: EventBatch) -> None:
+        """Keep rows to be clipped, and the ends of those that are kept."""
+        self._ctis[0] = batch.cti
+        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+        begun = batch.take(~ends) if ends.any() else batch
+        key = self._keying.codes(0, begun.payload)
+        rows = self._rows.append(
+            [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.payload
+        )
+        self._begins.push(begun.start, rows << 1)
+        known = begun.end != MAX_TIME
+        self._ends.push(begun.end[known], rows[known])
+        opens = begun.edge != 0
+        if opens.any():
+            self._open.open(begun.edge[opens], rows[opens])
+        if ends.any():
+            closed, end = self._open.close(batch.edge[ends]), batch.end[ends]
+            closed, end = closed[closed >= 0], end[closed >= 0]  # others were clipped before
+            self._rows.columns[END][closed] = end
+            self._rows.columns[INPUT][closed] = 0
+            self._ends.push(end, closed)
+
+    def keep_clipping(self, batch: EventBatch) -> None:
+        """Keep the starts of rows that clip."""
+        self._ctis[1] = batch.cti
+        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
+        key = self._keying.codes(1, batch.payload)
+        begins &= key >= 0
+        self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
+
+    def result(self) -> EventBatch:
+        """Return the rows that have begun, and the ends of rows that are out."""
+        cti = min(self._ctis)
+        time, what = self._begins.due(cti)
+        self._head = grown(self._head, len(self._keying), -1)
+        self._last = grown(self._last, len(self._keying), NONE)
+        columns = self._rows.columns
+        clipped = clip(
+            time, what, columns[KEY], columns[START], columns[END],
+            columns[AFTER], columns[BEFORE], self._head, self._last,
+        )  # fmt: skip
+        _, ended = self._ends.due(cti + 1)
+        columns[OVER][clipped] = 1
+        ended = ended[columns[OVER][ended] == 0]  # one that was clipped has nothing to end
+        columns[OVER][ended] = 1
+        done = np.concatenate([clipped, ended])
+        begun = what[(what & 1) == 0] >> 1
+        result = self._groups.grouped(self._left(begun, done, cti))
+        self._forget(done)
+        return result
+
+    def _left(self, begun: Int64s, done: Int64s, cti: int) -> EventBatch:
+        columns = self._rows.columns
+        later = done[columns[OUTPUT][done] != 0]
+        opens = columns[OVER][begun] == 0
+        ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
+        self._next_edge += int(opens.sum())
+        columns[OUTPUT][begun] = ids
+        rows = np.concatenate([begun, later])
+        end = np.concatenate([np.where(opens, MAX_TIME, columns[END][begun]), columns[END][later]])
+        edge = np.concatenate([ids, columns[OUTPUT][later]])
+        return EventBatch(columns[START][rows], end, edge, self._rows.payload(rows), cti)
+
+    def _forget(self, done: npt.NDArray[np.int64]) -> None:
+        if not len(done):
+            return
+        columns = self._rows.columns
+        unlink(done, columns[KEY], columns[AFTER], columns[BEFORE], self._head)
+        waiting = columns[INPUT][done]
+        self._open.close(waiting[waiting != 0])
+        self._rows.release(done)
+        new = self._rows.compacted()
+        if new is None:
+            return
+        self._begins.renumber_even(new)
+        self._ends.renumber(new)
+        self._open.renumber(new)
+        relink(new, self._rows.columns[KEY], self._head, *self._rows.columns[AFTER : BEFORE + 1])
+
+
+class SignalStep(Stateful):
+    """Points become a signal: each lasts until the next one of its key; only starts count.
+
+    Holds the latest rows of each key, and what the CTI has not passed.
+    """
+
+    held = ("_clip",)
+
+    def __init__(self, keying: Keying, schema: pl.Schema, keys: Sequence[str]) -> None:
+        self._clip = ClipStep(keying, schema, keys)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held."""
+        return self._clip.rows
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows, each of which ends those before it."""
+        begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
+        endless = begins.replace(
+            end=np.full(len(begins), MAX_TIME), edge=np.zeros(len(begins), np.int64)
+        )
+        self._clip.keep(endless)
+        self._clip.keep_clipping(endless)
+        return self._clip.result()

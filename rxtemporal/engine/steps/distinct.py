@@ -1,0 +1,89 @@
+"""When anything of a key is alive; and distinct, which is that for a payload's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.coverage import NONE, stretches
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.rows import grown
+from rxtemporal.engine.steps.state import Stateful
+
+
+class Coverage(Stateful):
+    """The maximal stretches of time in which any row of a key is alive.
+
+    Holds the starts and ends that the CTI has not passed, and one entry for each key.
+    """
+
+    held = ("_queue", "_alive", "_since", "_until", "_edge", "_next_edge")
+
+    def __init__(self) -> None:
+        self._queue = Queue()
+        self._alive = np.zeros(0, np.int64)
+        self._since = np.zeros(0, np.int64)
+        self._until = np.zeros(0, np.int64)
+        self._edge = np.zeros(0, np.int64)
+        self._next_edge = 1
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def of(self, batch: EventBatch, key: Int64s, keys: int) -> tuple[EventBatch, Int64s]:
+        """Take rows and their keys; return stretches, without a payload, and their keys."""
+        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
+        ends = batch.end != MAX_TIME
+        self._queue.push(batch.start[begins], key[begins] << 1)
+        self._queue.push(batch.end[ends], (key[ends] << 1) | 1)
+        self._alive, self._edge = grown(self._alive, keys), grown(self._edge, keys)
+        self._since, self._until = grown(self._since, keys, NONE), grown(self._until, keys)
+        start, end, edge, of, self._next_edge = stretches(
+            *self._queue.due(batch.cti),
+            self._alive, self._since, self._until, self._edge, self._next_edge,
+        )  # fmt: skip
+        return EventBatch(start, end, edge, pl.DataFrame(height=len(of)), batch.cti), of
+
+
+class DistinctStep(Stateful):
+    """One row for each maximal stretch of time in which a value is alive.
+
+    Holds the starts and ends that the CTI has not passed, and every value seen.
+    """
+
+    held = ("_coder", "_coverage", "_group")
+
+    def __init__(self, fields: Sequence[str], schema: pl.Schema) -> None:
+        self._coder = KeyCoder({name: schema[name] for name in fields})
+        self._coverage = Coverage()
+        self._schema = pl.Schema({name: schema[name] for name in fields})
+        self._group = np.zeros(0, np.int64)
+
+    @property
+    def rows(self) -> int:
+        """How many starts and ends wait for the CTI."""
+        return len(self._coverage)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the stretches that have begun or ended."""
+        codes = self._codes(batch.payload)
+        keys = len(self._coder) if self._schema else 1
+        if batch.groups is not None:  # the group is part of the value
+            self._group = grown(self._group, keys)
+            self._group[codes] = batch.groups.codes
+        result, of = self._coverage.of(batch, codes, keys)
+        payload = self._coder.decode(of) if self._schema else pl.DataFrame(height=len(of))
+        groups = None
+        if batch.groups is not None:
+            groups = Groups(self._group[of], batch.groups.coder)
+        return result.replace(payload=payload, groups=groups)
+
+    def _codes(self, payload: pl.DataFrame) -> Int64s:
+        if not self._schema:
+            return np.zeros(payload.height, np.int64)
+        return self._coder.encode(payload)

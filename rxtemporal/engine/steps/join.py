@@ -1,0 +1,130 @@
+"""Temporal joins: pairs of rows that meet, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import typed
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.steps.join_keys import Keying, Regrouping
+from rxtemporal.engine.steps.pairs import START, Found, Pairs
+from rxtemporal.engine.steps.rows import Rows
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.where_select import satisfying
+
+
+class Merged:
+    """How two payloads become one: the left fields, then those of the right under their new names.
+
+    ``taken``: the right's fields that are kept, by their names in the result.
+    """
+
+    def __init__(self, taken: dict[str, str], schema: pl.Schema) -> None:
+        self._taken = taken
+        self.schema = schema
+
+    def __call__(self, sides: tuple[Rows, Rows], left: Int64s, right: Int64s) -> pl.DataFrame:
+        """Return the joined payload of pairs of rows of both sides, by their numbers."""
+        return self._joined(sides[0], left, sides[1], right)
+
+    def _joined(self, first: Rows, left: Int64s, second: Rows, right: Int64s) -> pl.DataFrame:
+        if not self.schema:
+            return pl.DataFrame(height=len(left))
+        added = second.fields(right, list(self._taken.values()))
+        renamed = [column.alias(new) for new, column in zip(self._taken, added, strict=True)]
+        own = list(self.schema)[: len(self.schema) - len(added)]
+        return typed([*first.fields(left, own), *renamed], self.schema)
+
+
+class TurnedMerged(Merged):
+    """The same with the sides exchanged."""
+
+    def __call__(self, sides: tuple[Rows, Rows], left: Int64s, right: Int64s) -> pl.DataFrame:
+        """Return the joined payload, of which the second is the left side."""
+        return self._joined(sides[1], right, sides[0], left)
+
+
+class JoinStep(Stateful):
+    """For rows that match and whose lifetimes overlap: both payloads, for as long as both live.
+
+    Holds: rows until they have ended before both CTIs, and one entry for each pair that is out and
+    whose end is not certain.
+    """
+
+    held = ("_keying", "_pairs", "_groups", "_next_edge")
+
+    def __init__(
+        self,
+        keying: Keying,
+        schemas: tuple[pl.Schema, pl.Schema],
+        merged: Merged,
+        where: pl.Expr | None,
+        keys: Sequence[str],
+    ) -> None:
+        self._keying = keying
+        self._pairs = Pairs(schemas)
+        self._merged = merged
+        self._where = where
+        self._groups = Regrouping(keys, merged.schema)
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows of both inputs are held."""
+        return len(self._pairs)
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the left input."""
+        return self._on(0, batch)
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the right input."""
+        return self._on(1, batch)
+
+    def _on(self, side: int, batch: EventBatch) -> EventBatch:
+        pairs = self._pairs
+        before = pairs.cti
+        key = self._keying.codes(side, batch.payload)
+        pairs.take(side, batch, key)
+        if pairs.cti == before and not pairs.has_ended:
+            return self._groups.grouped(EventBatch.empty(self._merged.schema, pairs.cti))
+        found = pairs.find(len(self._keying))
+        payload = self._payload(found.left, found.right)
+        if self._where is not None and len(found.left):
+            keep = satisfying(payload, self._where)
+            found, payload = found.take(keep), payload.filter(pl.Series(keep))
+        ids = self._remembered(found)
+        out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
+        ends = self._ends()
+        pairs.forget()
+        return self._groups.grouped(out if ends is None else EventBatch.concat([out, ends]))
+
+    def _remembered(self, found: Found) -> Int64s:
+        """Give the pairs whose end is not certain ids, under which they are remembered."""
+        if found.certain.all():
+            return np.zeros(len(found.start), np.int64)
+        unsure = ~found.certain
+        ids = np.where(unsure, self._next_edge + np.cumsum(unsure) - 1, 0)
+        self._next_edge += int(unsure.sum())
+        self._pairs.remember(found.take(unsure), ids[unsure])
+        return ids
+
+    def _ends(self) -> EventBatch | None:
+        closed = self._pairs.closed()
+        if not len(closed.edge):
+            return None
+        pairs = self._pairs
+        starts = pairs.column(0, START)[closed.left], pairs.column(1, START)[closed.right]
+        never = closed.end == MAX_TIME  # a pair that never ends keeps its start edge
+        made = EventBatch(
+            np.maximum(*starts), closed.end, closed.edge,
+            self._payload(closed.left, closed.right), self._pairs.cti,
+        )  # fmt: skip
+        return made.take(~never)
+
+    def _payload(self, left: Int64s, right: Int64s) -> pl.DataFrame:
+        return self._merged(self._pairs.rows, left, right)

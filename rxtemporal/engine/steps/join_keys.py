@@ -1,0 +1,66 @@
+"""Keys that rows of two streams have in common, as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.steps.state import Stateful
+
+
+class Keying(Stateful):
+    """Codes of the fields in which rows of two streams have to agree.
+
+    Of the fields in ``on`` a null agrees with nothing (code -1); of the group's, null equals null.
+    Holds every key seen.
+    """
+
+    held = ("_coder",)
+
+    def __init__(
+        self, group: Sequence[str], on: Sequence[tuple[str, str]], types: Sequence[pl.DataType]
+    ) -> None:
+        pairs = [*((name, name) for name in group), *on]
+        self._fields = tuple(zip(*pairs, strict=True)) if pairs else ((), ())
+        self._on = len(on)
+        self._types = list(types)
+        self._coder = KeyCoder({str(i): dtype for i, dtype in enumerate(types)})
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        return len(self._coder) if self._fields[0] else 1
+
+    def codes(self, side: int, payload: pl.DataFrame) -> Int64s:
+        """Return each row's key."""
+        fields = self._fields[side]
+        if not fields:
+            return np.zeros(payload.height, np.int64)
+        columns = [
+            payload.get_column(name).cast(dtype).alias(str(i))
+            for i, (name, dtype) in enumerate(zip(fields, self._types, strict=True))
+        ]
+        codes = self._coder.encode(pl.DataFrame(columns))
+        nulls = [c.is_null() for c in columns[len(columns) - self._on :] if c.null_count()]
+        for null in nulls:
+            codes = np.where(null.to_numpy(), -1, codes)
+        return codes
+
+
+class Regrouping(Stateful):
+    """Gives the rows of two grouped streams codes in common; does nothing to ungrouped ones."""
+
+    held = ("_coder",)
+
+    def __init__(self, keys: Sequence[str], schema: pl.Schema) -> None:
+        self._coder = KeyCoder({key: schema[key] for key in keys})
+        self._grouped = bool(keys)
+
+    def grouped(self, batch: EventBatch) -> EventBatch:
+        """Return the batch with its rows' codes."""
+        if not self._grouped:
+            return batch
+        return batch.replace(groups=Groups(self._coder.encode(batch.payload), self._coder))

@@ -1,0 +1,104 @@
+"""Lifetimes altered row by row: what needs no other row and hardly any memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
+from rxtemporal.engine.kernels.lifetimes import later, moved
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.step import Stateless
+
+
+def described(batch: EventBatch, row: int) -> str:
+    """Return one row's lifetime and payload as text, for messages."""
+    lifetime = f"[{describe(int(batch.start[row]))}, {describe(int(batch.end[row]))})"
+    return f"{lifetime} {batch.payload.row(row, named=True)}"
+
+
+def told(before: EventBatch, altered: EventBatch) -> EventBatch:
+    """Return the altered rows that are rows and that somebody has to be told of.
+
+    A lifetime that became empty is none. A row whose end was moved to the end of time never ends:
+    nothing closes its start edge.
+    """
+    closes = (before.edge != 0) & (before.end != MAX_TIME)
+    empty = altered.start >= altered.end
+    return altered.take(~(empty | (closes & (altered.end == MAX_TIME))))
+
+
+class ShiftStep(Stateful):
+    """Moves both ends of each lifetime, and the CTI, by a fixed span. Keeps edge ids.
+
+    Backwards, an open row that starts at the beginning of time afterwards may still become empty,
+    so its edges wait until the output CTI is above that. Holds those; forwards, nothing.
+    """
+
+    held = ("_early", "_begun")
+
+    def __init__(self, by: int) -> None:
+        self._by = by
+        self._early: list[EventBatch] = []
+        # whether the output CTI is above the beginning of time, so that no end can still reach it
+        self._begun = by >= 0
+
+    @property
+    def rows(self) -> int:
+        """How many edges wait at the beginning of time."""
+        return sum(map(len, self._early))
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows and the CTI, moved."""
+        altered = batch.replace(
+            start=moved(batch.start, self._by),
+            end=moved(batch.end, self._by),
+            cti=add(batch.cti, self._by),
+        )
+        return told(batch, altered) if self._begun else self._beginning(batch, altered)
+
+    def _beginning(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
+        early = (altered.edge != 0) & (altered.start == MIN_TIME)
+        if early.any():
+            self._early.append(altered.take(early))
+            batch, altered = batch.take(~early), altered.take(~early)
+        result = told(batch, altered)
+        self._begun = altered.cti > MIN_TIME
+        if not self._begun or not self._early:
+            return result
+        waited, self._early = EventBatch.concat(self._early), []
+        if waited.groups is not None and batch.groups is not None:
+            waited = waited.replace(groups=Groups(waited.groups.codes, batch.groups.coder))
+        emptied = waited.edge[waited.end == MIN_TIME]
+        return EventBatch.concat([waited.take(~np.isin(waited.edge, emptied)), result])
+
+
+class LengthenStep(Stateless):
+    """Moves the ends of lifetimes to later. Keeps edge ids; holds nothing."""
+
+    def __init__(self, by: int) -> None:
+        self._by = by
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows with later ends, and the CTI."""
+        return told(batch, batch.replace(end=moved(batch.end, self._by)))
+
+
+class ToPointsStep(Stateless):
+    """Makes each row a point at its start; end edges say nothing new. Holds nothing."""
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return a point for each row that begins, and the CTI."""
+        begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
+        return begins.replace(end=later(begins.start, TICK), edge=np.zeros(len(begins), np.int64))
+
+
+class PointAtEndStep(Stateless):
+    """Makes each row that ends a point at its end; start edges say nothing yet. Holds nothing."""
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return a point for each row whose end has become known, and the CTI."""
+        ends = batch.take(batch.end != MAX_TIME)
+        return ends.replace(
+            start=ends.end, end=later(ends.end, TICK), edge=np.zeros(len(ends), np.int64)
+        )

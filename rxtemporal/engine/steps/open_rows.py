@@ -1,0 +1,131 @@
+"""Open rows, each due at some time: found again by edge id when their end comes."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.rows import Column, Rows
+from rxtemporal.engine.steps.state import Stateful
+
+_START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
+
+
+class _Due(Queue):
+    """A queue of row numbers, of which some are gone before they are due."""
+
+    def first_alive(self, alive: Column) -> int | None:
+        """Return when the first row that is alive is due; forget those gone that stand before."""
+        trimmed = [(_led_by(what, alive), time, what) for time, what in self._runs]
+        self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
+        return self.first()
+
+
+def _led_by(what: Int64s, alive: Column) -> int:
+    """Return how many rows at the head of a run are gone, looking at no more than twice those."""
+    at, size = 0, 16
+    while at < len(what):
+        ahead = alive[what[at : at + size]]
+        if ahead.any():
+            return at + int(ahead.argmax())
+        at, size = at + size, 2 * size
+    return len(what)
+
+
+class WaitingRows(Stateful):
+    """Rows whose end is not known, or never comes; each is due at one time.
+
+    A row without an edge id never ends and is found only when it is due. ``own`` is how many int64
+    columns a step keeps with each row. Cost: of what comes, ends and is due, not of what waits.
+    """
+
+    held = ("_rows", "_ids", "_queue")
+
+    def __init__(self, schema: pl.Schema, own: int = 0) -> None:
+        self._schema = schema
+        dtypes = [np.int64, np.int64, np.int64, np.bool_, *[np.int64] * own]
+        self._rows = Rows(dtypes, schema)
+        self._ids = OpenEdges()
+        self._queue = _Due()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def own(self, column: int) -> Column:
+        """Return one of the step's own columns, to be read and written by row number."""
+        return self._rows.columns[_OWN + column]
+
+    def alive(self) -> Int64s:
+        """Return the numbers of all rows that are kept."""
+        return np.flatnonzero(self._rows.columns[_ALIVE])
+
+    def add(self, batch: EventBatch, due: Int64s, *own: Int64s) -> None:
+        """Keep the rows of a batch, each until its end comes or it is let go when due."""
+        if not len(batch):
+            return
+        codes = np.zeros(len(batch), np.int64) if batch.groups is None else batch.groups.codes
+        alive = np.ones(len(batch), np.bool_)
+        numbers = self._rows.append([batch.start, batch.edge, codes, alive, *own], batch.payload)
+        edges = batch.edge != 0
+        self._ids.open(batch.edge[edges], numbers[edges])
+        self._queue.push(due, numbers)
+
+    def close(self, ids: Int64s) -> Int64s:
+        """Forget the rows with these edge ids; return their numbers, -1 where none is kept.
+
+        The numbers can be read by until ``compact``.
+        """
+        numbers = self._ids.close(ids)
+        self._forget(numbers[numbers >= 0])
+        return numbers
+
+    def due(self, before: int) -> Int64s:
+        """Return the numbers of the rows that are due before a time, in order of that.
+
+        They stay, and are never due again unless ``again`` says when.
+        """
+        _, numbers = self._queue.due(before)
+        return numbers[self._rows.columns[_ALIVE][numbers]]
+
+    def again(self, numbers: Int64s, due: Int64s) -> None:
+        """Say when rows that were due are due the next time."""
+        self._queue.push(due, numbers)
+
+    def let_go(self, numbers: Int64s) -> None:
+        """Forget rows that were due."""
+        edges = self._rows.columns[_EDGE][numbers]
+        self._ids.close(edges[edges != 0])
+        self._forget(numbers)
+
+    def _forget(self, numbers: Int64s) -> None:
+        self._rows.columns[_ALIVE][numbers] = False
+        self._rows.release(numbers)
+
+    def first(self) -> int | None:
+        """Return the time at which the next row is due; None where none is kept."""
+        return self._queue.first_alive(self._rows.columns[_ALIVE])
+
+    def batch(self, numbers: Int64s, like: EventBatch) -> EventBatch:
+        """Return rows as start edges, with the CTI and the groups' coder of ``like``."""
+        columns = self._rows.columns
+        groups = like.groups
+        return EventBatch(
+            columns[_START][numbers],
+            np.full(len(numbers), MAX_TIME),
+            columns[_EDGE][numbers],
+            self._rows.payload(numbers),
+            like.cti,
+            None if groups is None else Groups(columns[_CODE][numbers], groups.coder),
+        )
+
+    def compact(self) -> None:
+        """Give the rows new numbers if most of the old ones are of rows that are gone."""
+        new = self._rows.compacted()
+        if new is None:
+            return
+        self._queue.renumber(new)
+        self._ids.renumber(new)

@@ -1,0 +1,76 @@
+"""Outer joins: a join, and what found no partner with the missing fields null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.steps.join_keys import Regrouping
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.step import Merging
+
+
+class Missing:
+    """Gives rows the joined fields: those they have under their names there, the others null."""
+
+    def __init__(self, names: dict[str, str], schema: pl.Schema) -> None:
+        self._names = names
+        self._schema = schema
+
+    def __call__(self, payload: pl.DataFrame) -> pl.DataFrame:
+        """Return the payload with the joined fields."""
+        have = payload.select(pl.col(old).alias(new) for new, old in self._names.items())
+        lacking = [name for name in self._schema if name not in self._names]
+        columns = [*(pl.lit(None).alias(name) for name in lacking)]
+        return have.with_columns(columns).select(list(self._schema)).cast(self._schema)
+
+
+class OuterJoinStep(Stateful):
+    """A join united with one anti join, or with one for each side.
+
+    Holds what those hold.
+    """
+
+    held = ("_join", "_antis", "_groups")
+
+    def __init__(
+        self,
+        join: Merging,
+        antis: Sequence[Merging],
+        missing: Sequence[Missing],
+        keys: Sequence[str],
+        schema: pl.Schema,
+    ) -> None:
+        self._join = join
+        self._antis = list(antis)
+        self._missing = missing
+        self._groups = Regrouping(keys, schema)
+
+    @property
+    def rows(self) -> int:
+        """How many rows all of them hold."""
+        return self._join.rows + sum(anti.rows for anti in self._antis)
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the left input."""
+        lonely = [self._antis[0].on_left(batch), *(a.on_right(batch) for a in self._antis[1:])]
+        return self._united(self._join.on_left(batch), lonely)
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take a batch of the right input."""
+        lonely = [self._antis[0].on_right(batch), *(a.on_left(batch) for a in self._antis[1:])]
+        return self._united(self._join.on_right(batch), lonely)
+
+    def _united(self, joined: EventBatch, lonely: list[EventBatch]) -> EventBatch:
+        """Return the rows of all, their ids told apart."""
+        parts = [joined, *(
+            batch.replace(payload=missing(batch.payload))
+            for batch, missing in zip(lonely, self._missing, strict=True)
+        )]  # fmt: skip
+        apart = [
+            part.replace(edge=part.edge * len(parts) + number * (part.edge != 0), groups=None)
+            for number, part in enumerate(parts)
+        ]
+        return self._groups.grouped(EventBatch.concat(apart))

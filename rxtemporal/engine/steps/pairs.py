@@ -1,0 +1,273 @@
+"""The heart of every join: which rows of two streams meet, from when until when."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.join import (
+    NOT_LISTED,
+    close,
+    earlier,
+    find_pairs,
+    parted,
+    register,
+    unlink,
+)
+from rxtemporal.engine.kernels.order import merged
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.rows import Rows, grown, relink
+from rxtemporal.engine.steps.state import Stateful
+
+KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
+PLACES = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
+
+    ``end`` is the pair's where it is ``certain``, else the end of time.
+    """
+
+    left: Int64s
+    right: Int64s
+    start: Int64s
+    end: Int64s
+    certain: npt.NDArray[np.bool_]
+
+    def take(self, which: npt.NDArray[np.bool_]) -> Found:
+        """Return some of them."""
+        return self if which.all() else Found(
+            self.left[which], self.right[which], self.start[which], self.end[which],
+            self.certain[which],
+        )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Closed:
+    """Pairs whose end has become certain, ``int64[c]``: row numbers, id and end."""
+
+    left: Int64s
+    right: Int64s
+    edge: Int64s
+    end: Int64s
+
+
+class Side(Stateful):
+    """The rows of one input: those not yet committed, and those alive."""
+
+    held = ("rows", "starts", "ends", "open", "head", "cti")
+
+    def __init__(self, payload: pl.Schema | None, *, tagged: bool) -> None:
+        tags = [np.int64] if tagged else []
+        self.rows = Rows([*[np.int64] * 6, np.bool_, *tags], payload)
+        self.starts, self.ends = Queue(), Queue()
+        self.open = OpenEdges()
+        self.head = np.zeros(0, np.int64)
+        self.cti = MIN_TIME
+        self._payload = payload
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
+        """Keep what begins; return the numbers of the rows whose end has come."""
+        self.cti = batch.cti
+        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+        if not ends.any():
+            self._begin(batch, key, tag)
+            return np.empty(0, np.int64)
+        self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
+        # a row that was never kept (its key is null) has nothing to end
+        rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
+        rows, end = rows[rows >= 0], end[rows >= 0]
+        columns = self.rows.columns
+        columns[END][rows], columns[OPENED][rows] = end, False
+        # of a row that has not begun the end is queued when it does
+        begun = columns[BEFORE][rows] != NOT_LISTED
+        self.ends.push(end[begun], rows[begun])
+        return rows
+
+    def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
+        kept = key >= 0
+        if not kept.all():
+            batch, key, tag = batch.take(kept), key[kept], None if tag is None else tag[kept]
+        if not len(batch):
+            return
+        opened = batch.edge != 0
+        rows = self.rows.append(
+            [
+                key,
+                batch.start,
+                batch.end,
+                -1,
+                NOT_LISTED,
+                -1,
+                opened,
+                *([] if tag is None else [tag]),
+            ],
+            batch.payload if self._payload is not None else None,
+        )
+        self.starts.push(batch.start, rows)
+        if opened.any():
+            self.open.open(batch.edge[opened], rows[opened])
+
+    def begun(self, cti: int, rows: Int64s) -> Int64s:
+        """Remember when rows that have just begun will end; return those that have by now."""
+        over, end, later = parted(rows, self.rows.columns[END], cti)
+        self.ends.push(end, later)
+        return over
+
+    def compact(self) -> Int64s | None:
+        """Give the rows new numbers if it is time for that; return them."""
+        new = self.rows.compacted()
+        if new is None:
+            return None
+        for queue in (self.starts, self.ends):
+            queue.renumber(new)
+        if len(self.open):
+            self.open.renumber(new)
+        columns = self.rows.columns
+        relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
+        return new
+
+
+class Pairs(Stateful):
+    """Which rows of two inputs meet, by key, in order of time.
+
+    Rows begin when both CTIs have passed their starts, and then meet the rows of the other side
+    that are alive. A pair's end is the earlier of its rows' ends; while that is not certain the
+    pair is remembered under the id that its owner gives it.
+
+    Holds: rows until they have ended before the CTI, and pairs of rows that are open.
+    """
+
+    held = ("sides", "_pairs", "_ended")
+
+    def __init__(
+        self, payloads: tuple[pl.Schema | None, pl.Schema | None], *, tagged: bool = False
+    ) -> None:
+        self.sides = Side(payloads[0], tagged=tagged), Side(payloads[1], tagged=False)
+        self._pairs = np.zeros((PLACES, 1), np.int64)
+        # rows whose end has come since the last commit, of each side
+        self._ended: list[Int64s] = [np.empty(0, np.int64), np.empty(0, np.int64)]
+
+    @property
+    def cti(self) -> int:
+        """The lower of the two CTIs."""
+        return min(self.sides[0].cti, self.sides[1].cti)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the end of a row has come since the last commit."""
+        return any(len(rows) for rows in self._ended)
+
+    def __len__(self) -> int:
+        return len(self.sides[0]) + len(self.sides[1])
+
+    def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
+        """Take a batch of one side; rows of key -1 meet nothing, left ones may carry a tag."""
+        ended = self.sides[side].take(batch, key, tag)
+        self._ended[side] = np.concatenate([self._ended[side], ended])
+
+    @property
+    def rows(self) -> tuple[Rows, Rows]:
+        """The rows of both sides."""
+        return self.sides[0].rows, self.sides[1].rows
+
+    def column(self, side: int, which: int) -> Any:
+        """Return a column of one side's rows, by row number."""
+        return self.sides[side].rows.columns[which]
+
+    def _both(self, which: int) -> tuple[Any, Any]:
+        return self.column(0, which), self.column(1, which)
+
+    def find(self, keys: int) -> Found:
+        """Return the pairs that have begun to meet before the CTI."""
+        left, right = self.sides
+        times, rows = zip(*(side.starts.due(self.cti) for side in self.sides), strict=True)
+        time, what = merged(times[0], rows[0] << 1, times[1], (rows[1] << 1) | 1)
+        for side in self.sides:
+            side.head = grown(side.head, keys, -1)
+        key, end, after, before = (self._both(which) for which in (KEY, END, AFTER, BEFORE))
+        heads = left.head, right.head
+        a, b, start = find_pairs(time, what, self.cti, key, end, after, before, heads)
+        self._brief = [side.begun(self.cti, b) for side, b in zip(self.sides, rows, strict=True)]
+        return self._judged(a, b, start)
+
+    def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> Found:
+        """Say of each pair when it ends, or that this is not certain."""
+        end = earlier(left, right, self._both(END))
+        if not len(self.sides[0].open) and not len(self.sides[1].open):
+            return Found(left, right, start, end, np.ones(len(end), np.bool_))
+        opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]
+        certain = ~(opened[0] | opened[1]) | (end <= self.cti)
+        return Found(left, right, start, np.where(certain, end, MAX_TIME), certain)
+
+    def remember(self, found: Found, edges: Int64s) -> None:
+        """Remember pairs whose end is not certain, under these ids."""
+        if not len(found.left):
+            return
+        self._make_room(len(found.left))
+        register(found.left, found.right, edges, self._both(FIRST), self._pairs)
+
+    def _make_room(self, more: int) -> None:
+        """Have at least ``more`` unused places on the stack of them."""
+        unused, have = int(self._pairs[7, 0]), self._pairs.shape[1] - 1
+        if unused >= more:
+            return
+        self._pairs = grown(self._pairs, have + 1 + more - unused)
+        new = np.arange(have, self._pairs.shape[1] - 1)
+        self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
+        self._pairs[7, 0] = unused + len(new)
+
+    def closed(self) -> Closed:
+        """Return the remembered pairs whose end is certain now, and let go of rows that are over.
+
+        Row numbers stay valid until ``forget``.
+        """
+        parts = []
+        end, opened, first = (self._both(which) for which in (END, OPENED, FIRST))
+        self._over: list[Int64s] = []
+        for number, side in enumerate(self.sides):
+            _, over = side.ends.due(self.cti + 1)
+            over = np.concatenate([over, self._brief[number]])
+            if int(self._pairs[7, 0]) < self._pairs.shape[1] - 1:
+                known = np.concatenate([self._ended[number], over])
+                parts.append(close(known, number, self.cti, end, opened, first, self._pairs))
+            self._ended[number] = np.empty(0, np.int64)
+            self._over.append(over)
+        left, right, edge = (
+            (np.concatenate(part) for part in zip(*parts, strict=True))
+            if parts
+            else (np.empty(0, np.int64),) * 3
+        )
+        return Closed(left, right, edge, np.minimum(end[0][left], end[1][right]))
+
+    def forget(self) -> None:
+        """Release the rows that are over."""
+        for number, side in enumerate(self.sides):
+            over = self._over[number]
+            if not len(over):
+                continue
+            columns = side.rows.columns
+            unlink(over, columns[KEY], columns[AFTER], columns[BEFORE], side.head)
+            side.rows.release(over)
+            new = side.compact()
+            if new is not None:
+                self._renumber(number, new)
+
+    def _renumber(self, number: int, new: Int64s) -> None:
+        rows = self._pairs[number]
+        used = np.ones(self._pairs.shape[1], np.bool_)
+        used[self._pairs[7, 1 : 1 + int(self._pairs[7, 0])]] = False
+        used[-1] = False
+        rows[used] = new[rows[used]]

@@ -1,0 +1,306 @@
+"""scan: a user's function that goes along each key's rows with a state of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.rows import Rows
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.errors import SchemaError
+
+Bools = npt.NDArray[np.bool_]
+Function = Callable[[Any, int, dict[str, Any]], Any]
+
+# the columns of the rows that wait
+START, END, EDGE, KEY = range(4)
+# no field has these names: the first is empty, the others would be two fields
+_START, _STAYS, _END = "", "\0stays", "\0end"
+
+
+def _in_order(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
+    """Return the row numbers in order of (start, payload), which is what a user may see of them.
+
+    Of equal rows those that end first come first, those that may still end next, then those that
+    never do (``stays``). ``start`` never falls.
+    """
+    if len(start) < 2 or bool((start[1:] > start[:-1]).all()):
+        return np.arange(len(start))
+    frame = payload.with_columns(
+        pl.Series(_START, start), pl.Series(_STAYS, stays), pl.Series(_END, end)
+    )
+    by = [_START, *payload.columns, _STAYS, _END]
+    order = frame.select(pl.arg_sort_by(by, nulls_last=False, maintain_order=True))
+    return order.to_series().cast(pl.Int64).to_numpy()
+
+
+def _runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
+    """Return for each row the number of its run of equal starts and payloads."""
+    differs = np.ones(len(start), np.bool_)
+    differs[1:] = start[1:] != start[:-1]
+    if not differs.all() and payload.width:
+        before = payload.select(pl.all().shift())
+        equal = [a.eq_missing(b) for a, b in zip(payload, before, strict=True)]
+        differs |= ~pl.DataFrame(equal).select(pl.all_horizontal(pl.all())).to_series().to_numpy()
+    return np.cumsum(differs) - 1
+
+
+def _within(count: Int64s) -> Int64s:
+    """Return 0, 1, … count - 1 for each count, one after the other."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _grouped(batch: EventBatch, codes: Int64s) -> Groups | None:
+    """Return the groups of rows with these keys, as the batch is grouped."""
+    return None if batch.groups is None else Groups(codes, batch.groups.coder)
+
+
+class _Given(Stateful):
+    """What calls gave whose row has left and will end: until it does.
+
+    Rows of equal start and payload are told apart by their ends alone, and these come later; so
+    their calls stand in one line, and the row that ends first ends what the first call gave. Holds
+    the results, and an entry for each call of a line until its last row has ended.
+    """
+
+    held = ("_results", "_calls", "_open", "_ends", "_next_edge")
+
+    def __init__(self, schema: pl.Schema) -> None:
+        # start, edge id, key
+        self._results = Rows([np.int64] * 3, schema)
+        # its first result, how many it has; of the line's first call: how many calls, and ended
+        self._calls = Rows([np.int64] * 4)
+        # the first call of a row's line: by its edge id, and by when it ends
+        self._open = OpenEdges()
+        self._ends = Queue()
+        self._next_edge = 1
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def keep(
+        self, line: Int64s, end: Int64s, edge: Int64s, many: Int64s, made: EventBatch
+    ) -> Int64s:
+        """Keep what calls gave, and return the results' edge ids.
+
+        ``line`` (never falls), ``end``, ``edge`` and ``many``, how many results there are, of each
+        call's row; ``made`` the results.
+        """
+        ids = np.arange(self._next_edge, self._next_edge + len(made))
+        self._next_edge += len(made)
+        codes = np.zeros(len(made), np.int64) if made.groups is None else made.groups.codes
+        first = self._results.height + np.cumsum(many) - many
+        self._results.append([made.start, ids, codes], made.payload)
+        leads = np.flatnonzero(np.diff(line, prepend=-1))
+        size = np.diff(leads, append=len(line))
+        lengths = np.zeros(len(line), np.int64)
+        lengths[leads] = size
+        numbers = self._calls.append([first, many, lengths, np.zeros(len(line), np.int64)])
+        leader = np.repeat(numbers[leads], size)
+        opens = edge != 0
+        self._open.open(edge[opens], leader[opens])
+        self._ends.push(end[~opens], leader[~opens])
+        return ids
+
+    def end(self, edge: Int64s, end: Int64s) -> None:
+        """Note when open rows end."""
+        leader = self._open.close(edge)
+        self._ends.push(end, leader)
+
+    def ended(self, batch: EventBatch) -> EventBatch | None:
+        """Return the ends of what rows gave that end before the CTI."""
+        end, leader = self._ends.due(batch.cti)
+        if not len(leader):
+            return None
+        order = np.argsort(leader, kind="stable")
+        end, leader = end[order], leader[order]
+        first, many, size, gone = self._calls.columns
+        leads = np.flatnonzero(np.diff(leader, prepend=-1))
+        count = np.diff(leads, append=len(leader))
+        call = leader + gone[leader] + _within(count)
+        gone[leader[leads]] += count
+        numbers = np.repeat(first[call], many[call]) + _within(many[call])
+        start, own, key = (column[numbers] for column in self._results.columns)
+        payload, ends = self._results.payload(numbers), np.repeat(end, many[call])
+        many[call] = 0
+        lines = leader[leads]
+        lines = lines[gone[lines] == size[lines]]
+        self._calls.release(np.repeat(lines, size[lines]) + _within(size[lines]))
+        self._results.release(numbers)
+        self._compact()
+        return EventBatch(start, ends, own, payload, batch.cti, _grouped(batch, key))
+
+    def _compact(self) -> None:
+        new = self._results.compacted()
+        if new is not None:
+            first, many, _, _ = self._calls.columns
+            first[many > 0] = new[first[many > 0]]
+        new = self._calls.compacted()
+        if new is not None:
+            self._ends.renumber(new)
+            if len(self._open):
+                self._open.renumber(new)
+
+
+class ScanStep(Stateful):
+    """Calls a user's function with each row once, when its start is committed.
+
+    ``fn(state, start, payload)`` returns the key's next state, and None, a payload or a list of
+    them; these live as long as the row. Rows of one key come in order of (start, payload), nulls
+    first. What an open row gave leaves as start edges, which end when the CTI has passed its end.
+    Holds the rows whose start is not committed, what the open rows gave, and one state for each key
+    seen. Costs a call for each row.
+    """
+
+    held = ("_waiting", "_starts", "_not_begun", "_states", "_given")
+
+    def __init__(
+        self, seed: Any, fn: Function, result: pl.Schema, schema: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        self._seed = seed
+        self._fn = fn
+        self._reader = PayloadReader(result)
+        self._keys = list(keys)
+        self._output = pl.Schema({**{key: schema[key] for key in keys}, **result})
+        self._waiting = Rows([np.int64] * 4, schema)
+        self._starts = Queue()
+        # where a row is that has not begun and may still end
+        self._not_begun = OpenEdges()
+        self._states: dict[int, Any] = {}
+        self._given = _Given(self._output)
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait for their start, and results for their end."""
+        return len(self._waiting) + len(self._given)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return what comes of the rows that start before the CTI, and the ends before it."""
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        if closes.any():
+            self._keep(batch.take(~closes))
+            self._end(batch.edge[closes], batch.end[closes])
+        else:
+            self._keep(batch)
+        begun = self._begun(batch)
+        ended = self._given.ended(batch)
+        return begun if ended is None else EventBatch.concat([begun, ended])
+
+    def _keep(self, batch: EventBatch) -> None:
+        key = np.zeros(len(batch), np.int64) if batch.groups is None else batch.groups.codes
+        numbers = self._waiting.append([batch.start, batch.end, batch.edge, key], batch.payload)
+        self._starts.push(batch.start, numbers)
+        opens = batch.edge != 0
+        if opens.any():
+            self._not_begun.open(batch.edge[opens], numbers[opens])
+
+    def _end(self, edge: Int64s, end: Int64s) -> None:
+        """Give rows their ends: those that have not begun, and what the others gave."""
+        rows = self._not_begun.close(edge)
+        waits = rows >= 0
+        self._waiting.columns[END][rows[waits]] = end[waits]
+        self._waiting.columns[EDGE][rows[waits]] = 0
+        self._given.end(edge[~waits], end[~waits])
+
+    def _begun(self, batch: EventBatch) -> EventBatch:
+        """Call the function with the rows that are due, and return what came of them."""
+        _, due = self._starts.due(batch.cti)
+        if not len(due):
+            none = EventBatch.empty(self._output, batch.cti)
+            return none.replace(groups=_grouped(batch, due))
+        payload = self._waiting.payload(due)
+        start, end, edge, key = (column[due] for column in self._waiting.columns)
+        order = _in_order(start, end, (edge == 0) & (end == MAX_TIME), payload)
+        start, end, edge, key = start[order], end[order], edge[order], key[order]
+        payload = payload[order]
+        self._forget(due, edge)
+        of, results = self._called(key, start, payload)
+        frame = self._frame(payload, of, results)
+        made = EventBatch(
+            start[of], end[of], np.zeros(len(of), np.int64), frame, batch.cti,
+            _grouped(batch, key[of]),
+        )  # fmt: skip
+        return self._opened(made, of, end, edge, _runs(start, payload)) if edge.any() else made
+
+    def _opened(
+        self, made: EventBatch, of: Int64s, end: Int64s, edge: Int64s, run: Int64s
+    ) -> EventBatch:
+        """Return the results with those open whose end is not certain, and keep these.
+
+        It is not certain which of the rows of a run ends first while one of them is open.
+        """
+        unsure = np.zeros(int(run[-1]) + 1, np.bool_)
+        unsure[run[edge != 0]] = True
+        opens = unsure[run] & ((edge != 0) | (end != MAX_TIME))
+        many = np.bincount(of, minlength=len(run))
+        mine = opens[of]
+        own = made.edge.copy()
+        own[mine] = self._given.keep(
+            run[opens], end[opens], edge[opens], many[opens], made.take(mine)
+        )
+        return made.replace(edge=own, end=np.where(mine, MAX_TIME, made.end))
+
+    def _called(
+        self, key: Int64s, start: Int64s, payload: pl.DataFrame
+    ) -> tuple[Int64s, list[Any]]:
+        """Call the function row by row; return its results and of which row each is."""
+        of: list[int] = []
+        results: list[Any] = []
+        states = self._states
+        rows = payload.iter_rows(named=True) if payload.width else ({} for _ in range(len(key)))
+        for i, (k, s, row) in enumerate(zip(key.tolist(), start.tolist(), rows, strict=True)):
+            state = states[k] if k in states else copy.deepcopy(self._seed)
+            told = self._fn(state, s, row)
+            if not isinstance(told, tuple) or len(told) != 2:
+                raise SchemaError(
+                    f"scan's function returns a pair (state, result), got {told!r}. "
+                    "Hint: where a row gives nothing return (state, None)."
+                )
+            states[k], result = told
+            if result is None:
+                continue
+            for each in result if isinstance(result, list) else (result,):
+                of.append(i)
+                results.append(each)
+        return np.array(of, np.int64), results
+
+    def _frame(self, payload: pl.DataFrame, of: Int64s, results: list[Any]) -> pl.DataFrame:
+        """Return the results as a payload, the keys first."""
+        try:
+            frame = self._reader.frame(results)
+        except BadPayloadError as error:
+            for name in self._keys:
+                if any(name in each for each in results if isinstance(each, dict)):
+                    raise SchemaError(
+                        f"scan's function returns {name!r}, which is a group key: a grouped stream "
+                        "puts its keys in front of what comes back. Hint: leave it out."
+                    ) from error
+            raise SchemaError(
+                f"scan's function returned {results[error.row]!r} for "
+                f"{payload.row(int(of[error.row]), named=True)}: {error}"
+            ) from error
+        if not self._keys:
+            return frame
+        keys = payload.select(self._keys)[of]
+        return pl.DataFrame([*keys.get_columns(), *frame.get_columns()])
+
+    def _forget(self, due: Int64s, edge: Int64s) -> None:
+        """Release the rows that are due, of which those with an edge id are open."""
+        self._waiting.release(due)
+        if edge.any():
+            self._not_begun.close(edge[edge != 0])
+        new = self._waiting.compacted()
+        if new is not None:
+            self._starts.renumber(new)
+            if len(self._not_begun):
+                self._not_begun.renumber(new)

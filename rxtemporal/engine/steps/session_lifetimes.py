@@ -1,0 +1,180 @@
+"""Sessions: which rows share one, and lifetimes that last until it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.session_windows import expire, followed, gather
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.rows import Rows, grown
+from rxtemporal.engine.steps.state import Stateful
+
+# spans longer than all of time mean the same as this one, and sums with it stay in int64
+LONGEST = MAX_TIME - MIN_TIME
+
+
+def keys_of(batch: EventBatch) -> tuple[Int64s, int]:
+    """Return the code of each row's key, and how many keys there are."""
+    if batch.groups is None:
+        return np.zeros(len(batch), np.int64), 1
+    return batch.groups.codes, len(batch.groups.coder)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SessionsClosed:
+    """Sessions that have ended, ``int64[w]`` each.
+
+    ``first`` start, ``end``, ``key``; the rows are a list of ``count`` from ``head`` on. ``began``
+    ``int64[b]`` is about others: the rows that began a session, in order of start.
+    """
+
+    began: Int64s
+    first: Int64s
+    end: Int64s
+    key: Int64s
+    head: Int64s
+    count: Int64s
+
+
+class Sessions(Stateful):
+    """The sessions of every key, over rows that somebody else keeps by number.
+
+    A session ends ``timeout`` after its last start, or at its cap if that is earlier; it is known
+    to have ended at a CTI that is not below its end, since what starts there belongs to the next
+    one. Each open session waits in a queue once: where it has gone on by the time it is asked for,
+    it is queued again for its new end. Holds some numbers for each key seen.
+    """
+
+    held = ("_state", "_queued", "_expiry")
+
+    def __init__(self, timeout: int, max_duration: int | None) -> None:
+        self._timeout = min(timeout, LONGEST)
+        self._grid = 0 if max_duration is None else min(max_duration, LONGEST)
+        # first, last, cap, end, head, tail, count by key; no cap and no last start closed nothing
+        self._state = [np.zeros(0, np.int64) for _ in range(7)]
+        self._queued = np.zeros(0, np.bool_)
+        self._expiry = Queue()
+
+    def grow(self, keys: int) -> None:
+        """Have room for so many keys."""
+        fills = (MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0)
+        self._state = [
+            grown(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
+        ]
+        self._queued = grown(self._queued, keys, False)
+
+    def advance(
+        self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s
+    ) -> SessionsClosed:
+        """Put the rows that are due into sessions; return the sessions that have ended by the CTI.
+
+        ``due``: all rows that start before the CTI and have not been given yet, in order of start.
+        ``start``, ``key``, ``link`` by row number; ``link`` is written to.
+        """
+        first, last, cap, end, head, tail, count = self._state
+        *later, asking, began = gather(
+            due, start, key, link, self._timeout, self._grid,
+            first, last, cap, end, head, tail, count, self._queued,
+        )  # fmt: skip
+        asked = np.concatenate([self._expiry.due(cti + 1)[1], asking])
+        keys, goes_on = expire(asked, cti, end, count, self._queued)
+        self._expiry.push(end[goes_on], goes_on)
+        by_time = first[keys], end[keys], keys, head[keys], count[keys]
+        first[keys], count[keys] = MAX_TIME, 0
+        closed = (np.concatenate(pair) for pair in zip(later, by_time, strict=True))
+        return SessionsClosed(began, *closed)
+
+    @property
+    def since(self) -> Int64s:
+        """The first start of each key's open session, by key; the end of time where none is."""
+        return self._state[0]
+
+    def renumber(self, new: Int64s, keys: Int64s) -> None:
+        """Follow the rows of open sessions, whose keys are among ``keys``, to their new numbers."""
+        _, _, _, _, head, tail, count = self._state
+        is_open = keys[count[keys] > 0]
+        head[is_open], tail[is_open] = new[head[is_open]], new[tail[is_open]]
+
+
+# the columns of the rows that are held
+START, KEY, LINK, EDGE = range(4)
+
+
+class SessionLifetimesStep(Stateful):
+    """Each row lives from its start to the end of its session; only starts count.
+
+    A row leaves as a start edge once its start is committed, and its end follows when the session
+    has ended; where both are known at once it leaves complete. Holds the rows whose session has not
+    ended, and some numbers for each key seen.
+    """
+
+    held = ("_rows", "_starts", "_sessions", "_next_edge")
+
+    def __init__(self, timeout: int, max_duration: int | None, schema: pl.Schema) -> None:
+        self._rows = Rows([np.int64] * 4, schema)
+        self._starts = Queue()
+        self._sessions = Sessions(timeout, max_duration)
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows have a session that may still go on, or wait for their start."""
+        return len(self._rows)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that start before the CTI, and the ends of sessions up to it."""
+        self._keep(batch)
+        _, due = self._starts.due(batch.cti)
+        start, key, link, edge = self._rows.columns
+        closed = self._sessions.advance(batch.cti, due, start, key, link)
+        session, ended = followed(closed.head, closed.count, link)
+        left = edge[ended]
+        edge[ended] = -1  # so that what is due and has not ended is what has no edge
+        begun = due[edge[due] == 0]
+        edge[begun] = np.arange(self._next_edge, self._next_edge + len(begun))
+        self._next_edge += len(begun)
+        # what never ends and has left as a start edge is left as it is
+        telling = (closed.end[session] < MAX_TIME) | (left == 0)
+        result = self._result(
+            np.concatenate([ended[telling], begun]),
+            np.concatenate([closed.end[session][telling], np.full(len(begun), MAX_TIME)]),
+            np.concatenate([left[telling], edge[begun]]),
+            batch,
+        )
+        self._forget(ended)
+        return result
+
+    def _keep(self, batch: EventBatch) -> None:
+        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
+        batch = batch if begins.all() else batch.take(begins)
+        key, keys = keys_of(batch)
+        self._sessions.grow(keys)
+        n = len(batch)
+        columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]
+        self._starts.push(batch.start, self._rows.append(columns, batch.payload))
+
+    def _result(self, numbers: Int64s, end: Int64s, edge: Int64s, batch: EventBatch) -> EventBatch:
+        columns = self._rows.columns
+        groups = batch.groups
+        if groups is not None:
+            groups = Groups(columns[KEY][numbers], groups.coder)
+        payload = self._rows.payload(numbers) if len(numbers) else batch.payload.clear()
+        return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, groups)
+
+    def _forget(self, ended: Int64s) -> None:
+        """Release rows whose session has ended, and follow when the others get new numbers."""
+        if not len(ended):
+            return
+        self._rows.release(ended)
+        new = self._rows.compacted()
+        if new is None:
+            return
+        self._starts.renumber(new)
+        _, key, link, _ = self._rows.columns
+        self._sessions.renumber(new, key)
+        link[link >= 0] = new[link[link >= 0]]

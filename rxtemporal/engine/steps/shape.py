@@ -1,0 +1,145 @@
+"""The way out: rows in the shape that the subscriber asked for."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.step import Stateless
+
+
+class _Run:
+    """Rows in order of start, of which those before ``done`` have left."""
+
+    __slots__ = ("done", "rows")
+
+    def __init__(self, rows: EventBatch) -> None:
+        order = np.argsort(rows.start, kind="stable")
+        in_order = rows if bool((order[1:] > order[:-1]).all()) else rows.take(order)
+        # ends and edges are written to when end edges come; nobody else sees these arrays
+        self.rows = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
+        self.done = 0
+
+    def __len__(self) -> int:
+        return len(self.rows) - self.done
+
+    def leave(self, cti: int) -> EventBatch | None:
+        """Take out the rows that start before ``cti``."""
+        upto = int(np.searchsorted(self.rows.start, cti))
+        if upto <= self.done:
+            return None
+        left = self.rows.slice(self.done, upto)
+        self.done = upto
+        return left
+
+    def rest(self) -> EventBatch:
+        """Return the rows that have not left."""
+        return self.rows.slice(self.done, len(self.rows))
+
+
+class IntervalStep(Stateful):
+    """Every row complete, in order of start; a row waits for its end.
+
+    The CTI is held at the start of the oldest row that is open, and after a batch with CTI ``t``
+    exactly the rows with ``start < t`` have left. At the end of time rows that never end leave as
+    ``[start, MAX_TIME)``.
+
+    Holds the open rows and what starts at or after the oldest of them, as a few sorted runs of
+    growing size: a row is moved O(log n) times in all, and a batch costs what is new and what
+    leaves, not what waits.
+    """
+
+    held = ("waiting",)
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+        # where each open row is, and the open rows by start; a closed one leaves the heap late
+        self._open: dict[int, tuple[_Run, int]] = {}
+        self._oldest: list[tuple[int, int]] = []
+
+    @property
+    def waiting(self) -> list[EventBatch]:
+        """The rows that wait, run by run: what is saved."""
+        return [run.rest() for run in self._runs]
+
+    @waiting.setter
+    def waiting(self, saved: list[EventBatch]) -> None:
+        for rows in saved:
+            self._add(_Run(rows), new=True)
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait to leave."""
+        return sum(map(len, self._runs))
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that start before the CTI that the open rows allow."""
+        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+        self._push(batch.take(~ends) if ends.any() else batch)
+        for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
+            run, row = self._open.pop(edge)
+            run.rows.end[row], run.rows.edge[row] = end, 0
+        left = self._leave(self._held(batch.cti))
+        return left if left is not None else batch.none(self._held(batch.cti))
+
+    def _push(self, rows: EventBatch) -> None:
+        if not len(rows):
+            return
+        self._add(_Run(rows), new=True)
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            last, before = self._runs.pop(), self._runs.pop()
+            self._add(_Run(EventBatch.concat([before.rest(), last.rest()])), new=False)
+
+    def _add(self, run: _Run, *, new: bool) -> None:
+        self._runs.append(run)
+        for row in np.flatnonzero(run.rows.edge).tolist():
+            edge = int(run.rows.edge[row])
+            self._open[edge] = (run, row)
+            if new:
+                heapq.heappush(self._oldest, (int(run.rows.start[row]), edge))
+
+    def _held(self, cti: int) -> int:
+        """Return the CTI, held at the start of the oldest open row."""
+        while self._oldest and self._oldest[0][1] not in self._open:
+            heapq.heappop(self._oldest)
+        return min(cti, self._oldest[0][0]) if self._oldest and cti < MAX_TIME else cti
+
+    def _leave(self, cti: int) -> EventBatch | None:
+        parts = [part for run in self._runs if (part := run.leave(cti)) is not None]
+        self._runs = [run for run in self._runs if len(run)]
+        if not parts:
+            return None
+        left = EventBatch.concat(parts)
+        if cti == MAX_TIME:
+            self._open.clear()
+        left = left.replace(cti=cti, edge=np.zeros(len(left), np.int64))
+        return left if len(parts) == 1 else left.take(np.argsort(left.start, kind="stable"))
+
+
+class EdgeStep(Stateless):
+    """Rows as they are: starts at once and ends when they are known. Holds nothing."""
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the batch."""
+        return batch
+
+
+class PointStep(Stateless):
+    """Starts only: each row as ``[start, start + 1 tick)``, when it begins. Holds nothing."""
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that begin, as points."""
+        begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
+        return begins.replace(end=begins.start + TICK, edge=np.zeros(len(begins), np.int64))
+
+
+def shaping(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:
+    """Return the step that gives rows this shape."""
+    if shape is EventShape.INTERVAL:
+        return IntervalStep()
+    return EdgeStep() if shape is EventShape.EDGE else PointStep()

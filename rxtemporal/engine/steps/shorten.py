@@ -1,0 +1,78 @@
+"""Lifetimes whose ends move to earlier, so that some rows vanish."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, add
+from rxtemporal.engine.kernels.lifetimes import moved
+from rxtemporal.engine.steps.open_rows import WaitingRows
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.waiting import earliest_due
+
+
+class ShortenStep(Stateful):
+    """Moves the ends of lifetimes to earlier by a fixed span; rows not longer than that vanish.
+
+    An open row may still vanish, so it waits until its end can only come late enough: until the
+    CTI less the span is above its start. Then it leaves as a start edge, and while any such row is
+    open the CTI has to stay behind by the span, since its end edge comes that much earlier. Keeps
+    edge ids. Holds the open rows that wait.
+    """
+
+    held = ("_waiting", "_left")
+
+    def __init__(self, by: int, schema: pl.Schema) -> None:
+        self._by = by
+        self._waiting = WaitingRows(schema)
+        # how many rows have left as start edges and are still open
+        self._left = 0
+
+    @property
+    def rows(self) -> int:
+        """How many open rows wait to know whether they vanish."""
+        return len(self._waiting)
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them, which the CTI less the span has to pass."""
+        first = earliest_due(self._waiting)
+        return None if first is None else add(first, -self._by)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the shortened rows that are certain to be there."""
+        opens = (batch.edge != 0) & (batch.end == MAX_TIME)
+        self._waiting.add(batch.take(opens), batch.start[opens])
+        result = [self._ended(batch.take(~opens))]
+        numbers = self._waiting.due(add(batch.cti, self._by))
+        if len(numbers):
+            result.insert(0, self._waiting.batch(numbers, batch))
+            self._waiting.let_go(numbers)
+            self._left += len(numbers)
+        self._waiting.compact()
+        cti = self._promise(batch.cti)
+        return EventBatch.concat(result).replace(cti=cti)
+
+    def _ended(self, batch: EventBatch) -> EventBatch:
+        """Return the rows whose end is known, and the end edges of those that have left."""
+        closes = np.flatnonzero(batch.edge)
+        waited = self._waiting.close(batch.edge[closes]) >= 0
+        self._left -= len(waited) - int(waited.sum())
+        edge = batch.edge.copy()
+        edge[closes[waited]] = 0
+        shorter = batch.replace(end=moved(batch.end, self._by), edge=edge)
+        return shorter.take(shorter.start < shorter.end)
+
+    def _promise(self, cti: int) -> int:
+        """Return min(t, max(t + d, start of the oldest open row)).
+
+        A row that has left started before t + d, and one that waits did not.
+        """
+        if cti == MAX_TIME:
+            return cti
+        if self._left:
+            return add(cti, self._by)
+        oldest = self._waiting.first()
+        return cti if oldest is None else min(cti, oldest)

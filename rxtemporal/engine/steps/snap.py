@@ -1,0 +1,77 @@
+"""Lifetimes snapped to hopping windows, as *Taming Hopping Windows* does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.snap import snap, snapped_end, snapped_start
+from rxtemporal.engine.steps.state import Stateful
+
+
+class SnapStep(Stateful):
+    """Alters each lifetime to cover the assigned interval of every window that it touches.
+
+    Rows that touch no window (there are such where the period is longer than the duration) vanish.
+    An open row that lies in such a gap may still vanish, so it waits until the CTI has passed the
+    next window's start. Holds those rows; without gaps, none. Keeps edge ids.
+    """
+
+    held = ("_waiting",)
+
+    def __init__(self, duration: int, period: int, alignment: int) -> None:
+        self._windows = (duration, period, alignment)
+        self._waiting: EventBatch | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many open rows wait to know whether they touch a window."""
+        return 0 if self._waiting is None else len(self._waiting)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the altered rows, and the CTI altered like a start."""
+        duration, period, _ = self._windows
+        altered = batch.replace(
+            start=snapped_start(batch.start, *self._windows),
+            end=snapped_end(batch.end, *self._windows),
+            cti=int(snapped_start(np.array([batch.cti]), *self._windows)[0]),
+        )
+        # a row whose end was moved to the end of time never ends: nothing closes its start edge
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        told = ~(closes & (altered.end == MAX_TIME))
+        if not told.all():
+            batch, altered = batch.take(told), altered.take(told)
+        if period > duration:
+            return self._without_gaps(batch, altered)
+        # at the ends of time a window may be cut to nothing
+        return altered.take(altered.start < altered.end)
+
+    def _without_gaps(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
+        if self._waiting is not None:
+            batch = EventBatch.concat([self._waiting, batch])
+            altered = EventBatch.concat([self._altered_waiting(altered.cti), altered])
+        undecided = self._undecided(batch)
+        self._waiting = batch.take(np.flatnonzero(undecided)) if undecided.any() else None
+        empty = altered.start >= altered.end
+        # a row that vanishes takes both its edges along, and so does one that still waits
+        gone = np.isin(batch.edge, batch.edge[empty & (batch.edge != 0)])
+        return altered.take(~(empty | gone | undecided))
+
+    def _altered_waiting(self, cti: int) -> EventBatch:
+        waiting = self._waiting
+        assert waiting is not None
+        return waiting.replace(
+            start=snapped_start(waiting.start, *self._windows), end=waiting.end, cti=cti
+        )
+
+    def _undecided(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
+        """Return which start edges may still vanish: their end could come before any window."""
+        duration, period, alignment = self._windows
+        opens = (batch.edge != 0) & (batch.end == MAX_TIME)
+        closed = np.isin(batch.edge, batch.edge[(batch.edge != 0) & ~opens])
+        # the start of the earliest window that ends after the row's start
+        window = snap(batch.start, alignment + duration, period) + period - duration
+        undecided = opens & ~closed & (window > batch.start) & (window >= batch.cti)
+        return np.asarray(undecided)

@@ -1,0 +1,78 @@
+"""The contract of a step."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.steps.state import Stateful
+
+
+class Held(Protocol):
+    """What every step can be asked for and told."""
+
+    made_for: str
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held."""
+
+    def save(self) -> bytes:
+        """Return what is held, as bytes: no pickle, and readable by later versions."""
+
+    def load(self, data: bytes) -> None:
+        """Go on from what ``save`` of a step made alike returned."""
+
+
+class Step(Held, Protocol):
+    """One operator's state in one subscription.
+
+    1. Batches come in order and keep the contract of ``EventBatch``; so do those returned.
+    2. A returned batch has the operator's output schema, also when it has no rows.
+    3. The returned CTI is the operator's output CTI for the CTI that came, and never goes back.
+    4. However a stream is cut into batches, the rows returned describe the same history.
+    5. After a batch only what can still affect the future is held; ``rows`` counts it.
+    6. A step that loads what another saved goes on as that one would have.
+    """
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take one batch and return what has become known."""
+
+
+class Merging(Held, Protocol):
+    """The same for an operator of two inputs, whose batches come in any order among each other.
+
+    The output CTI is the operator's for the lower of the two CTIs reached.
+    """
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take one batch of the left input and return what has become known."""
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take one batch of the right input and return what has become known."""
+
+
+class Stateless(Stateful):
+    """A step that holds nothing."""
+
+    rows = 0
+
+
+class Steps(Stateful):
+    """Several steps, one after the other, as one."""
+
+    held = ("_steps",)
+
+    def __init__(self, steps: list[Any]) -> None:
+        self._steps = steps
+
+    @property
+    def rows(self) -> int:
+        """How many rows all of them hold."""
+        return sum(step.rows for step in self._steps)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take one batch through all of them."""
+        for step in self._steps:
+            batch = step.on_batch(batch)
+        return batch

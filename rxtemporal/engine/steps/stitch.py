@@ -1,0 +1,120 @@
+"""stitch: rows of equal payload that touch, joined."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.rows import Rows, grown
+from rxtemporal.engine.steps.state import Stateful
+
+BITS = 2  # of a change: what happens to its row
+# the columns of the rows that are held: the payload's code, the group's, and the first chain
+VALUE, KEY, STRETCH = range(3)
+# payloads seen and gone are forgotten when there are so many, beside twice those that live
+MANY_VALUES = 1024
+
+
+class StitchStep(Stateful):
+    """Joins rows of equal payload where one ends at the tick at which the other starts.
+
+    Where more rows end than start, those whose chain began first go on; of rows that start together
+    the one that ends first continues the chain that began last. A chain leaves as a start edge when
+    the CTI has passed its start, and its end follows when the CTI has passed it: until then a row
+    may still begin there.
+
+    Holds the rows that have not ended before the CTI, and for each a chain.
+    """
+
+    held = ("_values", "_rows", "_changes", "_open", "_chains", "_next_edge")
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._schema = schema
+        self._values = KeyCoder(schema)
+        self._rows = Rows([np.int64] * 3, schema)
+        self._changes = Queue()
+        self._open = OpenEdges()
+        # since when, under which edge id, and how many chains their rows still have
+        self._chains = Rows([np.int64] * 3)
+        self._latest = np.zeros(0, np.int64)
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows have not ended."""
+        return len(self._rows)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the chains that have begun and those that have ended before the CTI."""
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        if closes.any():
+            self._keep(batch.take(~closes))
+            ended = self._open.close(batch.edge[closes])
+            self._changes.push(batch.end[closes], (ended << BITS) | ENDS)
+        else:
+            self._keep(batch)
+        time, what = self._changes.due(batch.cti)
+        if not len(what):
+            return batch.none(batch.cti)
+        result, used = self._joined(time, what, batch)
+        self._forget(what, used)
+        return result
+
+    def _keep(self, batch: EventBatch) -> None:
+        n = len(batch)
+        # without fields all payloads are equal
+        value = self._values.encode(batch.payload) if self._schema else np.zeros(n, np.int64)
+        key = np.zeros(n, np.int64) if batch.groups is None else batch.groups.codes
+        rows = self._rows.append([value, key, np.full(n, -1, np.int64)], batch.payload)
+        opens, endless = batch.edge != 0, batch.end == MAX_TIME
+        self._changes.push(batch.start, (rows << BITS) | np.where(endless & ~opens, STAYS, STARTS))
+        self._changes.push(batch.end[~endless], (rows[~endless] << BITS) | ENDS)
+        if opens.any():
+            self._open.open(batch.edge[opens], rows[opens])
+
+    def _joined(self, time: Int64s, what: Int64s, batch: EventBatch) -> tuple[EventBatch, Int64s]:
+        """Sweep the changes; return the result, and the chains that rows gave back."""
+        free = self._chains.height
+        new = np.zeros(int(((what & 3) == STARTS).sum()), np.int64)
+        self._chains.append([new, new, new])
+        self._latest = grown(self._latest, max(len(self._values), 1), -1)
+        value, key, stretch = self._rows.columns
+        began, ids, left = self._chains.columns
+        start, end, edge, row, used, self._next_edge = join(
+            time, what, value, stretch, began, ids, left, free, self._next_edge, self._latest
+        )
+        groups = None if batch.groups is None else Groups(key[row], batch.groups.coder)
+        payload = self._rows.payload(row)
+        return EventBatch(start, end, edge, payload, batch.cti, groups), used
+
+    def _forget(self, what: Int64s, used: Int64s) -> None:
+        """Release rows that have ended or never will, and what else nothing needs any more."""
+        over = what[(what & 3) != STARTS] >> BITS
+        self._rows.columns[STRETCH][over] = -1
+        self._rows.release(over)
+        self._chains.release(used)
+        new = self._rows.compacted()
+        if new is not None:
+            self._changes.renumber(new, BITS)
+            if len(self._open):
+                self._open.renumber(new)
+            self._forget_values()
+        new = self._chains.compacted()
+        if new is not None:
+            stretch = self._rows.columns[STRETCH]
+            stretch[stretch >= 0] = new[stretch[stretch >= 0]]
+
+    def _forget_values(self) -> None:
+        """Number the payloads anew if most of those seen belong to no row that is held."""
+        if len(self._values) <= MANY_VALUES + 2 * len(self._rows):
+            return
+        self._values = KeyCoder(self._schema)
+        self._latest = np.zeros(0, np.int64)
+        held = self._rows.payload(np.arange(self._rows.height))
+        self._rows.columns[VALUE][:] = self._values.encode(held)

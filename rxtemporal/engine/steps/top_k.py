@@ -1,0 +1,39 @@
+"""The rows of the best ranks in each window."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.engine.steps.row_results import RowByRow
+from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_results import Made
+from rxtemporal.engine.steps.window_rows import WINDOW, Contents
+
+RANK = "rank"
+
+
+class Ranked(RowByRow):
+    """The rows of rank ``k`` or better: ties share a rank, and nulls come last."""
+
+    def __init__(self, k: int, by: pl.Expr, fields: list[str], *, descending: bool) -> None:
+        value = pl.col(RANK)
+        rank = value.rank("min", descending=descending).over(WINDOW)
+        last = value.count().over(WINDOW) + 1
+        self._by = by.alias(RANK)
+        self._rank = pl.coalesce(rank, last).cast(pl.Int64).alias(RANK)
+        self._k = k
+        self._fields = fields
+
+    def frame(
+        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
+    ) -> Made:
+        """Return the rows of the best ranks, in order of window and rank."""
+        assert contents is not None
+        by = contents.rows.select(self._by).to_series()
+        if by.dtype.is_float():
+            by = by + 0.0  # -0.0 ties with 0.0
+        ranked = contents.rows.with_columns(by.alias(RANK)).with_columns(self._rank)
+        best = ranked.filter(pl.col(RANK) <= self._k).sort(WINDOW, RANK, maintain_order=True)
+        of: Int64s = best[WINDOW].to_numpy()
+        return Made(best.select(*self._fields, RANK).get_columns(), of)

@@ -1,0 +1,68 @@
+"""union: the rows of both inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.steps.join_keys import Regrouping
+from rxtemporal.engine.steps.state import Stateful
+
+# twice of what is above is no number of 64 bits
+_LARGEST = 2**62 - 1
+
+
+class UnionStep(Stateful):
+    """The rows of both inputs, at once; their ids are told apart, even and odd. Holds no rows.
+
+    After many unions an id is too large to be doubled. From there on each open row has a number
+    of its own, below zero, until it ends.
+    """
+
+    rows = 0
+    held = ("_ctis", "_groups", "_numbers", "_last")
+
+    def __init__(self, schema: pl.Schema, keys: Sequence[str]) -> None:
+        self._ctis = [MIN_TIME, MIN_TIME]
+        # of each side the numbers of rows whose ids cannot be doubled, and the last number
+        self._numbers: list[dict[int, int]] = [{}, {}]
+        self._last = 0
+        self._fields = list(schema)
+        self._groups = Regrouping(keys, schema)
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Return the left input's rows."""
+        return self._on(0, batch)
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Return the right input's rows, their fields in the left one's order."""
+        return self._on(1, batch)
+
+    def _on(self, side: int, batch: EventBatch) -> EventBatch:
+        self._ctis[side] = batch.cti
+        edge = self._told_apart(side, batch)
+        payload = batch.payload
+        if payload.columns != self._fields and self._fields:
+            payload = payload.select(self._fields)
+        return self._groups.grouped(
+            batch.replace(edge=edge, payload=payload, cti=min(self._ctis), groups=None)
+        )
+
+    def _told_apart(self, side: int, batch: EventBatch) -> Int64s:
+        ids = batch.edge
+        doubled: Int64s = ids * 2 + side * (ids != 0)
+        large = np.flatnonzero((ids < 0) | (ids > _LARGEST))
+        for row in large.tolist():
+            doubled[row] = self._number(side, int(ids[row]), batch.end[row] == MAX_TIME)
+        return doubled
+
+    def _number(self, side: int, edge: int, opens: bool) -> int:
+        if not opens:
+            return self._numbers[side].pop(edge)
+        self._last -= 1
+        self._numbers[side][edge] = self._last
+        return self._last

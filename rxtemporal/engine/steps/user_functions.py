@@ -1,0 +1,163 @@
+"""The user's functions of time and of rows, as columns: polars expressions and plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
+from rxtemporal.engine.kernels.lifetimes import LONGEST
+from rxtemporal.engine.steps.lifetimes import described
+from rxtemporal.errors import EventError, SchemaError
+
+START, END = "start", "end"
+
+
+def _time_column(name: str, times: Int64s, time: pl.DataType) -> pl.Series:
+    return pl.Series(name, times, dtype=pl.Int64).cast(time)
+
+
+def _computed(frame: pl.DataFrame, expression: pl.Expr) -> pl.Series:
+    result = frame.select(expression).to_series()
+    # a literal says the same of every row
+    return result if len(result) == frame.height else result.new_from_index(0, frame.height)
+
+
+class ExpressionTimes:
+    """A polars expression over ``start``, which is given as ``time``: datetimes, or ticks."""
+
+    def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
+        self._expression = expression
+        self._time = time
+
+    def of(self, times: Int64s) -> Int64s:
+        """Return where each time lands."""
+        frame = pl.DataFrame([_time_column(START, times, self._time)])
+        landed = _computed(frame, self._expression)
+        if landed.null_count():
+            row = int(landed.is_null().arg_max() or 0)
+            raise EventError(
+                f"{self._expression} gives no time for start {describe(int(times[row]))}"
+            )
+        if isinstance(landed.dtype, pl.Datetime):
+            landed = landed.dt.cast_time_unit("us").to_physical()
+        return landed.cast(pl.Int64).clip(MIN_TIME, MAX_TIME).to_numpy(writable=True)
+
+
+class FunctionTimes:
+    """A Python function of a time, which it gets as ticks; as datetimes if it can only take those.
+
+    That is asked of it once, with the first time, unless its annotation says so.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, takes_datetime: bool) -> None:
+        self._function = function
+        self._takes_datetime: bool | None = takes_datetime or None
+
+    def of(self, times: Int64s) -> Int64s:
+        """Return where each time lands; a call for each."""
+        return np.array([self._landed(time) for time in times.tolist()], np.int64)
+
+    def _landed(self, time: int) -> int:
+        if self._takes_datetime is None:
+            self._takes_datetime = self._fails_on_ticks(time)
+        landed = self._function(to_datetime(time) if self._takes_datetime else time)
+        tick = _integer(landed)
+        if tick is None and isinstance(landed, datetime) and landed.tzinfo is not None:
+            tick = ticks(landed)
+        if tick is None:
+            raise SchemaError(
+                f"a function of time returns an int of ticks or an aware datetime, got {landed!r} "
+                f"({type(landed).__name__}) for {describe(time)}, {time} ticks"
+            )
+        return min(max(tick, MIN_TIME), MAX_TIME)
+
+    def _fails_on_ticks(self, time: int) -> bool:
+        """Whether the function takes a datetime and not an int, as one that adds a timedelta."""
+        try:
+            self._function(time)
+        except (TypeError, AttributeError):
+            try:
+                self._function(to_datetime(time))
+            except Exception:
+                return False  # it fails either way: let that be seen
+            return True
+        except Exception:
+            return False
+        return False
+
+
+class ExpressionLength:
+    """A polars expression over the payload and ``start`` and ``end``, given as ``time``."""
+
+    def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
+        self._expression = expression
+        self._time = time
+        self.reads_end = END in expression.meta.root_names()
+
+    def of(self, batch: EventBatch) -> Int64s:
+        """Return how many ticks each row lives."""
+        frame = batch.payload.with_columns(
+            _time_column(START, batch.start, self._time), _time_column(END, batch.end, self._time)
+        )
+        lengths = _computed(frame, self._expression)
+        if isinstance(lengths.dtype, pl.Duration):
+            lengths = lengths.dt.cast_time_unit("us").to_physical()
+        lengths = lengths.cast(pl.Int64)
+        none = lengths.is_null()
+        return _positive(lengths.fill_null(0).to_numpy(writable=True), batch, none.to_numpy())
+
+
+class FunctionLength:
+    """A Python function of a row, which it gets as an ``IntervalEvent``; its end is known."""
+
+    reads_end = True
+
+    def __init__(self, function: Callable[[IntervalEvent], Any]) -> None:
+        self._function = function
+
+    def of(self, batch: EventBatch) -> Int64s:
+        """Return how many ticks each row lives; a call for each."""
+        rows = zip(
+            batch.start.tolist(),
+            batch.end.tolist(),
+            batch.payload.iter_rows(named=True),
+            strict=True,
+        )
+        return _positive(np.array([self._one(*row) for row in rows], np.int64), batch)
+
+    def _one(self, start: int, end: int, payload: dict[str, Any]) -> int:
+        event = IntervalEvent(start, end, payload)
+        length = self._function(event)
+        tick = ticks(length) if isinstance(length, timedelta) else _integer(length)
+        if tick is None:
+            raise SchemaError(
+                "a function of a row's duration returns a timedelta or an int of ticks, got "
+                f"{length!r} ({type(length).__name__}) for {event}"
+            )
+        return min(max(tick, -LONGEST), LONGEST)
+
+
+def _integer(value: Any) -> int | None:
+    """Return an int, also one of numpy's; None for anything else, a bool among it."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        return None
+    return int(value.__index__())
+
+
+def _positive(lengths: Int64s, batch: EventBatch, none: Any = None) -> Int64s:
+    """Return the lengths, if all of them are positive; name the first row where one is not."""
+    if len(lengths) and lengths.min() <= 0:
+        row = int((lengths <= 0).argmax())
+        length = "none" if none is not None and none[row] else f"{lengths[row]} ticks"
+        raise EventError(
+            f"a duration has to be positive, got {length} for {described(batch, row)}. "
+            "Hint: a row that should vanish is what where() is for."
+        )
+    return lengths

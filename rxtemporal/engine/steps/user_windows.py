@@ -1,0 +1,220 @@
+"""Users' own aggregates and operators, run over the rows of windows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.schema import takes
+from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
+from rxtemporal.engine.steps.row_results import RowByRow
+from rxtemporal.engine.steps.rows import Column
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_results import Made
+from rxtemporal.engine.steps.window_rows import ROW_END, ROW_START, WINDOW, Contents, Listed
+from rxtemporal.errors import SchemaError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """A window ``[start, end)`` in ticks, as user code that is sensitive to time sees it."""
+
+    start: int
+    end: int
+
+
+def _series(
+    name: str,
+    values: Sequence[Any],
+    dtype: pl.DataType,
+    hint: str = "name the type with dtype= or the return annotation",
+) -> pl.Series:
+    """Return a user's results as a column of the promised type."""
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if not takes(dtype, values):
+        wrong = next(value for value in values if not takes(dtype, [value]))
+        raise SchemaError(
+            f"{name!r} is {dtype}, and its function returned {wrong!r} ({type(wrong).__name__}). "
+            f"Hint: {hint}."
+        )
+    try:
+        return pl.Series(name, values, dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:  # a number too large
+        wrong = next(value for value in values if not _fits(value, dtype))
+        raise SchemaError(
+            f"{name!r} is {dtype}, and its function returned {wrong!r}, which does not fit in it"
+        ) from error
+
+
+def _fits(value: Any, dtype: pl.DataType) -> bool:
+    try:
+        pl.Series([value], dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        return False
+    return True
+
+
+def _payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    return rows.drop(WINDOW, ROW_START, ROW_END).to_dicts()
+
+
+def _events(rows: pl.DataFrame, window: Window, payloads: list[Any]) -> list[IntervalEvent]:
+    """Return a window's rows as events, their lifetimes clipped to the window."""
+    starts, ends = rows[ROW_START].to_list(), rows[ROW_END].to_list()
+    return [
+        IntervalEvent(max(start, window.start), min(end, window.end), payload)
+        for start, end, payload in zip(starts, ends, payloads, strict=True)
+    ]
+
+
+class PerWindow(Listed):
+    """An aggregate computed from each window's rows: their values, or events and the window."""
+
+    def __init__(
+        self,
+        compute: Callable[..., Any],
+        reads: pl.Expr | None,
+        dtype: pl.DataType,
+        *,
+        sensitive: bool,
+    ) -> None:
+        self._compute = compute
+        self._reads = reads
+        self._dtype = dtype
+        self.finished = sensitive  # type: ignore[misc]
+
+    def values(self, name: str, contents: Contents) -> pl.Series:
+        """Call the user's function for each window."""
+        results = []
+        for w, rows in contents.each():
+            if self.finished:
+                window = Window(int(contents.starts[w]), int(contents.ends[w]))
+                events = _events(rows, window, self._read(rows))
+                results.append(self._compute(events, window))
+            else:
+                results.append(self._compute([x for x in self._read(rows) if x is not None]))
+        return _series(name, results, self._dtype)
+
+    def _read(self, rows: pl.DataFrame) -> list[Any]:
+        if self._reads is None:
+            return _payloads(rows)
+        return rows.select(self._reads).to_series().to_list()
+
+
+class Incremental(Stateful):
+    """An aggregate with a state for each key, to which rows are added and from which removed."""
+
+    once = False
+    dtypes = (object,)
+    held = ("saved",)
+
+    def __init__(self, user: Any, reads: pl.Expr | None, name: str, dtype: pl.DataType) -> None:
+        self._user = user
+        self._name = name
+        self._dtype = dtype
+        self._whole = reads is None
+        self._states: defaultdict[int, Any] = defaultdict(user.init)
+
+    @property
+    def saved(self) -> dict[int, Any]:
+        """The user's state of each key."""
+        return dict(self._states)
+
+    @saved.setter
+    def saved(self, states: dict[int, Any]) -> None:
+        self._states.clear()
+        self._states.update(states)
+
+    def columns(self, field: pl.Series) -> list[Column]:
+        """Return the values as objects; null as None."""
+        values = np.empty(len(field), object)
+        values[:] = field.to_list()
+        return [values]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+        """Return the user's results."""
+        user, states = self._user, self._states
+        rows, ends = changes.what >> 3, (changes.what & 1).tolist()
+        keys, values = changes.key[rows].tolist(), own[0][rows]
+        wanted, of = samples.at.tolist(), samples.of.tolist()
+        results: list[Any] = []
+        for i in range(len(changes) + 1):
+            while len(results) < len(wanted) and wanted[len(results)] == i:
+                results.append(user.result(states[of[len(results)]]))
+            if i < len(changes) and values[i] is not None:
+                change = user.remove if ends[i] else user.add
+                states[keys[i]] = change(states[keys[i]], values[i])
+        return _series(self._name, results, self._dtype)
+
+
+class Applied(RowByRow):
+    """A user-defined operator: rows of a window in, rows out."""
+
+    def __init__(
+        self,
+        function: Callable[..., Iterable[Any]],
+        schema: pl.Schema,
+        *,
+        sensitive: bool,
+    ) -> None:
+        self._function = function
+        self._schema = schema
+        self.finished = sensitive
+
+    def frame(
+        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
+    ) -> Made:
+        """Call the user's function for each window and gather what it returns."""
+        assert contents is not None
+        payloads: list[dict[str, Any]] = []
+        of: list[int] = []
+        lifetimes: list[tuple[int, int]] = []
+        for w, rows in contents.each():
+            window = Window(int(contents.starts[w]), int(contents.ends[w]))
+            for result in self._called(rows, window):
+                payload, lifetime = self._taken(result, window)
+                payloads.append(payload)
+                lifetimes.append(lifetime)
+                of.append(w)
+        made = pl.DataFrame(
+            [
+                _series(name, [p[name] for p in payloads], t, "schema= says what type it has")
+                for name, t in self._schema.items()
+            ]
+        )
+        times = np.array(lifetimes, np.int64).reshape(-1, 2)
+        own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None
+        return Made(made.get_columns(), np.array(of, np.int64), own)
+
+    def _called(self, rows: pl.DataFrame, window: Window) -> Iterable[Any]:
+        if self.finished:
+            results = self._function(_events(rows, window, _payloads(rows)), window)
+        else:
+            results = self._function(_payloads(rows))
+        if isinstance(results, (dict, str)) or not isinstance(results, Iterable):
+            raise SchemaError(
+                f"a user-defined operator returns an iterable of payloads, got {results!r}"
+            )
+        return results
+
+    def _taken(self, result: Any, window: Window) -> tuple[dict[str, Any], tuple[int, int]]:
+        """Return the payload and the lifetime of one result."""
+        lifetime = window.start, window.end
+        if self.finished and isinstance(result, IntervalEvent):
+            lifetime = result.start, result.end
+            if not window.start <= result.start < result.end <= window.end:
+                raise SchemaError(f"{result!r} does not lie in its window {window}")
+            result = result.payload
+        if not isinstance(result, dict) or set(result) != set(self._schema):
+            raise SchemaError(
+                f"a user-defined operator returned {result!r}; its schema= has the fields "
+                f"{list(self._schema)}"
+            )
+        return result, lifetime

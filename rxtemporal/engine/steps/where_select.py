@@ -1,0 +1,104 @@
+"""Steps that hold nothing: filters and projections, a batch in and a batch out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.engine.steps.step import Stateless
+from rxtemporal.errors import SchemaError
+
+
+def satisfying(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
+    """Return for each row whether it satisfies the predicate; null is false."""
+    verdicts = payload.select(predicate.fill_null(False).alias("")).to_series()
+    if len(verdicts) == 1 and len(payload) > 1:  # a literal says the same of every row
+        verdicts = verdicts.new_from_index(0, len(payload))
+    return verdicts.to_numpy()
+
+
+class WhereStep(Stateless):
+    """Keeps the rows whose payload satisfies a predicate; null is false. Holds nothing."""
+
+    def __init__(self, predicate: pl.Expr) -> None:
+        self._predicate = predicate
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
+        if not len(batch):
+            return batch
+        return batch.take(satisfying(batch.payload, self._predicate))
+
+
+class WhereRowStep(Stateless):
+    """Keeps the rows for which a Python function of the payload is true. Holds nothing.
+
+    Costs a dict and a call for each row, about a microsecond.
+    """
+
+    def __init__(self, predicate: Callable[[dict[str, object]], object]) -> None:
+        self._predicate = predicate
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
+        if not len(batch):
+            return batch
+        verdicts = [self._verdict(row) for row in batch.payload.iter_rows(named=True)]
+        return batch.take(np.array(verdicts, np.bool_))
+
+    def _verdict(self, row: dict[str, object]) -> bool:
+        verdict = self._predicate(row)
+        if verdict is None or isinstance(verdict, (bool, np.bool_)):
+            return bool(verdict)
+        raise SchemaError(f"a predicate returns True, False or None, got {verdict!r} for {row}")
+
+
+class SelectStep(Stateless):
+    """Gives every row a new payload, computed from its own. Holds nothing."""
+
+    def __init__(self, expressions: Sequence[pl.Expr], schema: pl.Schema) -> None:
+        self._expressions = list(expressions)
+        self._schema = schema
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows with their new payload, the same lifetimes and CTI."""
+        if not self._schema:  # polars' select of nothing would forget how many rows there are
+            return batch.replace(payload=pl.DataFrame(height=len(batch)))
+        # with_columns repeats a literal for each row, where select would give it once
+        payload = batch.payload.with_columns(self._expressions).select(list(self._schema))
+        return batch.replace(payload=payload.cast(self._schema))
+
+
+class SelectRowStep(Stateless):
+    """Gives every row a new payload, which a Python function makes of its own. Holds nothing.
+
+    ``schema`` are the fields that the function returns; ``keys`` stay, before those. Costs two
+    dicts and a call for each row, some microseconds.
+    """
+
+    def __init__(
+        self, function: Callable[[dict[str, Any]], Any], schema: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        self._function = function
+        self._schema = schema
+        self._keys = keys
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows with their new payload, the same lifetimes and CTI."""
+        results = [self._function(row) for row in batch.payload.iter_rows(named=True)]
+        try:
+            made = PayloadReader(self._schema).frame(results)
+        except BadPayloadError as error:
+            given = batch.payload.row(error.row, named=True)
+            raise SchemaError(
+                f"the function given to select returned {results[error.row]!r} for {given}: {error}"
+            ) from error
+        if self._keys:
+            made = pl.DataFrame([*batch.payload.select(self._keys).get_columns(), *made])
+        return batch.replace(payload=made)

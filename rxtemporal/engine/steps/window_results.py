@@ -1,0 +1,141 @@
+"""Results: what is computed over each window, whatever kind of window it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.engine.steps.aggregates import Changes, Running, Samples
+from rxtemporal.engine.steps.rows import Column
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_rows import Contents, Listed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """Result rows: their fields without the keys, and of which window each is (None: one each).
+
+    ``lifetimes``: starts and ends, where they are not the windows' own.
+    """
+
+    columns: list[pl.Series]
+    of: Int64s | None = None
+    lifetimes: tuple[Int64s, Int64s] | None = None
+
+
+class Results(Protocol):
+    """How windows become rows."""
+
+    lists: bool
+    """Whether it has to see the rows that a window holds, one by one."""
+
+    finished: bool
+    """Whether it has to know where a window ends."""
+
+    once: bool
+    """Whether it takes rows that are there for one window alone, as one change."""
+
+    @property
+    def dtypes(self) -> Sequence[Any]:
+        """The types of the arrays kept for each row."""
+
+    def columns(self, payload: pl.DataFrame) -> list[Column]:
+        """Return the arrays kept for each row: what is read of it."""
+
+    def swept(
+        self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
+    ) -> list[pl.Series | None]:
+        """Apply the changes to what runs; return a column for each field that it gives."""
+
+    def frame(
+        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
+    ) -> Made:
+        """Return the result rows."""
+
+
+@dataclasses.dataclass(slots=True)
+class Output(Stateful):
+    """One field of the result: what it reads, and how; ``by`` None counts the rows."""
+
+    name: str
+    reads: pl.Expr
+    by: Running | Listed | None
+    # the field, where the expression is no more than its name: a select costs ten times as much
+    column: str | None = dataclasses.field(init=False)
+    held = ("by",)
+
+    def __post_init__(self) -> None:
+        self.column = self.reads.meta.output_name() if self.reads.meta.is_column() else None
+
+    @property
+    def running(self) -> Running | None:
+        """Its running aggregate, if it has one."""
+        return None if isinstance(self.by, Listed) else self.by
+
+    def field(self, payload: pl.DataFrame) -> pl.Series:
+        """Return what is read of each row."""
+        if self.column is not None:
+            return payload.get_column(self.column)
+        field = payload.select(self.reads.alias(self.name)).to_series()
+        # a literal reads the same of every row
+        return field if len(field) == payload.height else field.new_from_index(0, payload.height)
+
+
+class Aggregated(Stateful):
+    """One row for each window: the aggregates over the rows that it holds."""
+
+    held = ("_outputs",)
+
+    def __init__(self, outputs: list[Output]) -> None:
+        self._outputs = outputs
+        listed = [output.by for output in outputs if isinstance(output.by, Listed)]
+        self.lists = bool(listed)
+        self.finished = any(each.finished for each in listed)
+        runs = [output.running for output in outputs if output.running is not None]
+        self.once = not self.lists and all(running.once for running in runs)
+        self.dtypes = [dtype for running in runs for dtype in running.dtypes]
+
+    def columns(self, payload: pl.DataFrame) -> list[Column]:
+        """Return what the running aggregates read."""
+        columns: list[Column] = []
+        for output in self._outputs:
+            if output.running is not None:
+                columns += output.running.columns(output.field(payload))
+        return columns
+
+    def swept(
+        self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
+    ) -> list[pl.Series | None]:
+        """Return a column for each output; None for one that looks at the rows one by one."""
+        samples = Samples(windows.at, windows.key, keys)
+        series: list[pl.Series | None] = []
+        used = 0
+        for output in self._outputs:
+            running = output.running
+            if output.by is None:
+                series.append(pl.Series(output.name, windows.alive))
+            elif running is None:
+                series.append(None)
+            else:
+                mine = own[used : used + len(running.dtypes)]
+                used += len(running.dtypes)
+                series.append(running.sweep(changes, mine, samples).alias(output.name))
+        return series
+
+    def frame(
+        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
+    ) -> Made:
+        """Return one row for each window."""
+        columns = []
+        for output, series in zip(self._outputs, swept, strict=True):
+            if series is None:
+                assert contents is not None
+                assert isinstance(output.by, Listed)
+                series = output.by.values(output.name, contents)
+            columns.append(series)
+        return Made(columns)

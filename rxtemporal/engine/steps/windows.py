@@ -1,0 +1,229 @@
+"""Windows along an axis: bounds by one sweep, and what is computed over them by others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import typed
+from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.kernels.changes import BITS, ENDS, LAST, changes, forget
+from rxtemporal.engine.kernels.order import merged
+from rxtemporal.engine.kernels.window_rows import contents
+from rxtemporal.engine.steps.aggregates import Changes
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.rows import Rows, grown, relink
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.waiting import earliest_due
+from rxtemporal.engine.steps.window_bounds import Bounds, Windows
+from rxtemporal.engine.steps.window_results import Results
+from rxtemporal.engine.steps.window_rows import Contents
+
+# the first columns of the rows that are held; the results' own follow
+KEY, START, END, AFTER, BEFORE = range(5)
+
+
+class WindowStep(Stateful):
+    """Windows over rows that begin and end, for every key at once.
+
+    A row's start and its end are two changes, at their places on the bounds' axis; those below the
+    bounds' limit are swept in order. A window that has begun and not ended by then leaves as a
+    start edge, and the change that ends it closes that edge.
+
+    Holds: the rows that have not ended before the CTI, and for each key seen its running aggregates
+    and open window. Cost: of what is due, not of what is alive.
+    """
+
+    held = (
+        "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head", "_told", "_next_edge",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        results: Results,
+        payload: pl.Schema,
+        schema: pl.Schema,
+        *,
+        points: bool = False,
+    ) -> None:
+        self._points = points
+        self._bounds = bounds
+        self._results = results
+        self._schema = schema
+        self._lists = results.lists
+        self._once = bounds.once and results.once
+        own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
+        self._own = len(own)
+        self._rows = Rows([*own, *results.dtypes], payload if self._lists else None)
+        self._begins, self._ends = Queue(), Queue()
+        self._open = OpenEdges()
+        self._head = np.zeros(0, np.int64)
+        # the results of windows that have left as start edges: their ids and payload, by window
+        self._told: dict[int, tuple[int, pl.DataFrame]] = {}
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held."""
+        return len(self._rows)
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first window ends, or the first row begins, that the CTI has not passed."""
+        return self._bounds.due(earliest_due([self._begins, self._ends]))
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that begin, end, or both; return the windows that are known."""
+        if len(batch):
+            self._keep(batch)
+        limits = self._bounds.limits(batch.cti)
+        at, what = merged(*self._begins.due(limits[0]), *self._ends.due(limits[1]))
+        keys = len(batch.groups.coder) if batch.groups is not None else 1
+        changes = Changes(what, self._rows.columns[KEY])
+        windows = self._bounds.cut(at, changes, keys, batch.cti)
+        result = self._result(windows, changes, keys, batch)
+        self._forget(what)
+        return result
+
+    def _keep(self, batch: EventBatch) -> None:
+        """Keep the rows and queue their changes; an end edge ends a row that is kept already."""
+        if not batch.edge.any():
+            self._begin(batch)
+            return
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        self._begin(batch.take(~closes))
+        ended = batch.take(closes)
+        rows = self._open.close(ended.edge)
+        ends = self._bounds.ends(ended, self._bounds.begins(ended))
+        self._ends.push(ends, (rows << BITS) | ENDS | LAST)
+        if self._lists:
+            self._rows.columns[END][rows] = ended.end
+
+    def _begin(self, batch: EventBatch) -> None:
+        """Keep rows that begin, and queue where they do and where they end."""
+        rows = self._rows.append(self._columns(batch), batch.payload if self._lists else None)
+        opens = np.flatnonzero(batch.edge)
+        if len(opens):
+            self._open.open(batch.edge[opens], rows[opens])
+        begins = self._bounds.begins(batch)
+        ends = self._bounds.ends(batch, begins)
+        what, *leaving = changes(
+            self._rows.height - len(batch), begins, ends, batch.end, batch.edge,
+            self._lists, self._once,
+        )  # fmt: skip
+        self._begins.push(begins, what)
+        self._ends.push(*leaving)
+
+    def _columns(self, batch: EventBatch) -> list[Any]:
+        n = len(batch)
+        key = batch.groups.codes if batch.groups is not None else np.zeros(n, np.int64)
+        own = [key]
+        if self._lists:
+            none = np.full(n, -1, np.int64)
+            own += [batch.start, batch.end, none, none]
+        return own + self._results.columns(batch.payload)
+
+    def _result(
+        self, windows: Windows, changes: Changes, keys: int, batch: EventBatch
+    ) -> EventBatch:
+        swept = self._results.swept(windows, changes, self._rows.columns[self._own :], keys)
+        cti = self._bounds.cti(batch.cti)
+        if self._lists:
+            return self._listed(swept, windows, changes, keys, batch).replace(cti=cti)
+        if not len(windows):
+            return EventBatch.empty(self._schema, cti)
+        made = self._results.frame(swept, windows, None)
+        payload = self._keyed(made.columns, windows.key, batch)
+        return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
+
+    def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
+        """Return when results live: with their windows, or as points at the windows' ends."""
+        return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
+
+    def _keyed(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
+        """Return a payload with the keys first, in the types that were promised."""
+        keys = [] if batch.groups is None else batch.groups.coder.columns(key)
+        return typed([*keys, *columns], self._schema)
+
+    def _listed(
+        self,
+        swept: list[pl.Series | None],
+        windows: Windows,
+        changes: Changes,
+        keys: int,
+        batch: EventBatch,
+    ) -> EventBatch:
+        """Return the results of windows whose rows are looked at one by one.
+
+        The results of a window that leaves as a start edge are kept until it ends: a user's code
+        need not say the same twice.
+        """
+        self._head = grown(self._head, keys, -1)
+        columns = self._rows.columns
+        pairs = contents(
+            changes.what, changes.key, windows.at, windows.key, ~windows.closing,
+            self._head, columns[AFTER], columns[BEFORE],
+        )  # fmt: skip
+        closing = [self._closed(windows, w) for w in np.flatnonzero(windows.closing).tolist()]
+        new = windows.take(~windows.closing)
+        if len(new):
+            number = np.cumsum(~windows.closing) - 1
+            swept = [None if s is None else s.filter(~windows.closing) for s in swept]
+            closing.append(self._new(swept, new, number[pairs[0]], pairs[1], batch))
+        return EventBatch.concat(closing) if closing else EventBatch.empty(self._schema, 0)
+
+    def _closed(self, windows: Windows, w: int) -> EventBatch:
+        first, payload = self._told.pop(int(windows.edge[w]))
+        ids = np.arange(first, first + payload.height)
+        start = np.full(len(ids), windows.start[w])
+        return EventBatch(start, np.full(len(ids), windows.end[w]), ids, payload, 0)
+
+    def _new(
+        self,
+        swept: list[pl.Series | None],
+        windows: Windows,
+        window: Int64s,
+        row: Int64s,
+        batch: EventBatch,
+    ) -> EventBatch:
+        columns = self._rows.columns
+        held = Contents.of(
+            window, self._rows.payload(row), columns[START][row], columns[END][row],
+            windows.start, windows.end,
+        )  # fmt: skip
+        made = self._results.frame(swept, windows, held)
+        of = np.arange(len(windows)) if made.of is None else made.of
+        payload = self._keyed(made.columns, windows.key[of], batch)
+        opens = windows.edge[of] != 0
+        ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
+        self._next_edge += int(opens.sum())
+        for w in np.flatnonzero(windows.edge != 0).tolist():
+            first, end = np.searchsorted(of, [w, w + 1]).tolist()
+            mine = payload.slice(first, end - first)
+            self._told[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
+        start, end = (times[of] for times in self._lifetimes(windows))
+        if made.lifetimes is not None and not self._points:
+            start, end = made.lifetimes
+        return EventBatch(start, end, ids, payload, 0)
+
+    def _forget(self, what: Int64s) -> None:
+        """Release the rows that are over, and follow when the others get new numbers."""
+        if not len(what):
+            return
+        self._rows.release_by(partial(forget, what))
+        new = self._rows.compacted()
+        if new is None:
+            return
+        self._begins.renumber(new, BITS)
+        self._ends.renumber(new, BITS)
+        if len(self._open):
+            self._open.renumber(new)
+        if self._lists:
+            columns = self._rows.columns
+            relink(new, columns[KEY], self._head, columns[AFTER], columns[BEFORE])
