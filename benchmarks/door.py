@@ -16,8 +16,8 @@ import polars as pl
 from workloads import SEED
 
 import rxtemporal as rxt
-from rxtemporal.advance_time import Door
-from rxtemporal.column_door import ColumnDoor
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
 
 LIMIT = "running maximum"
 BATCH_ROWS = 65_536

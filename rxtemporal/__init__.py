@@ -6,15 +6,6 @@ Importing this package starts no Java, and loads neither pyspark nor numba.
 from __future__ import annotations
 
 from rxtemporal import agg, operators
-from rxtemporal.admission import AdvanceTimePolicy, LateEvent, LateReason
-from rxtemporal.advance_time import (
-    INCREASING_START_TIME,
-    STRICTLY_INCREASING_START_TIME,
-    AdapterAdvanceTimeSettings,
-    AdvanceTimeGenerationSettings,
-    AdvanceTimeImportSettings,
-    AdvanceTimeSettings,
-)
 from rxtemporal.application import Application, QueryBinder
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import (
@@ -53,7 +44,17 @@ from rxtemporal.errors import (
     UnboundedWindowError,
 )
 from rxtemporal.handoff import HandOff, WhenFull
-from rxtemporal.liveliness import Heartbeat
+from rxtemporal.ingress.lateness import LateEvent, LateReason
+from rxtemporal.ingress.settings import (
+    INCREASING_START_TIME,
+    STRICTLY_INCREASING_START_TIME,
+    AdapterAdvanceTimeSettings,
+    AdvanceTimeGenerationSettings,
+    AdvanceTimeImportSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+    Heartbeat,
+)
 from rxtemporal.process import Process
 from rxtemporal.replay import replay
 from rxtemporal.speed import at_speed

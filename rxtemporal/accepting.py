@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.merging import admit_merged
+from rxtemporal.ingress.batch_door import admit_merged
 from rxtemporal.pacing import Pacing
 from rxtemporal.readings import Reading
 

@@ -9,13 +9,13 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.adapters.protocol import Adapted, checked_factory, declared
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import Span
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.importing import imported
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.recording import InputLog, Recorder

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from rxtemporal.admission import LateReason
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.execution import Execution
 from rxtemporal.handoff import HandOffDiagnostics
 from rxtemporal.holding import SIDES, Hold, holds, seconds_told, time_told
+from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.meters import Gauge
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading

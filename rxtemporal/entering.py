@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.core.events import Event
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.handoff import HandOff
-from rxtemporal.liveliness import Heartbeat, Liveliness
+from rxtemporal.ingress.settings import AdvanceTimeSettings, Heartbeat, Liveliness
+from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.plan import Node
-from rxtemporal.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:

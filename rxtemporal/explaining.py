@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.advance_time import AdvanceTimeGenerationSettings
 from rxtemporal.core.ticks import describe_span, span
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimePolicy
+from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.plan import AnySource, Node
-from rxtemporal.sources import FrameSource
 
 LEGEND = "t: the CTI of what stands below, which is what an operator takes"
 LATE = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.plan import Node
 
 _NONE: Mapping[int, str] = MappingProxyType({})

@@ -9,7 +9,7 @@ from pathlib import Path
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.execution import Execution
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.meters import Gauge, Meter, Waits
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading

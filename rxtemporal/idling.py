@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rxtemporal.errors import BindingError
-from rxtemporal.liveliness import needs_policy
+from rxtemporal.ingress.settings import needs_policy
 from rxtemporal.readings import Reading
 
 

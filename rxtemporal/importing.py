@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rxtemporal.errors import AdvanceTimeError
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.plan import Node
 from rxtemporal.readings import Reading
 

@@ -10,68 +10,19 @@ import numpy as np
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal.admission import LateEvent, LateReason
-from rxtemporal.column_door import REASONS, LateRows
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import RowEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import fields_of
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-from rxtemporal.errors import SchemaError
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.ingress.batch_door import REASONS, LateRows
+from rxtemporal.ingress.late_source import LATE_FIELDS, LateSource
+from rxtemporal.ingress.lateness import LateEvent, LateReason
+from rxtemporal.ingress.unpacker import row_events
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Meter
-from rxtemporal.recorded import RecordedSource
 from rxtemporal.seam import synchronize
-from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.subjects import TransformSubject
-from rxtemporal.unpacking import row_events
-
-_FIELDS: dict[str, pl.DataType] = {
-    "source": pl.String(),
-    "reason": pl.String(),
-    "by": pl.Duration("us"),
-    "start": pl.Datetime("us", "UTC"),
-    "end": pl.Datetime("us", "UTC"),
-}
-
-
-class LateSource:
-    """The late events of a source, as a source of their own: one door, read once."""
-
-    def __init__(
-        self, of: FrameSource | EventSource | ObservableSource | RecordedSource, suffix: str
-    ) -> None:
-        self.of = of
-        self.name = f"late events of {of.name}"
-        self.settings = of.settings
-        self._suffix = suffix
-        self.schema = None if of.schema is None else self._with(of.schema)
-
-    def _with(self, payload: pl.Schema) -> pl.Schema:
-        schema = dict(_FIELDS)
-        for name, dtype in payload.items():
-            named = name + self._suffix if name in _FIELDS else name
-            if named in schema:
-                raise SchemaError(
-                    f"late events have fields {', '.join(_FIELDS)}, and the payload has {name!r}. "
-                    "Hint: late_events(suffix='_sent') renames the payload's."
-                )
-            schema[named] = dtype
-        return pl.Schema(schema)
-
-    def batch(self, fields: pl.DataFrame, payload: pl.DataFrame, cti: int) -> EventBatch:
-        """Return late events as points at the CTI that each broke; ``fields`` has it as ``cti``.
-
-        Of what comes after the end of time nothing is left: no row can start there.
-        """
-        names = self._with(payload.schema)
-        started = (fields["cti"] < MAX_TIME).to_numpy()
-        start = fields["cti"].to_numpy()
-        columns = [*fields.drop("cti"), *payload]
-        frame = pl.DataFrame(
-            [column.alias(name) for column, name in zip(columns, names, strict=True)]
-        )
-        return EventBatch.of_rows(start, start + TICK, frame, cti).take(started)
 
 
 class LateFeed:
@@ -199,9 +150,9 @@ class Hearing:
         return times.select(
             pl.lit(self._name).alias("source"),
             pl.Series("reason", reason, pl.String),
-            pl.col("by").cast(_FIELDS["by"]),
-            pl.col("start").cast(_FIELDS["start"]),
-            pl.when(pl.col("end") < MAX_TIME).then(pl.col("end")).cast(_FIELDS["end"]),
+            pl.col("by").cast(LATE_FIELDS["by"]),
+            pl.col("start").cast(LATE_FIELDS["start"]),
+            pl.when(pl.col("end") < MAX_TIME).then(pl.col("end")).cast(LATE_FIELDS["end"]),
             pl.col("cti"),
         )
 

@@ -15,14 +15,17 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.advance_time import AdvanceTimeGenerationSettings, AdvanceTimeSettings
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.entering import read_csv, read_json, read_parquet
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+)
+from rxtemporal.ingress.sources import FrameSource, scanned
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.replay import replay
-from rxtemporal.sources import FrameSource, scanned
 from rxtemporal.streamable import Streamable
 
 # names that a column of times has, the likeliest first; in any case of letters

@@ -12,13 +12,13 @@ from reactivex import Observable
 from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.lifting import Entry
 from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.pacing import Pace
 from rxtemporal.recorded import RecordedSource
-from rxtemporal.sources import EventSource, FrameSource, ObservableSource
 
 AnySource = FrameSource | EventSource | ObservableSource | RecordedSource | LateSource
 

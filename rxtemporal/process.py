@@ -12,13 +12,13 @@ from types import TracebackType
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal.admission import LateEvent
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span
 from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
+from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.reliving import refuse_unlogged
 from rxtemporal.resuming import Keeper

@@ -9,19 +9,25 @@ from typing import Any, TypeAlias
 from reactivex import abc
 
 from rxtemporal.acknowledging import Acknowledging
-from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.following import follow
 from rxtemporal.handoff import HandOffDiagnostics, Line
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.packer import Packer
+from rxtemporal.ingress.resumable import Position, PositionedSource
+from rxtemporal.ingress.sources import (
+    EventSource,
+    FrameSource,
+    ObservableSource,
+    OpenEvents,
+    OpenFrames,
+)
 from rxtemporal.late import Hearing, LateFeed, WithLate
 from rxtemporal.meters import Meter
-from rxtemporal.packing import Packer
-from rxtemporal.positions import Position, PositionedSource
 from rxtemporal.recorded import OpenRecorded, RecordedSource
 from rxtemporal.recording import LogTape, Recorder, Tape
-from rxtemporal.sources import EventSource, FrameSource, ObservableSource, OpenEvents, OpenFrames
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps, steps_of
 
 # what is read; late events come with what they were late on

@@ -7,16 +7,16 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.liveliness import Liveliness
-from rxtemporal.packing import Packer
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.packer import Packer
+from rxtemporal.ingress.settings import AdvanceTimeSettings, Liveliness
+from rxtemporal.ingress.sources import SIZED_ROWS
 from rxtemporal.recording import Recording
 from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
-from rxtemporal.sources import SIZED_ROWS
 
 # what a door for columns can be brought
 _COMPLETE = {"point", "interval", "outside", "completed", "failed"}

@@ -15,13 +15,13 @@ import polars as pl
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import fields_of
 from rxtemporal.errors import BindingError, SchemaError
-from rxtemporal.matching import OpenRows
-from rxtemporal.positions import PositionedSource
+from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.resumable import PositionedSource
+from rxtemporal.ingress.sources import OpenEvents, OpenFrames
 from rxtemporal.readings import Reading
 from rxtemporal.recorded import RecordedSource
 from rxtemporal.recording import InputLog, Recording, StreamRecords, Wanted
 from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
-from rxtemporal.sources import OpenEvents, OpenFrames
 
 # records of the order that are read together
 AT_ONCE = 65_536

@@ -10,17 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.advance_time import Door
-from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
-from rxtemporal.packing import Packer
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.packer import Packer, taken
+from rxtemporal.ingress.unpacker import payloads_of
 from rxtemporal.recording import KINDS, StreamRecords
-from rxtemporal.runs import taken
-from rxtemporal.unpacking import payloads_of
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -16,11 +16,11 @@ from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_
 from rxtemporal.engine.steps.run_state import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.execution import Execution
-from rxtemporal.positions import PositionedSource
+from rxtemporal.ingress.resumable import PositionedSource
+from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.readings import Reading
 from rxtemporal.recording import InputLog
 from rxtemporal.runstate import ANEW, refuse_unsaved
-from rxtemporal.sources import FrameSource
 
 _log = get_logger(__name__)
 

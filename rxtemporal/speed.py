@@ -7,10 +7,10 @@ import math
 from reactivex.scheduler import VirtualTimeScheduler
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.pacing import Pace
 from rxtemporal.plan import paced
-from rxtemporal.sources import ObservableSource
 from rxtemporal.streamable import Streamable
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import TypeAlias
 
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Keys
 from rxtemporal.plan import Node

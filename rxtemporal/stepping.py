@@ -10,11 +10,11 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.ingress.sources import OpenEvents, OpenFrames
 from rxtemporal.recorded import OpenRecorded
 from rxtemporal.rerun import BatchSteps as RecordedBatches
 from rxtemporal.rerun import EventSteps as RecordedEvents
 from rxtemporal.rerun import RowSteps as RecordedRows
-from rxtemporal.sources import OpenEvents, OpenFrames
 
 
 class EventSteps:

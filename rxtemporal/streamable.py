@@ -29,7 +29,8 @@ from rxtemporal.fluent.relational import Relational
 from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
 from rxtemporal.importing import imported
-from rxtemporal.late import LateSource
+from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.unpacker import unpacked
 from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
@@ -37,7 +38,6 @@ from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.resuming import kept
 from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
-from rxtemporal.unpacking import unpacked
 from rxtemporal.wall import Wall
 
 Result = TypeVar("Result")

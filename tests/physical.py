@@ -13,7 +13,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
-from rxtemporal.matching import OpenRows
+from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.plan import Wiring
 from rxtemporal.testing import Stepper
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, Cti, EdgeEvent, IntervalEvent, LateReason, PointEvent
-from rxtemporal.admission import NO_CTI, lateness
-from rxtemporal.advance_time import Door
 from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CtiViolationError, EventError
-from rxtemporal.matching import OpenRows, identity
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.lateness import NO_CTI, lateness
+from rxtemporal.ingress.open_rows import OpenRows, identity
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 start, end = EdgeEvent.create_start, EdgeEvent.create_end

@@ -18,7 +18,7 @@ from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape
-from rxtemporal.matching import OpenRows
+from rxtemporal.ingress.open_rows import OpenRows
 
 Item = tuple[Any, ...]
 NAMES = ("a", "b", "c")

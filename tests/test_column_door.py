@@ -16,14 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal import AdvanceTimePolicy, EventBatch, LateReason, runs
-from rxtemporal.advance_time import Door
-from rxtemporal.column_door import REASONS, ColumnDoor, LateRows
+from rxtemporal import AdvanceTimePolicy, EventBatch, LateReason
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
-from rxtemporal.matching import OpenRows
-from rxtemporal.packing import Packer
+from rxtemporal.ingress import packer as runs
+from rxtemporal.ingress.batch_door import REASONS, ColumnDoor, LateRows
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.packer import Packer
 
 Item = tuple[Any, ...]
 Row = tuple[int, int, int, int]  # start, end, edge, number

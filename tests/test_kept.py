@@ -9,8 +9,8 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.advance_time import Door
-from rxtemporal.column_door import ColumnDoor
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
 
 pa = pytest.importorskip("pyarrow")
 

@@ -22,8 +22,8 @@ import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent, resuming
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.handoff import Drain
+from rxtemporal.ingress.resumable import Following, PositionedSource
 from rxtemporal.plan import Node
-from rxtemporal.positions import Following, PositionedSource
 from rxtemporal.recording import LogStore, Recording, settled
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing import assert_same_history

@@ -20,8 +20,8 @@ from test_laws import CASES  # noqa: E402
 
 import rxtemporal as rxt  # noqa: E402
 from rxtemporal import agg  # noqa: E402
-from rxtemporal.advance_time import Door  # noqa: E402
 from rxtemporal.core.payloads import PayloadReader  # noqa: E402
+from rxtemporal.ingress.door import Door  # noqa: E402
 from rxtemporal.spark.kept import _HEAD  # noqa: E402
 from rxtemporal.spark.microbatches import _Promised  # noqa: E402
 from rxtemporal.spark.outgoing import Lowest, cti_row  # noqa: E402

@@ -10,10 +10,10 @@ from typing import Any
 from reactivex import Observable
 
 from rxtemporal.adapters.protocol import Adapted
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.core.events import EventShape
 from rxtemporal.entering import from_events, from_observable
 from rxtemporal.errors import BindingError
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 

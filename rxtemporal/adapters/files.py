@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.entering import BATCH_ROWS, read_csv, read_json, read_parquet
 from rxtemporal.errors import ArgumentError
-from rxtemporal.sources import FrameSource
+from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 

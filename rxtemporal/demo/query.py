@@ -8,11 +8,15 @@ from datetime import timedelta
 import polars as pl
 
 from rxtemporal import agg
-from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.advance_time import AdvanceTimeGenerationSettings, AdvanceTimeSettings, Door
 from rxtemporal.core.events import Cti, PointEvent
 from rxtemporal.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA
 from rxtemporal.entering import from_observable, from_polars
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+)
 from rxtemporal.replay import merged_by_time
 from rxtemporal.streamable import Streamable
 from rxtemporal.subjects import CtiSynchronizingSubject

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.handoff.overflow import Overflow
-from rxtemporal.handoff.settings import HandOff, WhenFull
+from rxtemporal.ingress.settings import HandOff, WhenFull
 
 # so many small batches in a row become one, for each takes more room than its rows do
 LOOSE = 64

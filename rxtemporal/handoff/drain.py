@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from rxtemporal.handoff.line import Into, Line
-from rxtemporal.handoff.settings import HandOff
+from rxtemporal.ingress.settings import HandOff
 
 
 class Drain:

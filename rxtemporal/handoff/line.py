@@ -14,8 +14,8 @@ from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import BindingError, RxTemporalError
 from rxtemporal.handoff.backlog import Backlog, Taken
-from rxtemporal.handoff.settings import HandOff, HandOffDiagnostics, WhenFull
-from rxtemporal.packing import MOST_ROWS, Packer
+from rxtemporal.ingress.packer import MOST_ROWS, Packer
+from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
 
 if TYPE_CHECKING:
     from rxtemporal.handoff.drain import Drain, Turn

@@ -10,16 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.admission import AdvanceTimePolicy
-from rxtemporal.advance_time import (
-    AdvanceTimeGenerationSettings,
-    AdvanceTimeImportSettings,
-    AdvanceTimeSettings,
-)
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import ticks
 from rxtemporal.durable import reported
 from rxtemporal.errors import SpoolError
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimeImportSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+)
 
 FORMAT = 1
 HEADER = "recording.json"

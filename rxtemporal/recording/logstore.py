@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.recording.columns import empty
 from rxtemporal.recording.entries import Runs, entry, parts
 from rxtemporal.recording.journal import Journal

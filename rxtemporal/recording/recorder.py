@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.recording.columns import Item, Mark, Rows, empty, framed
 from rxtemporal.recording.layout import FORMAT, HEADER, NO_FIELDS, ORDER, ORDER_FIELDS, StreamFacts
 from rxtemporal.segments import SegmentWriter

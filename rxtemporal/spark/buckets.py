@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.batch import EventBatch, time_column, time_series
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.shape import shaping
 from rxtemporal.errors import blame
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.plan import Node
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.stepwise import Stepwise

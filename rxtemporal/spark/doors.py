@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.admission import LateReason
-from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.lateness import LateReason
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.spark.buckets import Reader, admitted
 from rxtemporal.spark.carrier import ENDS, STARTS
 from rxtemporal.spark.chunks import as_frame, in_buckets

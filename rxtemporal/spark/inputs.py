@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,14 +13,14 @@ import polars as pl
 import reactivex
 from reactivex import abc
 
-from rxtemporal.advance_time import AdvanceTimeSettings
 from rxtemporal.core.batch import EventBatch, time_column
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.durable import make_folder, reported
 from rxtemporal.errors import CheckpointError, SourceError
-from rxtemporal.packing import Packer
-from rxtemporal.positions import Following, Position, PositionedSource
+from rxtemporal.ingress.packer import Packer
+from rxtemporal.ingress.resumable import Following, Position, PositionedSource
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.runstate import ANEW
 from rxtemporal.spark.claiming import claim, leave, note
 from rxtemporal.spark.gone import java_gone

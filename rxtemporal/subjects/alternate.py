@@ -10,9 +10,9 @@ from reactivex import abc
 from reactivex.disposable import Disposable
 from reactivex.internal import DisposedException
 
-from rxtemporal.admission import AdvanceTimePolicy
 from rxtemporal.core.events import Cti, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, Span
+from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.seam import OnCompleted, OnError, OnNext, Subscriber, report_failure
 from rxtemporal.subjects.common import CtiSubject
 from rxtemporal.subjects.inputs import Source

@@ -7,13 +7,6 @@ from typing import Any, TypeVar
 
 from reactivex import Observable, abc
 
-from rxtemporal.admission import (
-    NO_CTI,
-    AdvanceTimePolicy,
-    LateEvent,
-    judge,
-    lateness,
-)
 from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
@@ -25,6 +18,8 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span, add, as_given, span
 from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, lateness
+from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.seam import OnCompleted, OnError, OnNext
 from rxtemporal.subjects.inputs import Input, Source, SubjectStats
 from rxtemporal.subjects.transform import TransformSubject

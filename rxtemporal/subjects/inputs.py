@@ -8,12 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from rxtemporal.admission import NO_CTI, LateReason, Opened
 from rxtemporal.core.events import Cti, EdgeEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
 from rxtemporal.errors import BindingError
-from rxtemporal.matching import OpenRows
+from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
+from rxtemporal.ingress.open_rows import OpenRows
 
 _log = get_logger(__name__)
 

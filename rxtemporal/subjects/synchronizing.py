@@ -8,9 +8,9 @@ from typing import Any
 from reactivex import Observable, abc
 from reactivex import operators as rx
 
-from rxtemporal.admission import AdvanceTimePolicy
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME, Span
+from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.seam import OnCompleted, OnError, OnNext, synchronize
 from rxtemporal.subjects.common import CtiSubject, Ledger
 from rxtemporal.subjects.inputs import Source

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rxtemporal.advance_time import Door
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.matching import OpenRows
-from rxtemporal.packing import Packer
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.packer import Packer
 
 
 class Input(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
-from rxtemporal.matching import identity
+from rxtemporal.ingress.open_rows import identity
 from rxtemporal.testing.histories import Row, history, in_order, row_lines
 from rxtemporal.testing.tables import time_texts
 

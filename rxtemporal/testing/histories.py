@@ -12,7 +12,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import fields_of
 from rxtemporal.core.ticks import MAX_TIME, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.matching import OpenRows, identity
+from rxtemporal.ingress.open_rows import OpenRows, identity
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing.tables import aligned, lifetime_text, payload_cells, table, time_texts
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
-from rxtemporal.late import LateSource
-from rxtemporal.sources import ObservableSource
+from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.stepwise import Stepwise
 from rxtemporal.streamable import Streamable
 

@@ -1,7 +1,7 @@
 """The rules of advancing time as functions of integers: events one by one and columns share them.
 
 Each is short, calls nothing, and is compiled as it stands where a kernel judges a whole batch.
-Source: *Advancing Application Time*, and for edges the rules in ``rxtemporal.admission``.
+Source: *Advancing Application Time*, and for edges the rules in ``rxtemporal.ingress.lateness``.
 """
 
 from __future__ import annotations

@@ -1,134 +1,25 @@
-"""Advancing application time where events enter: settings, and the door that applies them.
+"""The door of a stream: judges each event as it enters, and makes CTIs as the settings say.
 
-Whether an event is late is decided here and nowhere else, event by event, in the order in which
-events are accepted. Source: *Advancing Application Time*.
+An event is late or not by the decision made here and nowhere else, event by event, in the order in
+which events are accepted. Source: *Advancing Application Time*.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
-from rxtemporal.admission import NO_CTI, AdvanceTimePolicy, LateReason, Opened, judge, lateness
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Span, describe, span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, span
 from rxtemporal.engine.kernels.door_rules import NEVER, is_due, made
-from rxtemporal.errors import AdvanceTimeError, CtiViolationError, EventError
-from rxtemporal.matching import OpenRows
+from rxtemporal.errors import CtiViolationError, EventError
+from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened, judge, lateness
+from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimeSettings
 
 _REACH = MAX_TIME - MIN_TIME
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AdvanceTimeGenerationSettings:
-    """How CTIs are made out of the events that come.
-
-    ``frequency`` is a count N (every N-th event makes a CTI due; dropped events count, end edges
-    never do) or a timedelta T (the first start makes one due, then each start at least T after the
-    one that made the last one due). The CTI follows its event, at the event's start as the source
-    sent it less ``delay``; a negative delay of one tick commits every point as soon as it comes.
-    When the source completes, ``advance_to_infinity_on_shutdown`` decides whether everything comes
-    out or only what is final.
-
-    >>> AdvanceTimeGenerationSettings(10, timedelta(seconds=5)).delay_ticks
-    5000000
-    """
-
-    frequency: int | timedelta
-    delay: Span
-    advance_to_infinity_on_shutdown: bool = True
-
-    def __post_init__(self) -> None:
-        frequency = self.frequency
-        if isinstance(frequency, bool) or not isinstance(frequency, (int, timedelta)):
-            raise AdvanceTimeError(
-                f"frequency is a number of events or a timedelta, got {frequency!r}"
-            )
-        if (span(frequency, "frequency") if isinstance(frequency, timedelta) else frequency) <= 0:
-            raise AdvanceTimeError(f"frequency must be positive, got {frequency}")
-        span(self.delay, "delay")
-
-    @property
-    def delay_ticks(self) -> int:
-        """The delay in ticks, of either sign."""
-        return span(self.delay, "delay")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AdvanceTimeImportSettings:
-    """Every CTI of the named stream of the same process also appears on this one.
-
-    Generated, enqueued and imported ones alike. Streams may import from each other in loops of any
-    size: a CTI that does not advance a stream is not passed on, so each CTI visits a stream once.
-    The end of time is not imported.
-    """
-
-    stream_name: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.stream_name, str) or not self.stream_name:
-            raise AdvanceTimeError(f"stream_name is a stream's name, got {self.stream_name!r}")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AdvanceTimeSettings:
-    """How a stream's time advances, and what happens to events that come too late for it.
-
-    CTIs are generated, imported from another stream, or both. The policy has no default: whoever
-    lets time be made up must say what to do with late events.
-    """
-
-    generation: AdvanceTimeGenerationSettings | None = None
-    imports: AdvanceTimeImportSettings | None = None
-    policy: AdvanceTimePolicy = dataclasses.field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.policy, AdvanceTimePolicy):
-            raise AdvanceTimeError(
-                f"policy is AdvanceTimePolicy.DROP or ADJUST, got {self.policy!r}"
-            )
-        if not isinstance(self.imports, AdvanceTimeImportSettings | None):
-            raise AdvanceTimeError(
-                f"imports is an AdvanceTimeImportSettings, got {self.imports!r}. "
-                "Hint: AdvanceTimeImportSettings('name of the stream')"
-            )
-        if self.generation is None and self.imports is not None:
-            return
-        if not isinstance(self.generation, AdvanceTimeGenerationSettings):
-            raise AdvanceTimeError(
-                f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
-                "Hint: for CTIs that the source sends itself leave advance_time= out."
-            )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AdapterAdvanceTimeSettings:
-    """What an adapter says of its own time: how CTIs are generated, and the policy."""
-
-    generation: AdvanceTimeGenerationSettings
-    policy: AdvanceTimePolicy
-
-    def __post_init__(self) -> None:
-        self.settings()
-
-    def settings(self) -> AdvanceTimeSettings:
-        """Return them as the settings of a stream."""
-        return AdvanceTimeSettings(self.generation, policy=self.policy)
-
-
-def _each_event(delay: int) -> AdvanceTimeSettings:
-    return AdvanceTimeSettings(
-        AdvanceTimeGenerationSettings(1, delay), policy=AdvanceTimePolicy.DROP
-    )
-
-
-# a CTI at the start of each event: for sources in order, equal times included
-INCREASING_START_TIME = _each_event(0)
-# a CTI one tick after each event: every point is committed at once, equal times are late
-STRICTLY_INCREASING_START_TIME = _each_event(-TICK)
 
 
 class LateListener(Protocol):

@@ -9,16 +9,15 @@ from typing import Any
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal.advance_time import AdvanceTimeSettings, Door
-from rxtemporal.column_door import ColumnDoor
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.handoff import HandOff
-from rxtemporal.liveliness import Liveliness
-from rxtemporal.packing import Packer
-from rxtemporal.runs import RUN_ROWS, taken
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.packer import RUN_ROWS, Packer, taken
+from rxtemporal.ingress.settings import AdvanceTimeSettings, Liveliness
 
 # a stream that is all there already is answered in batches of at least so many rows
 SIZED_ROWS = 1_024

@@ -9,7 +9,7 @@ from typing import Any
 
 from reactivex import abc
 
-from rxtemporal.sources import ObservableSource
+from rxtemporal.ingress.sources import ObservableSource
 
 
 class Position:

@@ -22,17 +22,11 @@ from typing import TypeAlias
 from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.kernels.door_rules import NOWHERE, closing, landing
-from rxtemporal.matching import OpenRows
+from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.settings import AdvanceTimePolicy
 
 # below every time there is: no CTI has come yet
 NO_CTI = MIN_TIME - 1
-
-
-class AdvanceTimePolicy(Enum):
-    """What to do with an event that breaks a CTI."""
-
-    DROP = "drop"
-    ADJUST = "adjust"
 
 
 class LateReason(Enum):

@@ -1,0 +1,57 @@
+"""The late events of a source, as a source of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.errors import SchemaError
+
+LATE_FIELDS: dict[str, pl.DataType] = {
+    "source": pl.String(),
+    "reason": pl.String(),
+    "by": pl.Duration("us"),
+    "start": pl.Datetime("us", "UTC"),
+    "end": pl.Datetime("us", "UTC"),
+}
+
+
+class LateSource:
+    """The late events of a source, as a source of their own: one door, read once."""
+
+    def __init__(self, of: Any, suffix: str) -> None:
+        self.of = of
+        self.name = f"late events of {of.name}"
+        self.settings = of.settings
+        self._suffix = suffix
+        self.schema = None if of.schema is None else self._with(of.schema)
+
+    def _with(self, payload: pl.Schema) -> pl.Schema:
+        schema = dict(LATE_FIELDS)
+        for name, dtype in payload.items():
+            named = name + self._suffix if name in LATE_FIELDS else name
+            if named in schema:
+                raise SchemaError(
+                    f"late events have fields {', '.join(LATE_FIELDS)}, and the payload has "
+                    f"{name!r}. "
+                    "Hint: late_events(suffix='_sent') renames the payload's."
+                )
+            schema[named] = dtype
+        return pl.Schema(schema)
+
+    def batch(self, fields: pl.DataFrame, payload: pl.DataFrame, cti: int) -> EventBatch:
+        """Return late events as points at the CTI that each broke; ``fields`` has it as ``cti``.
+
+        Of what comes after the end of time nothing is left: no row can start there.
+        """
+        names = self._with(payload.schema)
+        started = (fields["cti"] < MAX_TIME).to_numpy()
+        start = fields["cti"].to_numpy()
+        columns = [*fields.drop("cti"), *payload]
+        frame = pl.DataFrame(
+            [column.alias(name) for column, name in zip(columns, names, strict=True)]
+        )
+        return EventBatch.of_rows(start, start + TICK, frame, cti).take(started)

@@ -1,0 +1,257 @@
+"""Settings of a stream: how its time advances, also while it is silent, and how much may wait.
+
+Source of the advance-time settings: *Advancing Application Time*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from rxtemporal.core.ticks import TICK, Span, describe_span, span
+from rxtemporal.errors import AdvanceTimeError, ArgumentError
+
+
+class AdvanceTimePolicy(Enum):
+    """What to do with an event that breaks a CTI."""
+
+    DROP = "drop"
+    ADJUST = "adjust"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdvanceTimeGenerationSettings:
+    """How CTIs are made out of the events that come.
+
+    ``frequency`` is a count N (every N-th event makes a CTI due; dropped events count, end edges
+    never do) or a timedelta T (the first start makes one due, then each start at least T after the
+    one that made the last one due). The CTI follows its event, at the event's start as the source
+    sent it less ``delay``; a negative delay of one tick commits every point as soon as it comes.
+    When the source completes, ``advance_to_infinity_on_shutdown`` decides whether everything comes
+    out or only what is final.
+
+    >>> AdvanceTimeGenerationSettings(10, timedelta(seconds=5)).delay_ticks
+    5000000
+    """
+
+    frequency: int | timedelta
+    delay: Span
+    advance_to_infinity_on_shutdown: bool = True
+
+    def __post_init__(self) -> None:
+        frequency = self.frequency
+        if isinstance(frequency, bool) or not isinstance(frequency, (int, timedelta)):
+            raise AdvanceTimeError(
+                f"frequency is a number of events or a timedelta, got {frequency!r}"
+            )
+        if (span(frequency, "frequency") if isinstance(frequency, timedelta) else frequency) <= 0:
+            raise AdvanceTimeError(f"frequency must be positive, got {frequency}")
+        span(self.delay, "delay")
+
+    @property
+    def delay_ticks(self) -> int:
+        """The delay in ticks, of either sign."""
+        return span(self.delay, "delay")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdvanceTimeImportSettings:
+    """Every CTI of the named stream of the same process also appears on this one.
+
+    Generated, enqueued and imported ones alike. Streams may import from each other in loops of any
+    size: a CTI that does not advance a stream is not passed on, so each CTI visits a stream once.
+    The end of time is not imported.
+    """
+
+    stream_name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.stream_name, str) or not self.stream_name:
+            raise AdvanceTimeError(f"stream_name is a stream's name, got {self.stream_name!r}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdvanceTimeSettings:
+    """How a stream's time advances, and what happens to events that come too late for it.
+
+    CTIs are generated, imported from another stream, or both. The policy has no default: whoever
+    lets time be made up must say what to do with late events.
+    """
+
+    generation: AdvanceTimeGenerationSettings | None = None
+    imports: AdvanceTimeImportSettings | None = None
+    policy: AdvanceTimePolicy = dataclasses.field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, AdvanceTimePolicy):
+            raise AdvanceTimeError(
+                f"policy is AdvanceTimePolicy.DROP or ADJUST, got {self.policy!r}"
+            )
+        if not isinstance(self.imports, AdvanceTimeImportSettings | None):
+            raise AdvanceTimeError(
+                f"imports is an AdvanceTimeImportSettings, got {self.imports!r}. "
+                "Hint: AdvanceTimeImportSettings('name of the stream')"
+            )
+        if self.generation is None and self.imports is not None:
+            return
+        if not isinstance(self.generation, AdvanceTimeGenerationSettings):
+            raise AdvanceTimeError(
+                f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
+                "Hint: for CTIs that the source sends itself leave advance_time= out."
+            )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdapterAdvanceTimeSettings:
+    """What an adapter says of its own time: how CTIs are generated, and the policy."""
+
+    generation: AdvanceTimeGenerationSettings
+    policy: AdvanceTimePolicy
+
+    def __post_init__(self) -> None:
+        self.settings()
+
+    def settings(self) -> AdvanceTimeSettings:
+        """Return them as the settings of a stream."""
+        return AdvanceTimeSettings(self.generation, policy=self.policy)
+
+
+def _each_event(delay: int) -> AdvanceTimeSettings:
+    return AdvanceTimeSettings(
+        AdvanceTimeGenerationSettings(1, delay), policy=AdvanceTimePolicy.DROP
+    )
+
+
+# a CTI at the start of each event: for sources in order, equal times included
+INCREASING_START_TIME = _each_event(0)
+# a CTI one tick after each event: every point is committed at once, equal times are late
+STRICTLY_INCREASING_START_TIME = _each_event(-TICK)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """While a source is silent, its stream's CTI follows the clock on the wall.
+
+    When nothing has come for ``every``, and again each ``every`` until something comes, the CTI is
+    advanced to the wall clock's time less ``delay``. So application time has to *be* the time on
+    the wall: for recorded streams it means nothing. What comes later and starts before that CTI is
+    late, and the stream's policy decides.
+
+    >>> from datetime import timedelta
+    >>> print(Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2)))
+    the wall clock less 2 s, after 5 s of silence and each 5 s of it
+    """
+
+    every: Span
+    delay: Span
+
+    def __post_init__(self) -> None:
+        span(self.every, "every", least=1)
+        span(self.delay, "delay", least=0)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        every, delay = (describe_span(span(each, "")) for each in (self.every, self.delay))
+        return f"the wall clock less {delay}, after {every} of silence and each {every} of it"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Liveliness:
+    """What a source has asked for: a heartbeat, a time-out after which it is idle, or both."""
+
+    heartbeat: Heartbeat | None
+    idle_after: int | None
+
+    @classmethod
+    def checked(
+        cls, heartbeat: Any, idle_after: Any, settings: AdvanceTimeSettings | None
+    ) -> Liveliness | None:
+        """Return it if anything is asked for; refuse what is no such thing or has no policy."""
+        if heartbeat is None and idle_after is None:
+            return None
+        if not isinstance(heartbeat, Heartbeat | None):
+            raise ArgumentError(
+                f"heartbeat is a Heartbeat, got {heartbeat!r}. "
+                "Hint: heartbeat=Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2))"
+            )
+        after = None if idle_after is None else span(idle_after, "idle_after", least=1)
+        if settings is None:
+            raise needs_policy("heartbeat=" if heartbeat else "idle_after=")
+        return cls(heartbeat, after)
+
+
+def needs_policy(what: str) -> AdvanceTimeError:
+    """Return the error that says why something cannot be had without settings."""
+    return AdvanceTimeError(
+        f"{what} advances a stream while its source is silent, and events that come afterwards may "
+        "be late: it needs a policy. Hint: advance_time=AdvanceTimeSettings(…, "
+        "policy=AdvanceTimePolicy.DROP) where the stream is made."
+    )
+
+
+class WhenFull(enum.Enum):
+    """What becomes of a producer that pushes into a full hand-off.
+
+    ``BLOCK``: it waits until the query has taken what waits. ``SPILL``: it goes on, and rows go to
+    disk, behind those that wait already.
+    """
+
+    BLOCK = "block"
+    SPILL = "spill"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandOff:
+    """A bounded queue between one source that pushes and its query, which runs in another thread.
+
+    ``max_rows`` is how many rows may wait in memory, those that wait for a CTI included; the batch
+    that the query works on comes on top. ``when_full`` says what happens then. ``path`` is a folder
+    for what spills (by default the system's place for temporary files); each run makes a folder of
+    its own there and deletes it at its end.
+
+    >>> HandOff(max_rows=10_000, when_full=WhenFull.SPILL).max_rows
+    10000
+    """
+
+    max_rows: int = 1_000_000
+    when_full: WhenFull = WhenFull.BLOCK
+    path: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int):
+            raise ArgumentError(f"max_rows is a number of rows, got {self.max_rows!r}")
+        if self.max_rows < 1:
+            raise ArgumentError(f"max_rows must be positive, got {self.max_rows}")
+        if not isinstance(self.when_full, WhenFull):
+            raise ArgumentError(f"when_full is WhenFull.BLOCK or SPILL, got {self.when_full!r}")
+        if self.path is None:
+            return
+        if not isinstance(self.path, str | os.PathLike):
+            raise ArgumentError(f"path is a folder, got {self.path!r}")
+        if self.when_full is WhenFull.BLOCK:
+            raise ArgumentError(
+                "path is where rows spill to, and a hand-off that blocks spills none. "
+                "Hint: when_full=WhenFull.SPILL"
+            )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandOffDiagnostics:
+    """What has gone through one source's hand-off.
+
+    ``rows_waiting`` were accepted and have not been given to the query, wherever they are;
+    ``most_rows_waiting`` is the most there have been in memory. ``rows_spilled`` is how many have
+    gone to disk. ``times_blocked`` and ``blocked`` say how often and how long producers waited.
+    ``batches`` is in how many the query has been given what came.
+    """
+
+    rows_waiting: int
+    most_rows_waiting: int
+    rows_spilled: int
+    times_blocked: int
+    blocked: timedelta
+    batches: int
