@@ -26,9 +26,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.segments import Spool, writer
 from rxtemporal.spark import ParquetTable, SparkSink, session
 from rxtemporal.spark.checkpoint import last_segment
+from rxtemporal.storage.segments import Spool, writer
 
 SCHEMA = pl.Schema({"key": pl.Int64(), "value": pl.Float64()})
 ROWS = 1_000

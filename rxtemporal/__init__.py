@@ -43,7 +43,6 @@ from rxtemporal.errors import (
     SpoolError,
     UnboundedWindowError,
 )
-from rxtemporal.handoff import HandOff, WhenFull
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.settings import (
     INCREASING_START_TIME,
@@ -53,17 +52,19 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeImportSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
+    HandOff,
     Heartbeat,
+    WhenFull,
 )
 from rxtemporal.process import Process
-from rxtemporal.replay import replay
-from rxtemporal.speed import at_speed
-from rxtemporal.streamable import Streamable
-from rxtemporal.subjects import (
+from rxtemporal.reactive.subjects import (
     CtiSynchronizingSubject,
     CtiSynchronizingSubjectAlternate,
     TransformSubject,
 )
+from rxtemporal.replay import replay
+from rxtemporal.speed import at_speed
+from rxtemporal.streamable import Streamable
 
 __version__ = "0.1.0"
 

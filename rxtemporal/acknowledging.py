@@ -8,7 +8,7 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.errors import BindingError
-from rxtemporal.recording import LogTape, pushed
+from rxtemporal.storage.event_log import LogTape, pushed
 
 
 class Acknowledging(abc.ObserverBase[Any]):

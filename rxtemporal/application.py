@@ -18,11 +18,11 @@ from rxtemporal.importing import imported
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
-from rxtemporal.recording import InputLog, Recorder
+from rxtemporal.reactive.clock import Wall
 from rxtemporal.resuming import kept
 from rxtemporal.sinks import Sink
+from rxtemporal.storage.event_log import InputLog, Recorder
 from rxtemporal.streamable import Streamable
-from rxtemporal.wall import Wall
 
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]
 

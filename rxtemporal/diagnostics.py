@@ -10,11 +10,11 @@ from typing import Protocol
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.execution import Execution
-from rxtemporal.handoff import HandOffDiagnostics
 from rxtemporal.holding import SIDES, Hold, holds, seconds_told, time_told
 from rxtemporal.ingress.lateness import LateReason
-from rxtemporal.meters import Gauge
+from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.plan import Node
+from rxtemporal.reactive.meters import Gauge
 from rxtemporal.readings import Reading
 
 

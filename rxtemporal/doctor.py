@@ -14,9 +14,9 @@ from pathlib import Path
 
 from rxtemporal.core.ticks import describe
 from rxtemporal.errors import JavaError, SpoolError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark.checkpoint import committed_segment
 from rxtemporal.spark.java import find_java
+from rxtemporal.storage.segments import SegmentFolder
 
 # what Spark asks for, as the extra `spark` of setup.cfg does: at least, and below
 _PACKAGES = {

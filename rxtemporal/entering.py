@@ -14,8 +14,7 @@ from rxtemporal.core.events import Event
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.handoff import HandOff
-from rxtemporal.ingress.settings import AdvanceTimeSettings, Heartbeat, Liveliness
+from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Heartbeat, Liveliness
 from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.plan import Node
 from rxtemporal.streamable import Streamable

@@ -11,24 +11,25 @@ from rxtemporal.accepting import accept_next
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
-from rxtemporal.handoff import Drain, HandOff
+from rxtemporal.handoff import Drain
 from rxtemporal.idling import Idling
 from rxtemporal.importing import linked
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.resumable import Following
+from rxtemporal.ingress.settings import HandOff
 from rxtemporal.ingress.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.late import LateFeed, WithLate
-from rxtemporal.lifting import Entry, Lifted
-from rxtemporal.meters import Gauge, Meter
 from rxtemporal.pacing import Pacing
 from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
+from rxtemporal.reactive.clock import Wall
+from rxtemporal.reactive.lift import Entry, Lifted
+from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.readings import Reading, RealSource
-from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.reliving import begun, relived
 from rxtemporal.runstate import RunState
-from rxtemporal.wall import Wall
+from rxtemporal.storage.event_log import InputLog, Recorder
 from rxtemporal.watching import watched
 
 _log = get_logger(__name__)

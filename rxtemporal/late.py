@@ -19,10 +19,10 @@ from rxtemporal.ingress.batch_door import REASONS, LateRows
 from rxtemporal.ingress.late_source import LATE_FIELDS, LateSource
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.unpacker import row_events
-from rxtemporal.lifting import Entry
-from rxtemporal.meters import Meter
-from rxtemporal.seam import synchronize
-from rxtemporal.subjects import TransformSubject
+from rxtemporal.reactive.lift import Entry
+from rxtemporal.reactive.meters import Meter
+from rxtemporal.reactive.subjects import TransformSubject
+from rxtemporal.reactive.synchronize import synchronize
 
 
 class LateFeed:

@@ -24,8 +24,8 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeSettings,
 )
 from rxtemporal.ingress.sources import FrameSource, scanned
-from rxtemporal.recorded import RecordedSource
 from rxtemporal.replay import replay
+from rxtemporal.storage.event_log.source import RecordedSource
 from rxtemporal.streamable import Streamable
 
 # names that a column of times has, the likeliest first; in any case of letters

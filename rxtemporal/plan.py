@@ -14,11 +14,11 @@ from reactivex.subject import Subject
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource
-from rxtemporal.lifting import Entry
-from rxtemporal.meters import Gauge, Meter
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.pacing import Pace
-from rxtemporal.recorded import RecordedSource
+from rxtemporal.reactive.lift import Entry
+from rxtemporal.reactive.meters import Gauge, Meter
+from rxtemporal.storage.event_log.source import RecordedSource
 
 AnySource = FrameSource | EventSource | ObservableSource | RecordedSource | LateSource
 

@@ -9,7 +9,7 @@ import polars as pl
 from rxtemporal.accepting import Asked
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.readings import Reading
-from rxtemporal.recorded import RecordedSource
+from rxtemporal.storage.event_log.source import RecordedSource
 
 
 class Playback:

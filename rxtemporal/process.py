@@ -19,11 +19,11 @@ from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.ingress.lateness import LateEvent
-from rxtemporal.recording import InputLog, Recorder
 from rxtemporal.reliving import refuse_unlogged
 from rxtemporal.resuming import Keeper
 from rxtemporal.sinks import Sink
 from rxtemporal.stalling import StallWatch
+from rxtemporal.storage.event_log import InputLog, Recorder
 
 _log = get_logger(__name__)
 

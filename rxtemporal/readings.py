@@ -13,10 +13,11 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.following import follow
-from rxtemporal.handoff import HandOffDiagnostics, Line
+from rxtemporal.handoff import Line
 from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Position, PositionedSource
+from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.ingress.sources import (
     EventSource,
     FrameSource,
@@ -25,10 +26,10 @@ from rxtemporal.ingress.sources import (
     OpenFrames,
 )
 from rxtemporal.late import Hearing, LateFeed, WithLate
-from rxtemporal.meters import Meter
-from rxtemporal.recorded import OpenRecorded, RecordedSource
-from rxtemporal.recording import LogTape, Recorder, Tape
+from rxtemporal.reactive.meters import Meter
 from rxtemporal.stepping import EventSteps, FrameSteps, Steps, steps_of
+from rxtemporal.storage.event_log import LogTape, Recorder, Tape
+from rxtemporal.storage.event_log.source import OpenRecorded, RecordedSource
 
 # what is read; late events come with what they were late on
 RealSource: TypeAlias = FrameSource | EventSource | ObservableSource | RecordedSource

@@ -19,9 +19,9 @@ from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.resumable import PositionedSource
 from rxtemporal.ingress.sources import OpenEvents, OpenFrames
 from rxtemporal.readings import Reading
-from rxtemporal.recorded import RecordedSource
-from rxtemporal.recording import InputLog, Recording, StreamRecords, Wanted
-from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
+from rxtemporal.storage.event_log import InputLog, Recording, StreamRecords, Wanted
+from rxtemporal.storage.event_log.cursors import BatchSteps, EventSteps, RowSteps
+from rxtemporal.storage.event_log.source import RecordedSource
 
 # records of the order that are read together
 AT_ONCE = 65_536

@@ -14,8 +14,8 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.plan import Node
-from rxtemporal.recorded import RecordedSource
-from rxtemporal.recording import Recording, settled
+from rxtemporal.storage.event_log import Recording, settled
+from rxtemporal.storage.event_log.source import RecordedSource
 from rxtemporal.streamable import Streamable
 
 E = TypeVar("E", bound=Event)

@@ -12,15 +12,15 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.engine.steps.run_state import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.execution import Execution
 from rxtemporal.ingress.resumable import PositionedSource
 from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.readings import Reading
-from rxtemporal.recording import InputLog
 from rxtemporal.runstate import ANEW, refuse_unsaved
+from rxtemporal.storage.event_log import InputLog
+from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
 
 _log = get_logger(__name__)
 

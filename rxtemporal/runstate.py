@@ -16,10 +16,10 @@ from rxtemporal.engine.steps.run_state import (
 )
 from rxtemporal.errors import CheckpointError
 from rxtemporal.fingerprints import Fingerprints
-from rxtemporal.meters import Gauge
 from rxtemporal.plan import Node
+from rxtemporal.reactive.meters import Gauge
 from rxtemporal.readings import Reading
-from rxtemporal.recorded import RecordedSource
+from rxtemporal.storage.event_log.source import RecordedSource
 
 _MAGIC, _VERSION = b"RXTR", 1
 ANEW = "or begin with a new folder, which computes everything anew"

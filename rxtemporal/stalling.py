@@ -10,7 +10,7 @@ from rxtemporal.core.ticks import MAX_TIME, TICKS_PER_SECOND, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.execution import Execution
 from rxtemporal.holding import Hold, holds, time_told
-from rxtemporal.wall import ALMOST, Recurring
+from rxtemporal.reactive.clock import ALMOST, Recurring
 
 _log = get_logger(__name__)
 

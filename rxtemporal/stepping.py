@@ -11,10 +11,10 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.ingress.sources import OpenEvents, OpenFrames
-from rxtemporal.recorded import OpenRecorded
-from rxtemporal.rerun import BatchSteps as RecordedBatches
-from rxtemporal.rerun import EventSteps as RecordedEvents
-from rxtemporal.rerun import RowSteps as RecordedRows
+from rxtemporal.storage.event_log.cursors import BatchSteps as RecordedBatches
+from rxtemporal.storage.event_log.cursors import EventSteps as RecordedEvents
+from rxtemporal.storage.event_log.cursors import RowSteps as RecordedRows
+from rxtemporal.storage.event_log.source import OpenRecorded
 
 
 class EventSteps:

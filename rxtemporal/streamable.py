@@ -31,14 +31,14 @@ from rxtemporal.fluent.windows import Windows
 from rxtemporal.importing import imported
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.unpacker import unpacked
-from rxtemporal.lifting import lift
 from rxtemporal.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
-from rxtemporal.recording import InputLog, Recorder
+from rxtemporal.reactive.clock import Wall
+from rxtemporal.reactive.lift import lift
+from rxtemporal.reactive.synchronize import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.resuming import kept
-from rxtemporal.seam import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.sinks import Sink
-from rxtemporal.wall import Wall
+from rxtemporal.storage.event_log import InputLog, Recorder
 
 Result = TypeVar("Result")
 

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.idling import Idling
+from rxtemporal.reactive.clock import ALMOST, Recurring, Wall
 from rxtemporal.readings import Reading
-from rxtemporal.wall import ALMOST, Recurring, Wall
 
 
 def watched(

@@ -12,7 +12,7 @@ import pytest
 from rxtemporal import doctor
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.doctor import Finding, examine
-from rxtemporal.segments import Spool
+from rxtemporal.storage.segments import Spool
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 

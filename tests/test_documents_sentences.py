@@ -44,7 +44,7 @@ def test_operators_never_look_at_the_clock(folder: str) -> None:
             if isinstance(node, ast.Import):
                 assert "time" not in [each.name for each in node.names], path
             if isinstance(node, ast.ImportFrom):
-                assert node.module not in ("time", "rxtemporal.wall"), path
+                assert node.module not in ("time", "rxtemporal.reactive.clock"), path
             if isinstance(node, ast.Attribute):
                 assert node.attr not in ("now", "utcnow", "today", "perf_counter"), path
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rxtemporal.durable import make_folder, unsynced
-from rxtemporal.segments import SegmentWriter
 from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.targets import Origin
+from rxtemporal.storage.files import make_folder, unsynced
+from rxtemporal.storage.segments import SegmentWriter
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 Synced = Callable[[], set[Path]]

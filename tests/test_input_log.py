@@ -32,7 +32,7 @@ from rxtemporal.errors import (
     SchemaError,
     SpoolError,
 )
-from rxtemporal.recording import LogStore, Recording, logstore, settled
+from rxtemporal.storage.event_log import LogStore, Recording, logstore, settled
 from rxtemporal.testing import assert_same_history
 
 
@@ -611,7 +611,7 @@ def test_what_is_in_the_journal_is_acknowledged_where_segments_cannot_be_made(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("rxtemporal.segments.writer.publish", full)
+        patch.setattr("rxtemporal.storage.segments.writer.publish", full)
         run.push(PointEvent(2, 2))
         with pytest.raises(SpoolError, match=r"No space left on device.*Hint: free some space"):
             run.push(PointEvent(3, 3))
@@ -624,7 +624,7 @@ def test_what_is_in_the_journal_is_acknowledged_where_segments_cannot_be_made(
 KILLED = """
 import sys
 import rxtemporal as rxt
-from rxtemporal.recording import logstore
+from rxtemporal.storage.event_log import logstore
 from reactivex.subject import Subject
 
 class Lines:

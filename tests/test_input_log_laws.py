@@ -33,7 +33,7 @@ from test_recording_laws import (
 import rxtemporal as rxt
 from rxtemporal import EventShape
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.recording import LogStore, Recording, logstore, settled
+from rxtemporal.storage.event_log import LogStore, Recording, logstore, settled
 from rxtemporal.testing import assert_same_history
 
 

@@ -20,7 +20,7 @@ from test_recording_laws import NAMES, Ran, happenings, made, options
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, resuming
-from rxtemporal.recording import LogStore, logstore
+from rxtemporal.storage.event_log import LogStore, logstore
 from rxtemporal.testing import assert_same_history
 
 

@@ -29,8 +29,8 @@ from rxtemporal.errors import (
     SourceError,
     SpoolError,
 )
-from rxtemporal.recording import Recording, recorder
-from rxtemporal.segments import SegmentWriter
+from rxtemporal.storage.event_log import Recording, recorder
+from rxtemporal.storage.segments import SegmentWriter
 from rxtemporal.testing import assert_same_history
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
@@ -336,7 +336,7 @@ def test_what_no_order_counts_was_not_recorded(folder: Path, monkeypatch: Any) -
 KILLED = """
 import os, sys, threading
 import rxtemporal as rxt
-from rxtemporal.recording import recorder
+from rxtemporal.storage.event_log import recorder
 from reactivex.subject import Subject
 
 class Nowhere:

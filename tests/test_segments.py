@@ -17,9 +17,9 @@ import pytest
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.durable import WriterLock
 from rxtemporal.errors import SchemaError, SpoolError
-from rxtemporal.segments import SEGMENT, SegmentFolder, Spool
+from rxtemporal.storage.files import WriterLock
+from rxtemporal.storage.segments import SEGMENT, SegmentFolder, Spool
 
 SCHEMA = pl.Schema({"x": pl.Int64(), "name": pl.String()})
 
@@ -241,7 +241,7 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
         with pytest.raises(SpoolError, match=rf"pid {os.getpid()}\b.*Hint"):
             opened(tmp_path)
         code = (
-            "import pathlib, sys; from rxtemporal.durable import WriterLock; "
+            "import pathlib, sys; from rxtemporal.storage.files import WriterLock; "
             "WriterLock(pathlib.Path(sys.argv[1], 'lock'))"
         )
         other = subprocess.run(
@@ -336,7 +336,7 @@ def test_a_segment_that_readers_have_seen_stays(
     with opened(tmp_path) as spool:
         for _ in range(2):
             with monkeypatch.context() as patch:
-                failing(patch, "rxtemporal.segments.writer.sync_folder", 1, errno.EIO)
+                failing(patch, "rxtemporal.storage.segments.writer.sync_folder", 1, errno.EIO)
                 with pytest.raises(SpoolError, match="cannot write segment"):
                     spool.append(batch(0, 10))
             assert (spool.segments(), spool.read(1).height) == ([1], 2)
@@ -352,7 +352,7 @@ def test_what_was_not_synced_stays_when_another_batch_comes(
     """A caller who does not repeat the call finds the segment before his own."""
     with opened(tmp_path) as spool:
         with monkeypatch.context() as patch:
-            failing(patch, "rxtemporal.segments.writer.sync_folder", 1, errno.EIO)
+            failing(patch, "rxtemporal.storage.segments.writer.sync_folder", 1, errno.EIO)
             with pytest.raises(SpoolError):
                 spool.append(batch(0, 10))
         assert spool.append(batch(10, 20)) == 2

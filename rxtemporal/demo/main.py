@@ -18,7 +18,7 @@ from rxtemporal.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.demo.results import Results, SparkResults, TableResults
 from rxtemporal.diagnostics import Diagnostics
 from rxtemporal.engine.kernels.compiled import on_first_compile
-from rxtemporal.subjects.inputs import SubjectStats
+from rxtemporal.reactive.subjects.inputs import SubjectStats
 
 if TYPE_CHECKING:
     from rxtemporal.demo.display import Display

@@ -17,9 +17,9 @@ from rxtemporal.ingress.settings import (
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
+from rxtemporal.reactive.subjects import CtiSynchronizingSubject
 from rxtemporal.replay import merged_by_time
 from rxtemporal.streamable import Streamable
-from rxtemporal.subjects import CtiSynchronizingSubject
 
 # every tenth event makes a CTI, four hours behind it: longer delays than that are late
 DOOR = AdvanceTimeSettings(

@@ -20,6 +20,5 @@ from __future__ import annotations
 
 from rxtemporal.handoff.drain import Drain
 from rxtemporal.handoff.line import Line
-from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
 
-__all__ = ["Drain", "HandOff", "HandOffDiagnostics", "Line", "WhenFull"]
+__all__ = ["Drain", "Line"]

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch
-from rxtemporal.durable import reported, unsynced
-from rxtemporal.segments import Spool
+from rxtemporal.storage.files import reported, unsynced
+from rxtemporal.storage.segments import Spool
 
 EDGE = "edge"
 

@@ -60,8 +60,8 @@ class Door:
 
     Holds one entry for each open edge row. Not thread-safe: its owner serialises.
 
+    >>> from rxtemporal import INCREASING_START_TIME, PointEvent
     >>> door = Door(INCREASING_START_TIME, "a")
-    >>> from rxtemporal import PointEvent
     >>> door.accept(PointEvent(7, "x")), door.cti
     ((PointEvent(7, 'x'), 0), 7)
     >>> door.accept(PointEvent(5, "late")), door.late.total()

@@ -13,11 +13,10 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
-from rxtemporal.handoff import HandOff
 from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import RUN_ROWS, Packer, taken
-from rxtemporal.ingress.settings import AdvanceTimeSettings, Liveliness
+from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 
 # a stream that is all there already is answered in batches of at least so many rows
 SIZED_ROWS = 1_024

@@ -25,7 +25,7 @@ from rxtemporal.engine.steps.user_functions import (
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr

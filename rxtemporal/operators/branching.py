@@ -10,7 +10,7 @@ from reactivex import operators as rx_operators
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.grouping import Ungroup
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 Batches = Observable[EventBatch]
 Branch = Callable[[Batches], Batches]

@@ -15,7 +15,7 @@ from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.joins import Handed, Matching, On, pairs_of
 from rxtemporal.operators.lifetimes import clip_to_limit
 from rxtemporal.operators.operator import Beside, Keys, Operator
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,7 +10,7 @@ from rxtemporal.engine.steps.group import GroupStep, UngroupStep
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

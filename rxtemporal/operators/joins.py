@@ -13,7 +13,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.apart import Apart, Fields
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]

@@ -11,7 +11,7 @@ from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
 from rxtemporal.engine.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

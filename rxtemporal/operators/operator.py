@@ -15,10 +15,10 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.errors import ArgumentError, SchemaError, blame
-from rxtemporal.lifting import lift, lift_two
-from rxtemporal.meters import Gauge
 from rxtemporal.operators.apart import Apart, alone
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.lift import lift, lift_two
+from rxtemporal.reactive.meters import Gauge
+from rxtemporal.reactive.synchronize import composed_at
 
 Keys = tuple[str, ...]
 

@@ -13,7 +13,7 @@ from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 

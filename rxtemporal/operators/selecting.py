@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.stateless import Select, SelectRow, Where, WhereRow, by_function
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
 

@@ -16,7 +16,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.expressions import output_schema, row_by_row
 from rxtemporal.operators.apart import Apart, Fields, alone
 from rxtemporal.operators.operator import Keys, Operator, RowByRow
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,7 +11,7 @@ from rxtemporal.engine.steps.step import Merging
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,7 +11,7 @@ import polars as pl
 from rxtemporal.aggregate import Aggregate
 from rxtemporal.operators.operator import Chain, Operator
 from rxtemporal.operators.results import Aggregates, Apply, ResultSpec, TopK
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator, RowByRow
 from rxtemporal.operators.results import ResultSpec
 from rxtemporal.operators.windowing import Window
-from rxtemporal.seam import composed_at
+from rxtemporal.reactive.synchronize import composed_at
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.window_bounds import Bounds

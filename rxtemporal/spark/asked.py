@@ -10,9 +10,9 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import Target
+from rxtemporal.storage.segments import SEGMENT
 
 
 def check_target(target: Any, shape: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rxtemporal.durable import reported
 from rxtemporal.errors import SpoolError
+from rxtemporal.storage.files import reported
 
 
 def last_segment(checkpoint: Path, batch: int) -> int:

@@ -7,9 +7,9 @@ import os
 import time
 from pathlib import Path
 
-from rxtemporal.durable import publish, remove, reported
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.life import PATIENCE
+from rxtemporal.storage.files import publish, remove, reported
 
 _FILE = "spark.pid"
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import polars as pl
 
 from rxtemporal.core.events import EventShape
-from rxtemporal.durable import publish, reported
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.targets import DIRECT, Origin, Writer
+from rxtemporal.storage.files import publish, reported
+from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,10 +13,10 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.sqltypes import as_text, type_of
 from rxtemporal.spark.targets import DIRECT, Origin, Writer
+from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,12 +15,12 @@ from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.segments.spool import rows_frame
 from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.life import Job
 from rxtemporal.spark.session import require_pyspark, session
 from rxtemporal.spark.settling import EDGE, STATE
 from rxtemporal.spark.targets import DIRECT, Origin, Writer, writer_for
+from rxtemporal.storage.segments.spool import rows_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import polars as pl
 
-from rxtemporal.durable import WriterLock, reported
 from rxtemporal.errors import JavaError, SpoolError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark.checkpoint import committed_segment
 from rxtemporal.spark.targets import Origin
+from rxtemporal.storage.files import WriterLock, reported
+from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,6 @@ from reactivex import abc
 from rxtemporal.core.batch import EventBatch, time_column
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.durable import make_folder, reported
 from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Following, Position, PositionedSource
@@ -25,6 +24,7 @@ from rxtemporal.runstate import ANEW
 from rxtemporal.spark.claiming import claim, leave, note
 from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.inputs import Input, quoted
+from rxtemporal.storage.files import make_folder, reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.segments import SEGMENT, SegmentFolder
 from rxtemporal.spark.settling import EDGE, STATE
+from rxtemporal.storage.segments import SEGMENT, SegmentFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.durable import publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.segments import Spool
 from rxtemporal.spark.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.child import Child, can_travel
 from rxtemporal.spark.life import Job, Life, Listener, sole_driver
@@ -23,6 +21,8 @@ from rxtemporal.spark.runner import Runner
 from rxtemporal.spark.settling import EDGE
 from rxtemporal.spark.supervision import Supervisor
 from rxtemporal.spark.targets import Target, writer_for
+from rxtemporal.storage.files import publish, reported, sync_folder
+from rxtemporal.storage.segments import Spool
 
 log = get_logger(__name__)
 

@@ -16,10 +16,10 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
-from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
-from rxtemporal.segments import SEGMENT
 from rxtemporal.spark.targets import Origin, Writer
+from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
+from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -16,9 +16,9 @@ from typing import Any
 from feeding import SCHEMA, batches, feed, until, write
 from moments import Held, Moments, in_the_spool
 
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink import SparkSinkStats
+from rxtemporal.storage.segments import SegmentFolder
 
 # Spark starts often here and does little: what pays only in the long run is left out
 QUICK = {

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rxtemporal.core.events import EventShape
-from rxtemporal.durable import publish
-from rxtemporal.segments import spool, writer
 from rxtemporal.spark import ParquetTable, runner, tables
 from rxtemporal.spark.targets import Origin, Writer
+from rxtemporal.storage.files import publish
+from rxtemporal.storage.segments import spool, writer
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ import pytest
 
 from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.segments.spool import rows_frame
 from rxtemporal.spark.settling import EDGE, STATE
+from rxtemporal.storage.segments.spool import rows_frame
 
 
 class Above:

@@ -13,8 +13,8 @@ from test_kept_sink import Nothing, closed
 import rxtemporal as rxt
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import CheckpointError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import SparkSink
+from rxtemporal.storage.segments import SegmentFolder
 
 SCHEMA = {"x": pl.Int64}
 Records = dict[int, tuple[int, int, int]]

@@ -13,9 +13,9 @@ from disks import small_disk
 from feeding import SCHEMA, batches, expected, found, until, write
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.targets import Origin
+from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

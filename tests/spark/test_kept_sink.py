@@ -14,8 +14,8 @@ from test_resuming import SOON
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg, resuming
 from rxtemporal.errors import CheckpointError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import SparkSink
+from rxtemporal.storage.segments import SegmentFolder
 
 ROWS = 120
 FRAME = pl.DataFrame(

@@ -13,8 +13,8 @@ import pytest
 from feeding import SCHEMA, batches, expected, feed, found, until
 from moments import POINTS, Held, Moment, Moments, in_the_spool, put
 
-from rxtemporal.segments import Spool, spool, writer
 from rxtemporal.spark import ParquetTable, SparkSink, runner, tables
+from rxtemporal.storage.segments import Spool, spool, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

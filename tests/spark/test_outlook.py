@@ -9,8 +9,8 @@ import traceback
 import pytest
 
 from rxtemporal import errors
-from rxtemporal.durable import reported
 from rxtemporal.spark.life import outlook
+from rxtemporal.storage.files import reported
 
 PASSING = ["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EFBIG"]
 

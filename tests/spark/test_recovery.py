@@ -18,13 +18,13 @@ import pytest
 from feeding import SCHEMA, batches, expected, feed, found, until, write
 from moments import Moment, Moments
 
-from rxtemporal.durable import WriterLock
 from rxtemporal.errors import JavaError, SpoolError
-from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.life import Job, outlook, sole_driver
 from rxtemporal.spark.runner import Runner
 from rxtemporal.spark.supervision import Supervisor
+from rxtemporal.storage.files import WriterLock
+from rxtemporal.storage.segments import SegmentFolder, Spool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

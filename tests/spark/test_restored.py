@@ -13,8 +13,8 @@ from feeding import SCHEMA, batches, write
 from test_kept_sink import Nothing
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import Console, DatabaseTable, ParquetTable, SparkSink
+from rxtemporal.storage.segments import SegmentFolder
 
 Published = Callable[[str, int], None]
 

@@ -18,9 +18,9 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SpoolError
-from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.sinks import Sink
 from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.storage.segments import SegmentFolder, Spool
 
 
 class NoSpark:

@@ -13,11 +13,11 @@ from feeding import SCHEMA, batches, until
 
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
-from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import SparkSink
 from rxtemporal.spark.life import Ended, Listener, outlook
 from rxtemporal.spark.spooled import LONGEST_PAUSE
 from rxtemporal.spark.supervision import ATTEMPTS, Supervisor
+from rxtemporal.storage.segments import SegmentFolder, Spool
 
 SOON = 60
 

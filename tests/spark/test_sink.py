@@ -16,8 +16,8 @@ from feeding import HOUR, SCHEMA, batches, expected, feed, found, rows, until, w
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.segments import SegmentFolder
 from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,9 +14,9 @@ from feeding import until
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
-from rxtemporal.segments import SegmentFolder, Spool
 from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.targets import Origin
+from rxtemporal.storage.segments import SegmentFolder, Spool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,11 +27,11 @@ An *input log* has the same files and one more, see ``logstore``; a run appends 
 
 from __future__ import annotations
 
-from rxtemporal.recording.inputlog import InputLog, LogTape, pushed
-from rxtemporal.recording.layout import KINDS
-from rxtemporal.recording.logstore import LogStore, Wanted, settled
-from rxtemporal.recording.reader import Recording, StreamRecords
-from rxtemporal.recording.recorder import Recorder, Tape
+from rxtemporal.storage.event_log.inputlog import InputLog, LogTape, pushed
+from rxtemporal.storage.event_log.layout import KINDS
+from rxtemporal.storage.event_log.logstore import LogStore, Wanted, settled
+from rxtemporal.storage.event_log.reader import Recording, StreamRecords
+from rxtemporal.storage.event_log.recorder import Recorder, Tape
 
 __all__ = [
     "KINDS",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rxtemporal.recording.layout import ORDER, StreamFacts, header_of
-from rxtemporal.segments import SegmentFolder
+from rxtemporal.storage.event_log.layout import ORDER, StreamFacts, header_of
+from rxtemporal.storage.segments import SegmentFolder
 
 
 class Recording:

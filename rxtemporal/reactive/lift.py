@@ -22,8 +22,8 @@ from rxtemporal.engine.steps.run_state import (
 from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.engine.steps.waiting import earliest_due
 from rxtemporal.errors import blame
-from rxtemporal.meters import Gauge, Meter
-from rxtemporal.seam import DirectSubject
+from rxtemporal.reactive.meters import Gauge, Meter
+from rxtemporal.reactive.synchronize import DirectSubject
 
 Lifted = Callable[..., Observable[EventBatch]]
 

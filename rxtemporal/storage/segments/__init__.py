@@ -21,8 +21,8 @@ A query's spool and the streams of a recording are such folders.
 
 from __future__ import annotations
 
-from rxtemporal.segments.folder import SEGMENT, Segment, SegmentFolder
-from rxtemporal.segments.spool import Spool
-from rxtemporal.segments.writer import SegmentWriter
+from rxtemporal.storage.segments.folder import SEGMENT, Segment, SegmentFolder
+from rxtemporal.storage.segments.spool import Spool
+from rxtemporal.storage.segments.writer import SegmentWriter
 
 __all__ = ["SEGMENT", "Segment", "SegmentFolder", "SegmentWriter", "Spool"]

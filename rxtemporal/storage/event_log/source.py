@@ -15,8 +15,8 @@ from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.settings import AdvanceTimeSettings, Liveliness
 from rxtemporal.ingress.sources import SIZED_ROWS
-from rxtemporal.recording import Recording
-from rxtemporal.rerun import BatchSteps, EventSteps, RowSteps
+from rxtemporal.storage.event_log import Recording
+from rxtemporal.storage.event_log.cursors import BatchSteps, EventSteps, RowSteps
 
 # what a door for columns can be brought
 _COMPLETE = {"point", "interval", "outside", "completed", "failed"}

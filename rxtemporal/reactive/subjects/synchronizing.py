@@ -11,10 +11,10 @@ from reactivex import operators as rx
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.seam import OnCompleted, OnError, OnNext, synchronize
-from rxtemporal.subjects.common import CtiSubject, Ledger
-from rxtemporal.subjects.inputs import Source
-from rxtemporal.subjects.transform import TransformSubject
+from rxtemporal.reactive.subjects.common import CtiSubject, Ledger
+from rxtemporal.reactive.subjects.inputs import Source
+from rxtemporal.reactive.subjects.transform import TransformSubject
+from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, synchronize
 
 
 class _Sent:

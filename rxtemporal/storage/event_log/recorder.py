@@ -18,12 +18,19 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.durable import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.recording.columns import Item, Mark, Rows, empty, framed
-from rxtemporal.recording.layout import FORMAT, HEADER, NO_FIELDS, ORDER, ORDER_FIELDS, StreamFacts
-from rxtemporal.segments import SegmentWriter
+from rxtemporal.storage.event_log.columns import Item, Mark, Rows, empty, framed
+from rxtemporal.storage.event_log.layout import (
+    FORMAT,
+    HEADER,
+    NO_FIELDS,
+    ORDER,
+    ORDER_FIELDS,
+    StreamFacts,
+)
+from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
+from rxtemporal.storage.segments import SegmentWriter
 
 # records that make a segment full, and seconds after which one is written that is not
 MOST_RECORDS = 131_072

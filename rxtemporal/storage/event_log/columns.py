@@ -20,7 +20,7 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.recording.layout import KINDS, kind_of
+from rxtemporal.storage.event_log.layout import KINDS, kind_of
 
 
 class Mark(NamedTuple):

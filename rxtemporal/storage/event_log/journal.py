@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.durable import reported, sync, sync_folder
 from rxtemporal.errors import SpoolError
+from rxtemporal.storage.files import reported, sync, sync_folder
 
 _HEAD = struct.Struct("<QIII")
 _FACTS = struct.Struct("<QII")

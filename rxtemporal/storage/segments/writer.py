@@ -13,9 +13,9 @@ from typing import Any, Self
 import polars as pl
 
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
-from rxtemporal.segments.folder import Segment, SegmentFolder
+from rxtemporal.storage.files import WriterLock, make_folder, publish, remove, reported, sync_folder
+from rxtemporal.storage.segments.folder import Segment, SegmentFolder
 
 # the layout of the folder, as the package's page describes it
 FORMAT = 1

@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.durable import WriterLock, make_folder, publish, remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.recording.columns import empty
-from rxtemporal.recording.entries import Runs, entry, parts
-from rxtemporal.recording.journal import Journal
-from rxtemporal.recording.layout import (
+from rxtemporal.storage.event_log.columns import empty
+from rxtemporal.storage.event_log.entries import Runs, entry, parts
+from rxtemporal.storage.event_log.journal import Journal
+from rxtemporal.storage.event_log.layout import (
     FORMAT,
     HEADER,
     NO_FIELDS,
@@ -40,8 +39,9 @@ from rxtemporal.recording.layout import (
     StreamFacts,
     header_of,
 )
-from rxtemporal.recording.reader import StreamRecords
-from rxtemporal.segments import SegmentFolder, SegmentWriter
+from rxtemporal.storage.event_log.reader import StreamRecords
+from rxtemporal.storage.files import WriterLock, make_folder, publish, remove, reported, sync_folder
+from rxtemporal.storage.segments import SegmentFolder, SegmentWriter
 
 JOURNAL = "journal"
 # bytes of a journal that become segments

@@ -14,10 +14,10 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.recording.columns import Item, Rows, framed
-from rxtemporal.recording.layout import StreamFacts
-from rxtemporal.recording.logstore import LogStore, Wanted
-from rxtemporal.recording.recorder import Tape
+from rxtemporal.storage.event_log.columns import Item, Rows, framed
+from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.logstore import LogStore, Wanted
+from rxtemporal.storage.event_log.recorder import Tape
 
 
 class InputLog:

@@ -19,7 +19,7 @@ from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer, taken
 from rxtemporal.ingress.unpacker import payloads_of
-from rxtemporal.recording import KINDS, StreamRecords
+from rxtemporal.storage.event_log import KINDS, StreamRecords
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -20,9 +20,9 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span, add, as_given, span
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.seam import OnCompleted, OnError, OnNext
-from rxtemporal.subjects.inputs import Input, Source, SubjectStats
-from rxtemporal.subjects.transform import TransformSubject
+from rxtemporal.reactive.subjects.inputs import Input, Source, SubjectStats
+from rxtemporal.reactive.subjects.transform import TransformSubject
+from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext
 
 Self = TypeVar("Self", bound="CtiSubject")
 

@@ -26,7 +26,7 @@ OnNext: TypeAlias = Callable[[Any], None]
 OnError: TypeAlias = Callable[[Exception], None]
 OnCompleted: TypeAlias = Callable[[], None]
 
-_PACKAGE = str(Path(__file__).parent) + os.sep
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _log = get_logger(__name__)
 
 

@@ -10,8 +10,8 @@ import polars as pl
 from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.core.ticks import describe
 from rxtemporal.errors import SchemaError, SpoolError
-from rxtemporal.segments.folder import SEGMENT
-from rxtemporal.segments.writer import SegmentWriter
+from rxtemporal.storage.segments.folder import SEGMENT
+from rxtemporal.storage.segments.writer import SegmentWriter
 
 
 class Spool(SegmentWriter):

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.durable import remove, reported, sync_folder
 from rxtemporal.errors import SpoolError
+from rxtemporal.storage.files import remove, reported, sync_folder
 
 # the column that carries the number of each row's segment
 SEGMENT = "_segment"

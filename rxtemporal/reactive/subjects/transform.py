@@ -10,7 +10,7 @@ from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.seam import DirectSubject, OnCompleted, OnError, OnNext, Subscriber
+from rxtemporal.reactive.synchronize import DirectSubject, OnCompleted, OnError, OnNext, Subscriber
 
 In = TypeVar("In")
 Out = TypeVar("Out")

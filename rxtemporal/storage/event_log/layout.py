@@ -12,7 +12,6 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import ticks
-from rxtemporal.durable import reported
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
@@ -20,6 +19,7 @@ from rxtemporal.ingress.settings import (
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
+from rxtemporal.storage.files import reported
 
 FORMAT = 1
 HEADER = "recording.json"

@@ -1,0 +1,1 @@
+"""The Rx side: synchronizing, steps as observables, the clock, and the subjects."""
