@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from rxtemporal.aggregate import Aggregate, reading
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.expressions import field_type, of_many
-from rxtemporal.user_aggregates import TimeSensitiveAggregate, UserDefinedAggregate
+from rxtemporal.operators.aggregates import (
+    Aggregate,
+    TimeSensitiveAggregate,
+    UserDefinedAggregate,
+    reading,
+)
+from rxtemporal.operators.expressions import field_type, of_many
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.aggregates import Running

@@ -16,7 +16,7 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.execution import Execution
 from rxtemporal.importing import imported
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.plan import AnySource
+from rxtemporal.operators.plan import AnySource
 from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.resuming import kept

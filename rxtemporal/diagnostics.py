@@ -13,7 +13,7 @@ from rxtemporal.execution import Execution
 from rxtemporal.holding import SIDES, Hold, holds, seconds_told, time_told
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import HandOffDiagnostics
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.readings import Reading
 

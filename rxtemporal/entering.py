@@ -16,7 +16,7 @@ from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Heartbeat, Liveliness
 from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scanned
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from rxtemporal.ingress.resumable import Following
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.ingress.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.late import LateFeed, WithLate
+from rxtemporal.operators.plan import Node, Wiring
 from rxtemporal.pacing import Pacing
-from rxtemporal.plan import Node, Wiring
 from rxtemporal.playback import played_back
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.reactive.lift import Entry, Lifted

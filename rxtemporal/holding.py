@@ -10,7 +10,7 @@ from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.execution import Execution
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge, Meter, Waits
 from rxtemporal.readings import Reading
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rxtemporal.errors import AdvanceTimeError
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.readings import Reading
 
 

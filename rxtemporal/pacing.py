@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from reactivex.scheduler import VirtualTimeScheduler
-
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add
+from rxtemporal.operators.plan import Pace
 
 # seconds between two looks at whether the run has ended
 SLICE = 0.1
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pace:
-    """How many seconds of application time pass in one of the clock's; None: the clock on the wall.
-
-    >>> Pace(60.0).speed
-    60.0
-    """
-
-    speed: float
-    clock: VirtualTimeScheduler | None = None
 
 
 class Pacing:

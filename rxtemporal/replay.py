@@ -13,7 +13,7 @@ from rxtemporal.core.events import Event
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.storage.event_log import Recording, settled
 from rxtemporal.storage.event_log.source import RecordedSource
 from rxtemporal.streamable import Streamable

@@ -15,8 +15,8 @@ from rxtemporal.engine.steps.run_state import (
     unsealed,
 )
 from rxtemporal.errors import CheckpointError
-from rxtemporal.fingerprints import Fingerprints
-from rxtemporal.plan import Node
+from rxtemporal.operators.fingerprint import Fingerprints
+from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.readings import Reading
 from rxtemporal.storage.event_log.source import RecordedSource

@@ -9,8 +9,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.sources import ObservableSource
-from rxtemporal.pacing import Pace
-from rxtemporal.plan import paced
+from rxtemporal.operators.plan import Pace, paced
 from rxtemporal.streamable import Streamable
 
 

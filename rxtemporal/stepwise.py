@@ -7,9 +7,9 @@ from typing import Any
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, CheckpointError, blame
-from rxtemporal.fingerprints import Fingerprints
+from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import TwoInputs
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 
 
 class Stepwise:

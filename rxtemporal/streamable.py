@@ -31,7 +31,7 @@ from rxtemporal.fluent.windows import Windows
 from rxtemporal.importing import imported
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.unpacker import unpacked
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.reactive.lift import lift

@@ -16,7 +16,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal import operators as ops
 from rxtemporal.fluent.windows import Windowed
-from rxtemporal.operators.windowing import Window
+from rxtemporal.operators.windows import Window
 
 Stream = rxt.Streamable
 Compose = Callable[[Stream], Stream]

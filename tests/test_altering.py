@@ -15,7 +15,7 @@ from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, ROWS, A, edges, history, outputs
 
 from rxtemporal import ArgumentError, CtiViolationError, EventBatch, EventError, SchemaError
-from rxtemporal.operators.altering import (
+from rxtemporal.operators.alter import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,

@@ -13,7 +13,7 @@ import pytest
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.expressions import field_type, output_schema, row_by_row
+from rxtemporal.operators.expressions import field_type, output_schema, row_by_row
 
 x, y, s, d = pl.col("x"), pl.col("y"), pl.col("s"), pl.col("d")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -226,11 +226,11 @@ EVERY = ("start_time", "end_time", "other", "cti", "cti2")
 
 def what_is_kept(query: Any, **changes: Any) -> Kept:
     """What a checkpoint is begun with by a query over one input."""
+    from rxtemporal.operators.partition import splitting
     from rxtemporal.spark.handing import handed_over
     from rxtemporal.spark.inputs import Input
     from rxtemporal.spark.running import Job
     from rxtemporal.spark.streaming import _kept
-    from rxtemporal.splitting import splitting
 
     frame: Any = Frame(*EVERY, "a", "b")
     columns = {"start": "start_time", "end": "end_time", "cti": "cti"}

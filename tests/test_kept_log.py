@@ -23,7 +23,7 @@ from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent, resuming
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.handoff import Drain
 from rxtemporal.ingress.resumable import Following, PositionedSource
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.storage.event_log import LogStore, Recording, settled
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing import assert_same_history

@@ -18,12 +18,12 @@ from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, A, B, C
 
 from rxtemporal import EventBatch
-from rxtemporal.operators.altering import (
+from rxtemporal.operators.alter import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,
 )
-from rxtemporal.operators.grouping import group_by
+from rxtemporal.operators.group import group_by
 from rxtemporal.operators.lifetimes import (
     chop,
     clip_to_limit,

@@ -12,7 +12,7 @@ from tables import LENGTH, ROWS, A, B, C, edges, history, outputs
 
 from rxtemporal import UnboundedWindowError
 from rxtemporal.engine.steps import chop as chopping
-from rxtemporal.operators.altering import (
+from rxtemporal.operators.alter import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,

@@ -19,7 +19,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.engine.steps.group import GroupStep
-from rxtemporal.operators.scanning import scan
+from rxtemporal.operators.scan import scan
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 RESULT = {"n": int, "seen": str}

@@ -20,7 +20,7 @@ import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.engine.steps.session_bounds import CountBounds, Gathering, SessionBounds
-from rxtemporal.operators.sessions import session_lifetimes
+from rxtemporal.operators.session_lifetimes import session_lifetimes
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 # timeout and max_duration: some that never meet, and grids that rows fall on and between

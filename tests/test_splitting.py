@@ -24,8 +24,8 @@ from test_laws import CASES, Sides, drawn, final_cti, plan
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.operators.operator import Operator, TwoInputs
-from rxtemporal.plan import Node
-from rxtemporal.splitting import Splitting, splitting
+from rxtemporal.operators.partition import Splitting, splitting
+from rxtemporal.operators.plan import Node
 
 BUCKETS = 3
 # each example is several runs, and there are many cases

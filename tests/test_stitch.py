@@ -18,7 +18,7 @@ from oracle import MAX_TIME, MIN_TIME
 import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.engine.steps.group import GroupStep
-from rxtemporal.operators.stitching import stitch
+from rxtemporal.operators.stitch import stitch
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 A = {"k": "a", "x": 1, "y": None}

@@ -7,9 +7,9 @@ from typing import Self
 import polars as pl
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.explaining import explained
+from rxtemporal.operators.explain import explained
 from rxtemporal.operators.operator import Beside, Chain, Operator
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 
 
 class Composing:

@@ -7,8 +7,9 @@ from typing import Self
 
 from rxtemporal.core.ticks import Span, Time
 from rxtemporal.fluent.composing import Composing
-from rxtemporal.operators import altering, lifetimes
-from rxtemporal.operators.altering import LengthGiven, TimesGiven
+from rxtemporal.operators import alter as altering
+from rxtemporal.operators import lifetimes
+from rxtemporal.operators.alter import LengthGiven, TimesGiven
 
 
 class Lifetimes(Composing):

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal import operators as ops
 from rxtemporal.errors import ArgumentError
 from rxtemporal.fluent.composing import Composing
-from rxtemporal.operators.grouping import Ungroup
+from rxtemporal.operators.group import Ungroup
 
 
 class Relational(Composing):

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from rxtemporal.core.ticks import Span
 from rxtemporal.fluent.composing import Composing
-from rxtemporal.operators.scanning import ScanFunction, scan
-from rxtemporal.operators.sessions import session_lifetimes
-from rxtemporal.operators.stitching import stitch
+from rxtemporal.operators.scan import ScanFunction, scan
+from rxtemporal.operators.session_lifetimes import session_lifetimes
+from rxtemporal.operators.stitch import stitch
 
 
 class Sequences(Composing):

@@ -8,11 +8,11 @@ from typing import Any, Generic, Self, TypeVar
 import polars as pl
 
 from rxtemporal import operators as ops
-from rxtemporal.aggregate import Aggregate
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, Time
 from rxtemporal.fluent.composing import Composing
-from rxtemporal.operators.windowing import Window
+from rxtemporal.operators.aggregates import Aggregate
+from rxtemporal.operators.windows import Window
 
 Stream = TypeVar("Stream", bound=Composing)
 

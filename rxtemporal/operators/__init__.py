@@ -4,17 +4,15 @@ Each is described where a ``Streamable`` has it as a method. State is made for e
 operator of two streams takes the other observable: ``left.pipe(ops.join(right, on="key"))``.
 """
 
-from rxtemporal.operators.altering import (
+from rxtemporal.operators.alter import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,
 )
-from rxtemporal.operators.branching import apply, multicast
-from rxtemporal.operators.clipping import clip_event_duration, to_signal
+from rxtemporal.operators.clip import clip_event_duration, to_signal
 from rxtemporal.operators.distinct import distinct
-from rxtemporal.operators.gathered import count_window, session_window
-from rxtemporal.operators.grouping import group_by, ungroup
-from rxtemporal.operators.joins import (
+from rxtemporal.operators.group import apply, group_by, multicast, ungroup
+from rxtemporal.operators.join import (
     cross_join,
     full_outer_join,
     join,
@@ -28,12 +26,12 @@ from rxtemporal.operators.lifetimes import (
     shift_event_time,
     to_point_events,
 )
-from rxtemporal.operators.scanning import scan
-from rxtemporal.operators.selecting import drop, select, where, with_columns
-from rxtemporal.operators.sessions import session_lifetimes
-from rxtemporal.operators.stateless import explode
-from rxtemporal.operators.stitching import stitch
-from rxtemporal.operators.uniting import union
+from rxtemporal.operators.scan import scan
+from rxtemporal.operators.session_lifetimes import session_lifetimes
+from rxtemporal.operators.session_windows import count_window, session_window
+from rxtemporal.operators.stitch import stitch
+from rxtemporal.operators.union import union
+from rxtemporal.operators.where_select import drop, explode, select, where, with_columns
 from rxtemporal.operators.windows import (
     hopping_window,
     hopping_window2,

@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal import expressions
 from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.errors import ArgumentError, SchemaError, blame
-from rxtemporal.operators.apart import Apart, alone
+from rxtemporal.operators import expressions
+from rxtemporal.operators.partition_keys import Apart, alone
 from rxtemporal.reactive.lift import lift, lift_two
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.reactive.synchronize import composed_at

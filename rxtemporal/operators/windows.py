@@ -7,7 +7,8 @@ of the one goes with any of the other.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -16,10 +17,10 @@ from rxtemporal.core.ticks import Span, Time, span, time_ticks
 from rxtemporal.engine.steps.snap import SnapStep
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.apart import Apart, each_by
-from rxtemporal.operators.operator import Keys, Operator, RowByRow
-from rxtemporal.operators.results import ResultSpec
-from rxtemporal.operators.windowing import Window
+from rxtemporal.operators.aggregates import Aggregate
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowByRow
+from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.window_results import Aggregates, Apply, ResultSpec, TopK
 from rxtemporal.reactive.synchronize import composed_at
 
 if TYPE_CHECKING:
@@ -215,3 +216,35 @@ def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window
     return Window(
         lambda result, line: SnapshotWindows(window=name, result=result, line=line), (snapped,)
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A window of a pipe: ``aggregate``, ``top_k`` or ``apply`` make it an operator.
+
+    ``before`` are the operators that alter lifetimes so that the windows are those meant.
+    """
+
+    over: Callable[[ResultSpec, str], Operator]
+    before: tuple[Operator, ...] = ()
+
+    def aggregate(self, **aggregates: Aggregate) -> Chain:
+        """Return the operator: one row for each window and key, the keys first in the payload."""
+        return self._with(Aggregates(tuple(aggregates.items())))
+
+    def top_k(self, k: int, by: str | pl.Expr, *, descending: bool = True) -> Chain:
+        """Return the operator: the rows of rank ``k`` or better in each window, with ``rank``."""
+        return self._with(TopK(k, by, descending))
+
+    def apply(
+        self,
+        function: Callable[..., Iterable[Any]],
+        *,
+        schema: Any = None,
+        time_sensitive: bool = False,
+    ) -> Chain:
+        """Return the operator: what a function makes of the rows of each window."""
+        return self._with(Apply(function, schema, time_sensitive))
+
+    def _with(self, result: ResultSpec) -> Chain:
+        return Chain((*self.before, self.over(result, composed_at())))

@@ -21,7 +21,7 @@ from rxtemporal.errors import blame
 from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.stepwise import Stepwise
 

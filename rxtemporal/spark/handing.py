@@ -18,8 +18,8 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.operators.stateless import Select, Where
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
+from rxtemporal.operators.where_select import Select, Where
 from rxtemporal.spark.inputs import Input, quoted
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -16,7 +16,7 @@ import polars as pl
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.steps.run_state import joined, parted, refuse_changes
 from rxtemporal.errors import CheckpointError, blame
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.spark.buckets import Reader, Results
 from rxtemporal.spark.chunks import as_frame
 from rxtemporal.spark.outgoing import AFTER, BEFORE

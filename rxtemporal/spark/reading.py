@@ -11,7 +11,7 @@ from rxtemporal.core.batch import START
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.sources import FrameSource
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.inputs import Input, quoted, stream
 from rxtemporal.spark.microbatches import AGAIN, AVAILABLE, MicroBatches

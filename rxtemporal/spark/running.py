@@ -14,10 +14,11 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.explaining import explained
-from rxtemporal.operators.altering import AlterEventLifetime
+from rxtemporal.operators.alter import AlterEventLifetime
+from rxtemporal.operators.explain import explained
 from rxtemporal.operators.operator import Keys
-from rxtemporal.plan import Node
+from rxtemporal.operators.partition import Splitting, splitting
+from rxtemporal.operators.plan import Node
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
 from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, everywhere, united
 from rxtemporal.spark.handing import handed_over
@@ -25,7 +26,6 @@ from rxtemporal.spark.inputs import Input, as_input
 from rxtemporal.spark.outgoing import PROMISED, Lowest, Telling, with_end
 from rxtemporal.spark.session import require_pyspark
 from rxtemporal.spark.streaming import streamed
-from rxtemporal.splitting import Splitting, splitting
 from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.errors import AdvanceTimeError, BindingError
-from rxtemporal.fingerprints import Fingerprints
+from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import Keys
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import carried_rows

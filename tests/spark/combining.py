@@ -18,7 +18,7 @@ import polars as pl
 from law_seven import CASES, Sides
 
 import rxtemporal as rxt
-from rxtemporal.splitting import splitting
+from rxtemporal.operators.partition import splitting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

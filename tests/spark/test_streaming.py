@@ -20,8 +20,8 @@ from trickling import Trickle, read_out
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.operators.partition import splitting
 from rxtemporal.spark import run, stream
-from rxtemporal.splitting import splitting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ import polars as pl
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.reactive.synchronize import composed_at
 
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]

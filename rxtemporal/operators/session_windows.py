@@ -12,10 +12,10 @@ from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.operators.results import ResultSpec
-from rxtemporal.operators.windowing import Window
+from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.window_results import ResultSpec
+from rxtemporal.operators.windows import Window
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.session_bounds import Gathering

@@ -8,8 +8,8 @@ import polars as pl
 
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import SchemaError
-from rxtemporal.operators.apart import Apart, each_by
 from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.reactive.synchronize import composed_at
 
 

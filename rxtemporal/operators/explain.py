@@ -9,7 +9,7 @@ from rxtemporal.core.ticks import describe_span, span
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimePolicy
 from rxtemporal.ingress.sources import FrameSource
-from rxtemporal.plan import AnySource, Node
+from rxtemporal.operators.plan import AnySource, Node
 
 LEGEND = "t: the CTI of what stands below, which is what an operator takes"
 LATE = {

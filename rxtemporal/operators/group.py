@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import polars as pl
+from reactivex import Observable
+from reactivex import operators as rx_operators
 
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.steps.group import GroupStep, UngroupStep
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
@@ -88,3 +92,28 @@ class Ungroup(RowByRow):
 def ungroup() -> Ungroup:
     """End a grouping; rows and fields stay as they are."""
     return Ungroup(line=composed_at())
+
+
+Batches = Observable[EventBatch]
+Branch = Callable[[Batches], Batches]
+
+
+def multicast(fn: Branch) -> Branch:
+    """Give ``fn`` the stream as one that may be used several times and is computed once."""
+    return rx_operators.publish(_branch(fn, "multicast"))
+
+
+def apply(fn: Branch) -> Branch:
+    """Run a whole branch for each key of a grouped stream, and end the grouping.
+
+    The keys come first in the payload.
+    """
+    branch = multicast(_branch(fn, "apply"))
+    end = Ungroup(keys_first=True, line=composed_at())
+    return lambda source: end(branch(source))
+
+
+def _branch(fn: Branch, operator: str) -> Branch:
+    if not callable(fn):
+        raise ArgumentError(f"{operator} takes a function from a stream to a stream, got {fn!r}")
+    return fn

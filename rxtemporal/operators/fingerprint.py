@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.plan import Node
+from rxtemporal.operators.plan import Node
 
 _NONE: Mapping[int, str] = MappingProxyType({})
 

@@ -16,9 +16,9 @@ from itertools import islice, product
 from typing import TypeAlias
 
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Keys
-from rxtemporal.plan import Node
+from rxtemporal.operators.partition_keys import Apart
+from rxtemporal.operators.plan import Node
 
 # so many fields spread the rows well enough
 _MOST_FIELDS = 8

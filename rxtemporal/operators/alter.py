@@ -23,7 +23,7 @@ from rxtemporal.engine.steps.user_functions import (
     FunctionTimes,
 )
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.expressions import output_schema, row_by_row
+from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Keys, RowByRow
 from rxtemporal.reactive.synchronize import composed_at
 

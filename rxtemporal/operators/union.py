@@ -9,8 +9,8 @@ import polars as pl
 
 from rxtemporal.engine.steps.step import Merging
 from rxtemporal.errors import SchemaError
-from rxtemporal.operators.apart import Apart
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
+from rxtemporal.operators.partition_keys import Apart
 from rxtemporal.reactive.synchronize import composed_at
 
 

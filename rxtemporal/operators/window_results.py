@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.aggregate import Aggregate
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.expressions import field_type, row_by_row
+from rxtemporal.operators.aggregates import Aggregate, TimeSensitiveAggregate
+from rxtemporal.operators.expressions import field_type, row_by_row
 from rxtemporal.operators.operator import Keys
-from rxtemporal.user_aggregates import TimeSensitiveAggregate
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.window_results import Results

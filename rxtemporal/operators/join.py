@@ -10,9 +10,9 @@ import polars as pl
 
 from rxtemporal.engine.steps.step import Merging
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.expressions import output_schema, row_by_row
-from rxtemporal.operators.apart import Apart, Fields
+from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
+from rxtemporal.operators.partition_keys import Apart, Fields
 from rxtemporal.reactive.synchronize import composed_at
 
 On = str | Sequence[str] | Mapping[str, str] | None

@@ -9,18 +9,30 @@ from typing import Any
 
 import polars as pl
 from reactivex import Observable
+from reactivex.scheduler import VirtualTimeScheduler
 from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
-from rxtemporal.pacing import Pace
 from rxtemporal.reactive.lift import Entry
 from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.storage.event_log.source import RecordedSource
 
 AnySource = FrameSource | EventSource | ObservableSource | RecordedSource | LateSource
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pace:
+    """How many seconds of application time pass in one of the clock's; None: the clock on the wall.
+
+    >>> Pace(60.0).speed
+    60.0
+    """
+
+    speed: float
+    clock: VirtualTimeScheduler | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

@@ -11,10 +11,10 @@ import polars as pl
 
 from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.apart import Apart, each_by
-from rxtemporal.operators.joins import Handed, Matching, On, pairs_of
+from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.lifetimes import clip_to_limit
 from rxtemporal.operators.operator import Beside, Keys, Operator
+from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.reactive.synchronize import composed_at
 
 
