@@ -56,13 +56,13 @@ from rxtemporal.ingress.settings import (
     Heartbeat,
     WhenFull,
 )
-from rxtemporal.process import Process
 from rxtemporal.reactive.subjects import (
     CtiSynchronizingSubject,
     CtiSynchronizingSubjectAlternate,
     TransformSubject,
 )
 from rxtemporal.replay import replay
+from rxtemporal.runtime.process import Process
 from rxtemporal.speed import at_speed
 from rxtemporal.streamable import Streamable
 

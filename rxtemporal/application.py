@@ -13,13 +13,13 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import Span
 from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.execution import Execution
-from rxtemporal.importing import imported
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import AnySource
-from rxtemporal.process import WARN_AFTER, Outlet, Process
 from rxtemporal.reactive.clock import Wall
-from rxtemporal.resuming import kept
+from rxtemporal.runtime.checkpoint import kept
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.process import WARN_AFTER, Outlet, Process
+from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log import InputLog, Recorder
 from rxtemporal.streamable import Streamable

@@ -12,7 +12,7 @@ from typing import Any
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Event
 from rxtemporal.errors import BindingError
-from rxtemporal.execution import Execution
+from rxtemporal.runtime.execution import Execution
 
 # items that may wait between an event loop and a thread
 WAITING = 1_024

@@ -14,7 +14,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError
-from rxtemporal.process import Process
+from rxtemporal.runtime.process import Process
 
 _WRITES: dict[str, Callable[[pl.DataFrame, Path], None]] = {
     ".csv": lambda frame, path: frame.write_csv(path),

@@ -22,21 +22,21 @@ from rxtemporal.core.ticks import MIN_TIME, Span
 from rxtemporal.engine.steps.shape import shaping
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
-from rxtemporal.execution import Execution, Output
 from rxtemporal.fluent.joins import Joins
 from rxtemporal.fluent.lifetimes import Lifetimes
 from rxtemporal.fluent.relational import Relational
 from rxtemporal.fluent.sequences import Sequences
 from rxtemporal.fluent.windows import Windows
-from rxtemporal.importing import imported
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.unpacker import unpacked
 from rxtemporal.operators.plan import Node
-from rxtemporal.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.synchronize import OnCompleted, OnError, Subscriber, Unhandled
-from rxtemporal.resuming import kept
+from rxtemporal.runtime.checkpoint import kept
+from rxtemporal.runtime.execution import Execution, Output
+from rxtemporal.runtime.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
+from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log import InputLog, Recorder
 

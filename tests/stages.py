@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.operators.partition import splitting
+from rxtemporal.runtime.stepper import Stepwise
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.spark.chunks import Packing
 from rxtemporal.spark.kept import BucketWork, Kept
 from rxtemporal.spark.outgoing import Gathered
 from rxtemporal.spark.running import Query, composed
-from rxtemporal.stepwise import Stepwise
 
 TIMES = {START: pl.Int64, END: pl.Int64, "cti": pl.Int64}
 

@@ -20,8 +20,8 @@ from test_laws import CASES
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
-from rxtemporal.execution import Execution
-from rxtemporal.stepwise import Stepwise
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.stepper import Stepwise
 
 TWO = [name for name, case in CASES.items() if case.inputs == 2]
 col = pl.col

@@ -14,12 +14,12 @@ from rxtemporal.ingress.door import Door
 
 pa = pytest.importorskip("pyarrow")
 
+from rxtemporal.runtime.stepper import Stepwise  # noqa: E402
 from rxtemporal.spark.buckets import Reader  # noqa: E402
 from rxtemporal.spark.chunks import as_bytes, unpacked  # noqa: E402
 from rxtemporal.spark.doors import load_door, save_door  # noqa: E402
 from rxtemporal.spark.kept import Kept, StreamRun  # noqa: E402
 from rxtemporal.spark.running import composed  # noqa: E402
-from rxtemporal.stepwise import Stepwise  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
 WRITTEN = pa.schema([("s", pa.int64()), ("e", pa.int64()), ("f0", pa.string()), ("f1", pa.int64())])

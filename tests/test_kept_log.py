@@ -19,11 +19,12 @@ from test_process import SOON, Log
 from test_resuming import Table
 
 import rxtemporal as rxt
-from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent, resuming
+from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
-from rxtemporal.handoff import Drain
 from rxtemporal.ingress.resumable import Following, PositionedSource
 from rxtemporal.operators.plan import Node
+from rxtemporal.runtime import checkpoint as resuming
+from rxtemporal.runtime.hand_off import Drain
 from rxtemporal.storage.event_log import LogStore, Recording, settled
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing import assert_same_history

@@ -19,7 +19,8 @@ from test_process import SOON, Log
 from test_recording_laws import NAMES, Ran, happenings, made, options
 
 import rxtemporal as rxt
-from rxtemporal import EventShape, resuming
+from rxtemporal import EventShape
+from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.storage.event_log import LogStore, logstore
 from rxtemporal.testing import assert_same_history
 

@@ -12,7 +12,7 @@ from oracle import MAX_TIME, MIN_TIME, Gate, lifetime, shift_time
 from test_process import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import accepting
+from rxtemporal.runtime import ordering as accepting
 
 NAMES = ("a", "b", "c")
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST

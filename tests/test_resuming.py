@@ -14,8 +14,9 @@ import pytest
 from test_process import Log
 
 import rxtemporal as rxt
-from rxtemporal import EventShape, agg, resuming
+from rxtemporal import EventShape, agg
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
+from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.testing import assert_same_history
 
 # a machine that is busy takes long; a test that hangs fails here instead

@@ -27,8 +27,8 @@ from test_recording_laws import ADVANCING, NAMES, settings
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape, agg
 from rxtemporal.errors import CheckpointError
-from rxtemporal.execution import Execution
-from rxtemporal.importing import imported
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.time_flow import imported
 from rxtemporal.testing import assert_same_history
 
 # of the steps themselves the laws ask this with many examples

@@ -16,9 +16,9 @@ import polars as pl
 from rxtemporal.demo.feeds import AIRPORTS, departures, fates, flights
 from rxtemporal.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.demo.results import Results, SparkResults, TableResults
-from rxtemporal.diagnostics import Diagnostics
 from rxtemporal.engine.kernels.compiled import on_first_compile
 from rxtemporal.reactive.subjects.inputs import SubjectStats
+from rxtemporal.runtime.diagnostics import Diagnostics
 
 if TYPE_CHECKING:
     from rxtemporal.demo.display import Display

@@ -22,8 +22,8 @@ from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import Node
+from rxtemporal.runtime.stepper import Stepwise
 from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
-from rxtemporal.stepwise import Stepwise
 
 if TYPE_CHECKING:
     import pyarrow as pa

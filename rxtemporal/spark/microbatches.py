@@ -20,7 +20,7 @@ from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Following, Position, PositionedSource
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.runstate import ANEW
+from rxtemporal.runtime.run_state import ANEW
 from rxtemporal.spark.claiming import claim, leave, note
 from rxtemporal.spark.gone import java_gone
 from rxtemporal.spark.inputs import Input, quoted

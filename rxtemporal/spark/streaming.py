@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import Keys
+from rxtemporal.runtime.stepper import Stepwise
 from rxtemporal.spark.buckets import Reader
 from rxtemporal.spark.carrier import carried_rows
 from rxtemporal.spark.chunks import PACKED, Packing, unpacked
@@ -20,7 +21,6 @@ from rxtemporal.spark.doors import COUNTED, DoorWork
 from rxtemporal.spark.inputs import Input
 from rxtemporal.spark.kept import MADE, BucketWork, Kept
 from rxtemporal.spark.outgoing import Gathered
-from rxtemporal.stepwise import Stepwise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

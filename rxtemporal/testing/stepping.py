@@ -6,7 +6,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.sources import ObservableSource
-from rxtemporal.stepwise import Stepwise
+from rxtemporal.runtime.stepper import Stepwise
 from rxtemporal.streamable import Streamable
 
 

@@ -13,7 +13,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.entering import from_observable
 from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
-from rxtemporal.execution import Execution
+from rxtemporal.runtime.execution import Execution
 from rxtemporal.streamable import Streamable
 from rxtemporal.testing.arrivals import Arrival, Input, interleaved, pushed
 from rxtemporal.testing.comparing import difference

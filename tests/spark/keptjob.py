@@ -13,7 +13,7 @@ from typing import Any
 from test_microbatches import READINGS, run, without_sparks_sink
 from trickling import Trickle
 
-from rxtemporal import resuming
+from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import microbatches
 from rxtemporal.spark.session import session
 

@@ -12,8 +12,9 @@ from test_resume import NoSpark
 from test_resuming import SOON
 
 import rxtemporal as rxt
-from rxtemporal import EventShape, agg, resuming
+from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
+from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import SparkSink
 from rxtemporal.storage.segments import SegmentFolder
 

@@ -13,7 +13,8 @@ from feeding import until
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
-from rxtemporal import agg, resuming
+from rxtemporal import agg
+from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import ParquetTable, SparkSink
 
 if TYPE_CHECKING:

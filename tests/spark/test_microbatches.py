@@ -23,8 +23,9 @@ from test_streaming import READINGS, SETTINGS, hourly
 from trickling import Trickle
 
 import rxtemporal as rxt
-from rxtemporal import EventShape, agg, resuming
+from rxtemporal import EventShape, agg
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CheckpointError, SourceError
+from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import SparkSink, from_dataframe, microbatches
 from rxtemporal.testing import assert_same_history
 

@@ -13,12 +13,12 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import BindingError, RxTemporalError
-from rxtemporal.handoff.backlog import Backlog, Taken
 from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
+from rxtemporal.runtime.hand_off.backlog import Backlog, Taken
 
 if TYPE_CHECKING:
-    from rxtemporal.handoff.drain import Drain, Turn
+    from rxtemporal.runtime.hand_off.drain import Drain, Turn
 
 # while the query is busy rows are made columns of so many at a time, CTIs or not
 BUSY_ROWS = 1_024

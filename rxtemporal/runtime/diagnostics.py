@@ -9,13 +9,13 @@ from typing import Protocol
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.execution import Execution
-from rxtemporal.holding import SIDES, Hold, holds, seconds_told, time_told
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
-from rxtemporal.readings import Reading
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.stalls import SIDES, Hold, holds, seconds_told, time_told
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from rxtemporal.handoff.line import Into, Line
 from rxtemporal.ingress.settings import HandOff
+from rxtemporal.runtime.hand_off.line import Into, Line
 
 
 class Drain:

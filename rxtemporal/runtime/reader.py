@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from reactivex import abc
+from reactivex.disposable import Disposable
 
-from rxtemporal.acknowledging import Acknowledging
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.following import follow
-from rxtemporal.handoff import Line
 from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Position, PositionedSource
@@ -25,9 +24,11 @@ from rxtemporal.ingress.sources import (
     OpenEvents,
     OpenFrames,
 )
-from rxtemporal.late import Hearing, LateFeed, WithLate
 from rxtemporal.reactive.meters import Meter
-from rxtemporal.stepping import EventSteps, FrameSteps, Steps, steps_of
+from rxtemporal.runtime.acknowledgement import Acknowledging
+from rxtemporal.runtime.cursors import EventSteps, FrameSteps, Steps, steps_of
+from rxtemporal.runtime.hand_off import Line
+from rxtemporal.runtime.late import Hearing, LateFeed, WithLate
 from rxtemporal.storage.event_log import LogTape, Recorder, Tape
 from rxtemporal.storage.event_log.source import OpenRecorded, RecordedSource
 
@@ -402,3 +403,26 @@ class _Pusher(abc.ObserverBase[Any]):
             self._entry.on_next(last)
         reading.settle()
         self._entry.on_completed()
+
+
+def follow(items: Iterator[Any], observer: abc.ObserverBase[Any], name: str) -> abc.DisposableBase:
+    """Hand what an iterator gives to an observer, each item when the one before has been taken.
+
+    Once what is returned is disposed nothing more is handed on. The thread ends with the iterator;
+    who closes that lets go of a thread that waits in it.
+    """
+    stopped = threading.Event()
+
+    def run() -> None:
+        try:
+            for item in items:
+                if stopped.is_set():
+                    return
+                observer.on_next(item)
+        except Exception as error:
+            observer.on_error(error)
+        else:
+            observer.on_completed()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return Disposable(stopped.set)

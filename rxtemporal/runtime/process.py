@@ -15,14 +15,14 @@ from reactivex import Observable
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span
-from rxtemporal.diagnostics import Diagnostics, diagnosed
 from rxtemporal.errors import BindingError
-from rxtemporal.execution import Execution
 from rxtemporal.ingress.lateness import LateEvent
-from rxtemporal.reliving import refuse_unlogged
-from rxtemporal.resuming import Keeper
+from rxtemporal.runtime.checkpoint import Keeper
+from rxtemporal.runtime.diagnostics import Diagnostics, diagnosed
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.input_log import refuse_unlogged
+from rxtemporal.runtime.stalls import StallWatch
 from rxtemporal.sinks import Sink
-from rxtemporal.stalling import StallWatch
 from rxtemporal.storage.event_log import InputLog, Recorder
 
 _log = get_logger(__name__)

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.handoff.overflow import Overflow
 from rxtemporal.ingress.settings import HandOff, WhenFull
+from rxtemporal.runtime.hand_off.overflow import Overflow
 
 # so many small batches in a row become one, for each takes more room than its rows do
 LOOSE = 64

@@ -7,30 +7,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
-from rxtemporal.accepting import accept_next
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
-from rxtemporal.handoff import Drain
-from rxtemporal.idling import Idling
-from rxtemporal.importing import linked
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.resumable import Following
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.ingress.sources import EventSource, ObservableSource, OpenEvents
-from rxtemporal.late import LateFeed, WithLate
 from rxtemporal.operators.plan import Node, Wiring
-from rxtemporal.pacing import Pacing
-from rxtemporal.playback import played_back
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.reactive.lift import Entry, Lifted
 from rxtemporal.reactive.meters import Gauge, Meter
-from rxtemporal.readings import Reading, RealSource
-from rxtemporal.reliving import begun, relived
-from rxtemporal.runstate import RunState
+from rxtemporal.runtime.hand_off import Drain
+from rxtemporal.runtime.input_log import begun, relived
+from rxtemporal.runtime.late import LateFeed, WithLate
+from rxtemporal.runtime.ordering import accept_next, played_back
+from rxtemporal.runtime.pace import Pacing
+from rxtemporal.runtime.reader import Reading, RealSource
+from rxtemporal.runtime.run_state import RunState
+from rxtemporal.runtime.time_flow import Idling, linked, watched
 from rxtemporal.storage.event_log import InputLog, Recorder
-from rxtemporal.watching import watched
 
 _log = get_logger(__name__)
 

@@ -18,7 +18,7 @@ batches.
 
 from __future__ import annotations
 
-from rxtemporal.handoff.drain import Drain
-from rxtemporal.handoff.line import Line
+from rxtemporal.runtime.hand_off.drain import Drain
+from rxtemporal.runtime.hand_off.line import Line
 
 __all__ = ["Drain", "Line"]

@@ -14,11 +14,11 @@ from urllib.parse import quote
 from rxtemporal.core.log import get_logger
 from rxtemporal.engine.steps.run_state import joined, parted, sealed, told, tree_of, unsealed
 from rxtemporal.errors import ArgumentError, CheckpointError
-from rxtemporal.execution import Execution
 from rxtemporal.ingress.resumable import PositionedSource
 from rxtemporal.ingress.sources import FrameSource
-from rxtemporal.readings import Reading
-from rxtemporal.runstate import ANEW, refuse_unsaved
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.run_state import ANEW, refuse_unsaved
 from rxtemporal.storage.event_log import InputLog
 from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
 

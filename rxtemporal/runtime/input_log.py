@@ -18,7 +18,7 @@ from rxtemporal.errors import BindingError, SchemaError
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.resumable import PositionedSource
 from rxtemporal.ingress.sources import OpenEvents, OpenFrames
-from rxtemporal.readings import Reading
+from rxtemporal.runtime.reader import Reading
 from rxtemporal.storage.event_log import InputLog, Recording, StreamRecords, Wanted
 from rxtemporal.storage.event_log.cursors import BatchSteps, EventSteps, RowSteps
 from rxtemporal.storage.event_log.source import RecordedSource

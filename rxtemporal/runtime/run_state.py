@@ -18,7 +18,7 @@ from rxtemporal.errors import CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
-from rxtemporal.readings import Reading
+from rxtemporal.runtime.reader import Reading
 from rxtemporal.storage.event_log.source import RecordedSource
 
 _MAGIC, _VERSION = b"RXTR", 1

@@ -1,0 +1,1 @@
+"""A plan as a running process: reading, ordering, hand-off, checkpoint, diagnostics. Private."""
