@@ -6,7 +6,6 @@ Importing this package starts no Java, and loads neither pyspark nor numba.
 from __future__ import annotations
 
 from rxtemporal import agg, operators
-from rxtemporal.application import Application, QueryBinder
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import (
     Cti,
@@ -19,16 +18,6 @@ from rxtemporal.core.events import (
     WindowOutput,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, ticks, to_datetime
-from rxtemporal.entering import (
-    from_arrow,
-    from_async,
-    from_events,
-    from_observable,
-    from_polars,
-    read_csv,
-    read_json,
-    read_parquet,
-)
 from rxtemporal.errors import (
     AdvanceTimeError,
     ArgumentError,
@@ -56,15 +45,26 @@ from rxtemporal.ingress.settings import (
     Heartbeat,
     WhenFull,
 )
+from rxtemporal.query import adapters
+from rxtemporal.query.application import Application, QueryBinder
+from rxtemporal.query.inputs import (
+    from_arrow,
+    from_async,
+    from_events,
+    from_observable,
+    from_polars,
+    read_csv,
+    read_json,
+    read_parquet,
+)
+from rxtemporal.query.replay import at_speed, replay
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import (
     CtiSynchronizingSubject,
     CtiSynchronizingSubjectAlternate,
     TransformSubject,
 )
-from rxtemporal.replay import replay
 from rxtemporal.runtime.process import Process
-from rxtemporal.speed import at_speed
-from rxtemporal.streamable import Streamable
 
 __version__ = "0.1.0"
 
@@ -112,6 +112,7 @@ __all__ = [
     "UnboundedWindowError",
     "WhenFull",
     "WindowOutput",
+    "adapters",
     "agg",
     "at_speed",
     "from_arrow",

@@ -181,7 +181,7 @@ def _demo(options: argparse.Namespace) -> int:
 def _replay(options: argparse.Namespace) -> int:
     from rxtemporal.opening import FileOptions, applied, opened, query_named, time_form
     from rxtemporal.printing import FileSink, TableSink, followed, on_screen, summary
-    from rxtemporal.speed import at_speed
+    from rxtemporal.query.replay import at_speed
 
     files = FileOptions(options.start, options.end, options.time_zone, options.delay)
     query = applied(query_named(options.query), opened(options.paths, files))

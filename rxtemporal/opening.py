@@ -16,7 +16,6 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import TimeForm
-from rxtemporal.entering import read_csv, read_json, read_parquet
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
@@ -24,9 +23,10 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeSettings,
 )
 from rxtemporal.ingress.sources import FrameSource, scanned
-from rxtemporal.replay import replay
+from rxtemporal.query.inputs import read_csv, read_json, read_parquet
+from rxtemporal.query.replay import replay
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.storage.event_log.source import RecordedSource
-from rxtemporal.streamable import Streamable
 
 # names that a column of times has, the likeliest first; in any case of letters
 STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")

@@ -14,7 +14,7 @@ from datetime import timedelta
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA, departures, flights
-from rxtemporal.replay import merged_by_time
+from rxtemporal.query.replay import merged_by_time
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ import pytest
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal import operators as ops
-from rxtemporal.fluent.windows import Windowed
 from rxtemporal.operators.windows import Window
+from rxtemporal.query.fluent.windows import Windowed
 
 Stream = rxt.Streamable
 Compose = Callable[[Stream], Stream]

@@ -20,7 +20,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import errors
-from rxtemporal.fluent.windows import Windowed
+from rxtemporal.query.fluent.windows import Windowed
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "rxtemporal"
@@ -70,6 +70,7 @@ PUBLIC = [
     "UnboundedWindowError",
     "WhenFull",
     "WindowOutput",
+    "adapters",
     "agg",
     "at_speed",
     "from_arrow",

@@ -23,10 +23,10 @@ from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.ingress.resumable import Following, PositionedSource
 from rxtemporal.operators.plan import Node
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.runtime.hand_off import Drain
 from rxtemporal.storage.event_log import LogStore, Recording, settled
-from rxtemporal.streamable import Streamable
 from rxtemporal.testing import assert_same_history
 
 

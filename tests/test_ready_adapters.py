@@ -16,8 +16,9 @@ from test_process import SOON, Log
 from test_recording import settings
 
 import rxtemporal as rxt
-from rxtemporal import Cti, EventBatch, EventShape, PointEvent, adapters
+from rxtemporal import Cti, EventBatch, EventShape, PointEvent
 from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SourceError
+from rxtemporal.query import adapters
 
 POINT, INTERVAL = EventShape.POINT, EventShape.INTERVAL
 ROWS = pl.DataFrame(

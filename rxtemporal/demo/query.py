@@ -10,16 +10,16 @@ import polars as pl
 from rxtemporal import agg
 from rxtemporal.core.events import Cti, PointEvent
 from rxtemporal.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA
-from rxtemporal.entering import from_observable, from_polars
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
+from rxtemporal.query.inputs import from_observable, from_polars
+from rxtemporal.query.replay import merged_by_time
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import CtiSynchronizingSubject
-from rxtemporal.replay import merged_by_time
-from rxtemporal.streamable import Streamable
 
 # every tenth event makes a CTI, four hours behind it: longer delays than that are late
 DOOR = AdvanceTimeSettings(

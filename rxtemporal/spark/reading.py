@@ -12,10 +12,10 @@ from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.operators.plan import Node
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.spark.gone import java_watched
 from rxtemporal.spark.inputs import Input, quoted, stream
 from rxtemporal.spark.microbatches import AGAIN, AVAILABLE, MicroBatches
-from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:
     import pyarrow as pa

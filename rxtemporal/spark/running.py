@@ -12,13 +12,14 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.schema import refuse_lists
-from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.operators.alter import AlterEventLifetime
 from rxtemporal.operators.explain import explained
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition import Splitting, splitting
 from rxtemporal.operators.plan import Node
+from rxtemporal.query.inputs import from_events
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.spark.buckets import BucketRun, Judge, Reader
 from rxtemporal.spark.carrier import BUCKET, ENDS, STARTS, carried_rows, everywhere, united
 from rxtemporal.spark.handing import handed_over
@@ -26,7 +27,6 @@ from rxtemporal.spark.inputs import Input, as_input
 from rxtemporal.spark.outgoing import PROMISED, Lowest, Telling, with_end
 from rxtemporal.spark.session import require_pyspark
 from rxtemporal.spark.streaming import streamed
-from rxtemporal.streamable import Streamable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

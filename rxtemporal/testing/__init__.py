@@ -7,10 +7,9 @@ Needs neither pytest nor hypothesis, and works with any test runner: what does n
 from __future__ import annotations
 
 from rxtemporal.testing.clock import Recorder, hot
-from rxtemporal.testing.comparing import assert_same_history
-from rxtemporal.testing.histories import Row, history, show
+from rxtemporal.testing.histories import Row, assert_same_history, history, show
 from rxtemporal.testing.laws import check_laws
-from rxtemporal.testing.stepping import Stepper
+from rxtemporal.testing.stepper import Stepper
 from rxtemporal.testing.tables import show_events, table
 
 __all__ = [

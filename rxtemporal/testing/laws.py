@@ -8,11 +8,10 @@ from random import Random
 from typing import Any
 
 from rxtemporal.testing.arrivals import cuts, interleaved, reordered
-from rxtemporal.testing.comparing import TOLERANCE
-from rxtemporal.testing.given import trial_of
-from rxtemporal.testing.shrinking import Tested, smallest
+from rxtemporal.testing.histories import TOLERANCE
+from rxtemporal.testing.streams import trial_of
 from rxtemporal.testing.tables import show_events, time_texts
-from rxtemporal.testing.trials import Arrangement, BrokenLawError, Trial
+from rxtemporal.testing.trials import Arrangement, BrokenLawError, Tested, Trial, smallest
 
 Law = Callable[[Trial, Random], None]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
-from rxtemporal.entering import BATCH_ROWS, read_csv, read_json, read_parquet
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.sources import FrameSource
-from rxtemporal.speed import at_speed
-from rxtemporal.streamable import Streamable
+from rxtemporal.query.inputs import BATCH_ROWS, read_csv, read_json, read_parquet
+from rxtemporal.query.replay import at_speed
+from rxtemporal.query.streamable import Streamable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

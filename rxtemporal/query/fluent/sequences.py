@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from rxtemporal.core.ticks import Span
-from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.scan import ScanFunction, scan
 from rxtemporal.operators.session_lifetimes import session_lifetimes
 from rxtemporal.operators.stitch import stitch
+from rxtemporal.query.fluent.composing import Composing
 
 
 class Sequences(Composing):

@@ -8,13 +8,14 @@ from typing import Any
 
 from reactivex import abc
 
-from rxtemporal.adapters.protocol import Adapted, checked_factory, declared
+from rxtemporal.query.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import Span
-from rxtemporal.entering import from_events
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import AnySource
+from rxtemporal.query.inputs import from_events
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution
@@ -22,7 +23,6 @@ from rxtemporal.runtime.process import WARN_AFTER, Outlet, Process
 from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log import InputLog, Recorder
-from rxtemporal.streamable import Streamable
 
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]
 

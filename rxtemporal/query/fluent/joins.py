@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal import operators as ops
 from rxtemporal.core.ticks import Span
-from rxtemporal.fluent.composing import Composing
+from rxtemporal.query.fluent.composing import Composing
 
 On = str | Sequence[str] | Mapping[str, str] | None
 

@@ -14,7 +14,6 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
-from rxtemporal.asynchronous import results
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.core.schema import refuse_lists
@@ -22,14 +21,15 @@ from rxtemporal.core.ticks import MIN_TIME, Span
 from rxtemporal.engine.steps.shape import shaping
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
-from rxtemporal.fluent.joins import Joins
-from rxtemporal.fluent.lifetimes import Lifetimes
-from rxtemporal.fluent.relational import Relational
-from rxtemporal.fluent.sequences import Sequences
-from rxtemporal.fluent.windows import Windows
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.unpacker import unpacked
 from rxtemporal.operators.plan import Node
+from rxtemporal.query.async_bridge import results
+from rxtemporal.query.fluent.joins import Joins
+from rxtemporal.query.fluent.lifetimes import Lifetimes
+from rxtemporal.query.fluent.relational import Relational
+from rxtemporal.query.fluent.sequences import Sequences
+from rxtemporal.query.fluent.windows import Windows
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.synchronize import OnCompleted, OnError, Subscriber, Unhandled

@@ -9,13 +9,13 @@ from typing import Any
 
 from reactivex import Observable
 
-from rxtemporal.adapters.protocol import Adapted
 from rxtemporal.core.events import EventShape
-from rxtemporal.entering import from_events, from_observable
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.speed import at_speed
-from rxtemporal.streamable import Streamable
+from rxtemporal.query.adapters.protocol import Adapted
+from rxtemporal.query.inputs import from_events, from_observable
+from rxtemporal.query.replay import at_speed
+from rxtemporal.query.streamable import Streamable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

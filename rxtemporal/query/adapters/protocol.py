@@ -6,10 +6,10 @@ import inspect
 from collections.abc import AsyncIterable, Iterator
 from typing import Any, get_type_hints
 
-from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdapterAdvanceTimeSettings, AdvanceTimeSettings
+from rxtemporal.query.async_bridge import AsyncEvents
 
 
 class Adapted:

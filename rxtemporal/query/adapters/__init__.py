@@ -7,7 +7,7 @@ stands at ``Application.create_stream``.
 
 from __future__ import annotations
 
-from rxtemporal.adapters.events import (
+from rxtemporal.query.adapters.events import (
     AsyncAdapter,
     AsyncConfig,
     IterableAdapter,
@@ -15,7 +15,7 @@ from rxtemporal.adapters.events import (
     ObservableAdapter,
     ObservableConfig,
 )
-from rxtemporal.adapters.files import (
+from rxtemporal.query.adapters.files import (
     CsvAdapter,
     CsvConfig,
     FileConfig,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from reactivex import Observable
 
-from rxtemporal.asynchronous import AsyncEvents
 from rxtemporal.core.events import Event
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import Span
@@ -17,7 +16,8 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Heartbeat, Liveliness
 from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scanned
 from rxtemporal.operators.plan import Node
-from rxtemporal.streamable import Streamable
+from rxtemporal.query.async_bridge import AsyncEvents
+from rxtemporal.query.streamable import Streamable
 
 if TYPE_CHECKING:
     import pyarrow as pa

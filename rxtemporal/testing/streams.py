@@ -11,7 +11,7 @@ from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError
-from rxtemporal.streamable import Streamable
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.testing.arrivals import Input
 from rxtemporal.testing.tables import table
 from rxtemporal.testing.trials import Trial

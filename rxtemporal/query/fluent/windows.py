@@ -10,9 +10,9 @@ import polars as pl
 from rxtemporal import operators as ops
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, Time
-from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.aggregates import Aggregate
 from rxtemporal.operators.windows import Window
+from rxtemporal.query.fluent.composing import Composing
 
 Stream = TypeVar("Stream", bound=Composing)
 

@@ -6,8 +6,8 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.sources import ObservableSource
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime.stepper import Stepwise
-from rxtemporal.streamable import Streamable
 
 
 class Stepper(Stepwise):

@@ -9,8 +9,8 @@ import polars as pl
 
 from rxtemporal import operators as ops
 from rxtemporal.errors import ArgumentError
-from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators.group import Ungroup
+from rxtemporal.query.fluent.composing import Composing
 
 
 class Relational(Composing):

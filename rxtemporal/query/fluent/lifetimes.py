@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Self
 
 from rxtemporal.core.ticks import Span, Time
-from rxtemporal.fluent.composing import Composing
 from rxtemporal.operators import alter as altering
 from rxtemporal.operators import lifetimes
 from rxtemporal.operators.alter import LengthGiven, TimesGiven
+from rxtemporal.query.fluent.composing import Composing
 
 
 class Lifetimes(Composing):

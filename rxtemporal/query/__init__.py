@@ -1,0 +1,1 @@
+"""What users write: streams, ways in, applications, replay, adapters."""
