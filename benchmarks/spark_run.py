@@ -25,9 +25,10 @@ from pyspark.sql import functions as sf
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.spark import run, session, stream, streaming
-from rxtemporal.spark.kept import BucketWork, Received
-from rxtemporal.spark.outgoing import AFTER, BEFORE
+from rxtemporal.spark import run, session, stream
+from rxtemporal.spark.query import streaming
+from rxtemporal.spark.query.cti_column import AFTER, BEFORE
+from rxtemporal.spark.query.streaming_bucket import BucketWork, Received
 
 
 def w2(points: rxt.Streamable) -> rxt.Streamable:

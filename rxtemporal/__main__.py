@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from rxtemporal.cli import main
+from rxtemporal.cli.main import main
 
 sys.exit(main())

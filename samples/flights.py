@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA, departures, flights
+from rxtemporal.cli.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA, departures, flights
 from rxtemporal.query.replay import merged_by_time
 
 

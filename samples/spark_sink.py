@@ -15,7 +15,7 @@ import polars as pl
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.demo.feeds import flights
+from rxtemporal.cli.demo.feeds import flights
 from rxtemporal.spark import ParquetTable, SparkSink
 
 

@@ -25,8 +25,8 @@ def skip_or_fail(what: str, reason: str) -> None:
 def without_java() -> str | None:
     """Return what keeps Spark from running here; None if nothing does."""
     from rxtemporal.errors import RxTemporalError
-    from rxtemporal.spark.java import find_java
-    from rxtemporal.spark.session import require_pyspark
+    from rxtemporal.spark.jvm.java import find_java
+    from rxtemporal.spark.jvm.session import require_pyspark
 
     try:
         require_pyspark()

@@ -16,12 +16,12 @@ import pyarrow as pa
 from rxtemporal.core.batch import END, START
 from rxtemporal.operators.partition import splitting
 from rxtemporal.runtime.stepper import Stepwise
-from rxtemporal.spark.buckets import Reader
-from rxtemporal.spark.carrier import BUCKET, CTI, ENDS, INPUT, STARTS, field
-from rxtemporal.spark.chunks import Packing
-from rxtemporal.spark.kept import BucketWork, Kept
-from rxtemporal.spark.outgoing import Gathered
-from rxtemporal.spark.running import Query, composed
+from rxtemporal.spark.query.bounded_bucket import Reader
+from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
+from rxtemporal.spark.query.cti_column import Gathered
+from rxtemporal.spark.query.packing import Packing
+from rxtemporal.spark.query.run import Query, composed
+from rxtemporal.spark.query.streaming_bucket import BucketWork, Kept
 
 TIMES = {START: pl.Int64, END: pl.Int64, "cti": pl.Int64}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from needs import need_java
 
-from rxtemporal.spark.classes import archive_options, recorded
-from rxtemporal.spark.java import Java, find_java
+from rxtemporal.spark.jvm.classes import archive_options, recorded
+from rxtemporal.spark.jvm.java import Java, find_java
 
 MADE, USED = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rxtemporal.cli import main
-from rxtemporal.doctor import Finding
+from rxtemporal.cli.doctor import Finding
+from rxtemporal.cli.main import main
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_interrupt_says_how_to_go_on(
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rxtemporal.demo.main.demo", interrupted)
+    monkeypatch.setattr("rxtemporal.cli.demo.main.demo", interrupted)
     assert main(["demo", "--out", str(tmp_path)]) == 130
     assert "goes on from there" in capsys.readouterr().out
     assert main(["demo", "--no-spark"]) == 130
@@ -71,7 +71,7 @@ def test_doctor_prints_findings(
 ) -> None:
     """Each finding is a line, advice follows what is bad, the status says whether all is well."""
     found = [Finding("Java", ok, "17 at home", "install one")]
-    monkeypatch.setattr("rxtemporal.doctor.examine", lambda path: found)
+    monkeypatch.setattr("rxtemporal.cli.doctor.examine", lambda path: found)
     assert main(["doctor"]) == status
     printed = capsys.readouterr().out
     assert "17 at home" in printed

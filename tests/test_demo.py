@@ -15,10 +15,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rxtemporal.cli.demo import feeds
 
-from rxtemporal.demo import feeds
-from rxtemporal.demo.main import demo
-from rxtemporal.demo.query import DELAY, airborne, departures_by_airport
+from rxtemporal.cli.demo.main import demo
+from rxtemporal.cli.demo.query import DELAY, airborne, departures_by_airport
 
 ROOT = Path(__file__).parents[1]
 HOUR, QUARTER = timedelta(hours=1), timedelta(minutes=15)

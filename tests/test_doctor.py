@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rxtemporal import doctor
+from rxtemporal.cli.doctor import Finding, examine
+from rxtemporal.cli import doctor
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.doctor import Finding, examine
 from rxtemporal.storage.segments import Spool
 
 SCHEMA = pl.Schema({"x": pl.Int64()})

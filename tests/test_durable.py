@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from rxtemporal.spark import ParquetTable
-from rxtemporal.spark.targets import Origin
+from rxtemporal.spark.targets.target import Origin
 from rxtemporal.storage.files import make_folder, unsynced
 from rxtemporal.storage.segments import SegmentWriter
 

@@ -349,8 +349,8 @@ def test_the_version_is_said_twice_and_the_same() -> None:
     ("package", "file"),
     [
         ("rxtemporal", "py.typed"),
-        ("rxtemporal.demo", "data/flights-2013-01.parquet"),
-        ("rxtemporal.demo", "data/weather-2013-01.parquet"),
+        ("rxtemporal.cli.demo", "data/flights-2013-01.parquet"),
+        ("rxtemporal.cli.demo", "data/weather-2013-01.parquet"),
     ],
 )
 def test_what_is_installed_brings_its_data(package: str, file: str) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rxtemporal.errors import BindingError, JavaError
-from rxtemporal.spark.java import find_java, packaged_home
-from rxtemporal.spark.session import session
+from rxtemporal.spark.jvm.java import find_java, packaged_home
+from rxtemporal.spark.jvm.session import session
 
 
 def java(folder: Path, version: str, code: int = 0) -> Path:

@@ -15,11 +15,11 @@ from rxtemporal.ingress.door import Door
 pa = pytest.importorskip("pyarrow")
 
 from rxtemporal.runtime.stepper import Stepwise  # noqa: E402
-from rxtemporal.spark.buckets import Reader  # noqa: E402
-from rxtemporal.spark.chunks import as_bytes, unpacked  # noqa: E402
-from rxtemporal.spark.doors import load_door, save_door  # noqa: E402
-from rxtemporal.spark.kept import Kept, StreamRun  # noqa: E402
-from rxtemporal.spark.running import composed  # noqa: E402
+from rxtemporal.spark.query.bounded_bucket import Reader  # noqa: E402
+from rxtemporal.spark.query.packing import as_bytes, unpacked  # noqa: E402
+from rxtemporal.spark.query.run import composed  # noqa: E402
+from rxtemporal.spark.query.streaming_bucket import Kept, StreamRun  # noqa: E402
+from rxtemporal.spark.query.streaming_door import load_door, save_door  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
 WRITTEN = pa.schema([("s", pa.int64()), ("e", pa.int64()), ("f0", pa.string()), ("f1", pa.int64())])
@@ -214,7 +214,7 @@ def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
     functions = pytest.importorskip("pyspark.sql.functions")
     monkeypatch.setattr(functions, "col", Column)
     monkeypatch.setattr(functions, "lit", lambda value: Column("constant"))
-    from rxtemporal.spark import inputs
+    from rxtemporal.spark.query import inputs
 
     payload = lambda frame, fields: pl.Schema(dict.fromkeys(fields, pl.Int64))  # noqa: E731
     monkeypatch.setattr(inputs, "spark_payload", payload)
@@ -227,10 +227,10 @@ EVERY = ("start_time", "end_time", "other", "cti", "cti2")
 def what_is_kept(query: Any, **changes: Any) -> Kept:
     """What a checkpoint is begun with by a query over one input."""
     from rxtemporal.operators.partition import splitting
-    from rxtemporal.spark.handing import handed_over
-    from rxtemporal.spark.inputs import Input
-    from rxtemporal.spark.running import Job
-    from rxtemporal.spark.streaming import _kept
+    from rxtemporal.spark.query.inputs import Input
+    from rxtemporal.spark.query.push_down import handed_over
+    from rxtemporal.spark.query.run import Job
+    from rxtemporal.spark.query.streaming import _kept
 
     frame: Any = Frame(*EVERY, "a", "b")
     columns = {"start": "start_time", "end": "end_time", "cti": "cti"}

@@ -22,9 +22,9 @@ import rxtemporal as rxt  # noqa: E402
 from rxtemporal import agg  # noqa: E402
 from rxtemporal.core.payloads import PayloadReader  # noqa: E402
 from rxtemporal.ingress.door import Door  # noqa: E402
-from rxtemporal.spark.kept import _HEAD  # noqa: E402
-from rxtemporal.spark.microbatches import _Promised  # noqa: E402
-from rxtemporal.spark.outgoing import Lowest, cti_row  # noqa: E402
+from rxtemporal.spark.dataframes.streaming import _Promised  # noqa: E402
+from rxtemporal.spark.query.cti_column import Lowest, cti_row  # noqa: E402
+from rxtemporal.spark.query.streaming_bucket import _HEAD  # noqa: E402
 from rxtemporal.testing import history  # noqa: E402
 
 # an example is several runs, saved and loaded in every bucket after each micro-batch: few of them,

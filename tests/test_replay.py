@@ -20,7 +20,7 @@ from test_recording_laws import NAMES, options
 from test_recording_laws import settings as drawn_settings
 
 import rxtemporal as rxt
-from rxtemporal.cli import main
+from rxtemporal.cli.main import main
 from rxtemporal.testing import assert_same_history
 
 __all__ = ["_logging_as_before"]
@@ -211,6 +211,6 @@ def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rxtemporal.printing.followed", interrupted)
-    monkeypatch.setattr("rxtemporal.printing.FileSink.write", lambda *batch: None)
+    monkeypatch.setattr("rxtemporal.cli.results.followed", interrupted)
+    monkeypatch.setattr("rxtemporal.cli.results.FileSink.write", lambda *batch: None)
     assert replayed("r.parquet", "--query", "asked:passed", "--out", "o.csv") == 130

@@ -8,12 +8,12 @@ from typing import Any
 
 from reactivex import abc
 
-from rxtemporal.query.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import AnySource
+from rxtemporal.query.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.clock import Wall

@@ -10,16 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 # At once and not on demand: the function has to win over the module of the same name.
-from rxtemporal.spark.session import session
+from rxtemporal.spark.jvm.session import session
 
 if TYPE_CHECKING:
-    from rxtemporal.spark.console import Console
-    from rxtemporal.spark.database import DatabaseTable
-    from rxtemporal.spark.inputs import stream
-    from rxtemporal.spark.reading import from_dataframe
-    from rxtemporal.spark.running import explain, run
-    from rxtemporal.spark.sink import SparkSink
-    from rxtemporal.spark.tables import ParquetTable
+    from rxtemporal.spark.dataframes.bounded import from_dataframe
+    from rxtemporal.spark.query.inputs import stream
+    from rxtemporal.spark.query.run import explain, run
+    from rxtemporal.spark.sink.sink import SparkSink
+    from rxtemporal.spark.targets.console import Console
+    from rxtemporal.spark.targets.parquet import ParquetTable
+    from rxtemporal.spark.targets.postgres import DatabaseTable
 
 __all__ = [
     "Console",
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Console": "console",
-    "DatabaseTable": "database",
-    "ParquetTable": "tables",
-    "SparkSink": "sink",
-    "explain": "running",
-    "from_dataframe": "reading",
-    "run": "running",
-    "stream": "inputs",
+    "Console": "targets.console",
+    "DatabaseTable": "targets.postgres",
+    "ParquetTable": "targets.parquet",
+    "SparkSink": "sink.sink",
+    "explain": "query.run",
+    "from_dataframe": "dataframes.bounded",
+    "run": "query.run",
+    "stream": "query.inputs",
 }
 
 

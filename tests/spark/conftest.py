@@ -13,7 +13,7 @@ from moments import POINTS
 from needs import need_java, skip_or_fail
 from postgres import programs, server
 
-from rxtemporal.spark.session import session
+from rxtemporal.spark.jvm.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.spark.sink import SparkSink
+from rxtemporal.spark.sink.sink import SparkSink
 
 HOUR = 3_600_000_000
 SCHEMA = pl.Schema({"k": pl.String(), "v": pl.Int64()})

@@ -17,7 +17,7 @@ from feeding import SCHEMA, batches, feed, until, write
 from moments import Held, Moments, in_the_spool
 
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.sink import SparkSinkStats
+from rxtemporal.spark.sink.sink import SparkSinkStats
 from rxtemporal.storage.segments import SegmentFolder
 
 # Spark starts often here and does little: what pays only in the long run is left out

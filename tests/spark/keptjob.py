@@ -14,8 +14,8 @@ from test_microbatches import READINGS, run, without_sparks_sink
 from trickling import Trickle
 
 from rxtemporal.runtime import checkpoint as resuming
-from rxtemporal.spark import microbatches
-from rxtemporal.spark.session import session
+from rxtemporal.spark.dataframes import streaming as microbatches
+from rxtemporal.spark.jvm.session import session
 
 # where the run stands still: what came of a micro-batch has left, or has been saved as well
 POINTS: dict[str, tuple[Any, str]] = {

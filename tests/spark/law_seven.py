@@ -21,7 +21,7 @@ from test_laws import CASES
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape
 from rxtemporal.engine.steps.shape import shaping
-from rxtemporal.spark.running import Job
+from rxtemporal.spark.query.run import Job
 from rxtemporal.testing import history
 
 if TYPE_CHECKING:

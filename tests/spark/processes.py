@@ -42,7 +42,7 @@ def who_is(who: str, ingest: int, at_work: int) -> list[int]:
     if who == "ingest":
         return [ingest]
     named = {
-        "driver": "rxtemporal.spark.driver",
+        "driver": "rxtemporal.spark.sink.driver",
         "jvm": "org.apache.spark.deploy.SparkSubmit",
         "executor": "CoarseGrainedExecutorBackend",
     }[who]

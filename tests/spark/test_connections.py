@@ -20,8 +20,8 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import BindingError, SpoolError
 from rxtemporal.spark import DatabaseTable
-from rxtemporal.spark.settling import settling
-from rxtemporal.spark.targets import DIRECT, Origin
+from rxtemporal.spark.sink.settled_rows import settling
+from rxtemporal.spark.targets.target import DIRECT, Origin
 
 pytestmark = pytest.mark.usefixtures(plain.__name__)
 

@@ -32,7 +32,7 @@ from moments import BLOCK, POINTS, Moment, Moments
 from noting import Notes, stopped
 from processes import descendants, end, is_there, who_is
 
-from rxtemporal.spark.checkpoint import committed_segment
+from rxtemporal.spark.sink.checkpoint import committed_segment
 
 HERE = Path(__file__).parent
 WHO = ("ingest", "driver", "jvm", "executor")

@@ -19,8 +19,8 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.spark import DatabaseTable, SparkSink
-from rxtemporal.spark.settling import EDGE, STATE
-from rxtemporal.spark.targets import Origin
+from rxtemporal.spark.sink.settled_rows import EDGE, STATE
+from rxtemporal.spark.targets.target import Origin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

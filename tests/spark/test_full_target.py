@@ -14,7 +14,7 @@ from feeding import SCHEMA, batches, expected, found, until, write
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.targets import Origin
+from rxtemporal.spark.targets.target import Origin
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_a_target_that_stays_full_is_told_and_the_next_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the end of the stream the error is raised; what was accepted is in the spool."""
-    monkeypatch.setattr("rxtemporal.spark.supervision.ATTEMPTS", 1)
+    monkeypatch.setattr("rxtemporal.spark.sink.supervisor.ATTEMPTS", 1)
     with small_disk(tmp_path / "disk") as disk:
         table = disk.path / "table"
         sink = opened(table, tmp_path / "sink")

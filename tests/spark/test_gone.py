@@ -12,9 +12,9 @@ import pytest
 from feeding import SCHEMA, batches, until
 
 from rxtemporal.errors import JavaError, SourceError
-from rxtemporal.spark.direct import Direct
-from rxtemporal.spark.gone import java_gone, java_watched
-from rxtemporal.spark.life import Job
+from rxtemporal.spark.jvm.liveness import java_gone, java_watched
+from rxtemporal.spark.sink.direct import Direct
+from rxtemporal.spark.sink.worker import Job
 
 CUT = [ConnectionRefusedError("Connection refused"), EOFError(), OSError("broken pipe")]
 
@@ -90,7 +90,7 @@ class Broken:
 
 def test_a_dataframe_that_is_read(java: Any) -> None:
     """The end of the socket that rows come by is none of the rows."""
-    from rxtemporal.spark import reading
+    from rxtemporal.spark.dataframes import bounded as reading
 
     java(-9)
     given: Any = type("Given", (), {"frame": Broken(), "in_order": ()})
@@ -103,7 +103,7 @@ def test_a_dataframe_that_is_read(java: Any) -> None:
 )
 def test_a_streaming_dataframe(java: Any, wrong: Any, failed: Any) -> None:
     """Whether it ends in a micro-batch or between two of them."""
-    from rxtemporal.spark import microbatches
+    from rxtemporal.spark.dataframes import streaming as microbatches
 
     query = microbatches._Query.__new__(microbatches._Query)
     query._failure = wrong
@@ -129,8 +129,8 @@ def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr("rxtemporal.spark.direct.writer_for", lambda *given: Cut())
-    monkeypatch.setattr("rxtemporal.spark.direct._as_dataframe", lambda *given: None)
+    monkeypatch.setattr("rxtemporal.spark.sink.direct.writer_for", lambda *given: Cut())
+    monkeypatch.setattr("rxtemporal.spark.sink.direct._as_dataframe", lambda *given: None)
     session: Any = object()
     way = Direct(Job(tmp_path, print, "q", SCHEMA, session, "1 second", 1))
     way.write(batches(1)[0])
@@ -146,7 +146,7 @@ sys.path.insert(0, sys.argv[1])
 from feeding import SCHEMA, batches, until
 from rxtemporal.errors import JavaError
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.direct import Direct
+from rxtemporal.spark.sink.direct import Direct
 
 it = SparkSink(ParquetTable("table"), path="sink", mode="direct")
 it.open("q", SCHEMA)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rxtemporal.spark.home import spark_home
+from rxtemporal.spark.jvm.home import spark_home
 
 if TYPE_CHECKING:
     import pyarrow as pa

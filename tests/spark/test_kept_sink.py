@@ -50,8 +50,8 @@ class Nothing(NoSpark):
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and save after each batch."""
-    monkeypatch.setattr("rxtemporal.spark.spooled.Supervisor", Nothing)
-    monkeypatch.setattr("rxtemporal.spark.spooled.Spooled.close", closed)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Spooled.close", closed)
     monkeypatch.setattr(resuming, "SECONDS", 0.0)
     monkeypatch.setattr(resuming, "SHARE", 1e9)
 

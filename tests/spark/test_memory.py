@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rxtemporal.spark.memory import driver_memory, usable
-from rxtemporal.spark.session import session
+from rxtemporal.spark.jvm.memory import driver_memory, usable
+from rxtemporal.spark.jvm.session import session
 
 GIGABYTE = 1 << 30
 

@@ -26,7 +26,8 @@ import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CheckpointError, SourceError
 from rxtemporal.runtime import checkpoint as resuming
-from rxtemporal.spark import SparkSink, from_dataframe, microbatches
+from rxtemporal.spark import SparkSink, from_dataframe
+from rxtemporal.spark.dataframes import streaming as microbatches
 from rxtemporal.testing import assert_same_history
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def counted(stream: rxt.Streamable) -> rxt.Streamable:
 
 def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
     """Let a sink write its spool, and no Spark take it from there."""
-    from rxtemporal.spark import spooled
+    from rxtemporal.spark.sink.sink import spooled
 
     put(spooled, "Supervisor", Nothing)
     put(spooled.Spooled, "close", closed)

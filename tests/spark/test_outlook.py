@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from rxtemporal import errors
-from rxtemporal.spark.life import outlook
+from rxtemporal.spark.sink.worker import outlook
 from rxtemporal.storage.files import reported
 
 PASSING = ["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EFBIG"]

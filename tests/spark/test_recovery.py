@@ -20,9 +20,9 @@ from moments import Moment, Moments
 
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.life import Job, outlook, sole_driver
-from rxtemporal.spark.runner import Runner
-from rxtemporal.spark.supervision import Supervisor
+from rxtemporal.spark.sink.runner import Runner
+from rxtemporal.spark.sink.supervisor import Supervisor
+from rxtemporal.spark.sink.worker import Job, outlook, sole_driver
 from rxtemporal.storage.files import WriterLock
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
@@ -197,7 +197,7 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
         (tmp_path / "checkpoint" / "commits" / "0").write_bytes(b"")
         return False
 
-    monkeypatch.setattr("rxtemporal.spark.claiming._runs_spark", ending)
+    monkeypatch.setattr("rxtemporal.spark.sink.pid_file._runs_spark", ending)
     if not own:  # Spark has started Python, not Python Spark
         monkeypatch.setattr(Gateway, "proc", None)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
@@ -213,8 +213,8 @@ def test_an_earlier_java_process_that_ends_late_is_waited_for_again(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may take longer than one life waits for it; the next one may do better."""
-    monkeypatch.setattr("rxtemporal.spark.claiming.PATIENCE", 0.0)
-    monkeypatch.setattr("rxtemporal.spark.claiming._runs_spark", lambda pid: True)
+    monkeypatch.setattr("rxtemporal.spark.sink.pid_file.PATIENCE", 0.0)
+    monkeypatch.setattr("rxtemporal.spark.sink.pid_file._runs_spark", lambda pid: True)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     with pytest.raises(SpoolError, match="the Java process 1 of an earlier run") as late:
         runner._claim_checkpoint()
@@ -229,8 +229,8 @@ def test_an_error_at_the_start_waits_for_write_or_close(
     def no_java(**settings: Any) -> None:
         raise JavaError("none works")
 
-    monkeypatch.setattr("rxtemporal.spark.runner.session", no_java)
-    monkeypatch.setattr("rxtemporal.spark.runner.require_pyspark", lambda: None)
+    monkeypatch.setattr("rxtemporal.spark.sink.runner.session", no_java)
+    monkeypatch.setattr("rxtemporal.spark.sink.runner.require_pyspark", lambda: None)
     sink = SparkSink(print, path=tmp_path)
     sink.open("q", SCHEMA)
     until(lambda: sink._way is not None and sink._way.runs.failure is not None)

@@ -22,7 +22,7 @@ Published = Callable[[str, int], None]
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test here start Spark."""
-    monkeypatch.setattr("rxtemporal.spark.spooled.Supervisor", Nothing)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
 
 
 @pytest.fixture(params=["parquet", "console", "database"])

@@ -47,7 +47,7 @@ class NoSpark:
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test here start Spark."""
-    monkeypatch.setattr("rxtemporal.spark.spooled.Supervisor", NoSpark)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", NoSpark)
 
 
 def opened(path: Path, schema: pl.Schema = SCHEMA) -> SparkSink:
@@ -273,12 +273,12 @@ def test_importing_imports_no_pyspark() -> None:
 
 
 def test_session_is_the_function() -> None:
-    """``rxtemporal.spark.session`` is the function, whatever was imported before it."""
+    """``rxtemporal.spark.jvm.session`` is the function, whatever was imported before it."""
     import importlib
 
     import rxtemporal.spark
 
-    importlib.import_module("rxtemporal.spark.session")
-    assert callable(rxtemporal.spark.session)
+    importlib.import_module("rxtemporal.spark.jvm.session")
+    assert callable(rxtemporal.spark.jvm.session)
     with pytest.raises(AttributeError, match="nothing"):
         rxtemporal.spark.nothing  # noqa: B018

@@ -14,9 +14,9 @@ from feeding import SCHEMA, batches, until
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import SparkSink
-from rxtemporal.spark.life import Ended, Listener, outlook
-from rxtemporal.spark.spooled import LONGEST_PAUSE
-from rxtemporal.spark.supervision import ATTEMPTS, Supervisor
+from rxtemporal.spark.sink.spooled import LONGEST_PAUSE
+from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
+from rxtemporal.spark.sink.worker import Ended, Listener, outlook
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
 SOON = 60
@@ -45,7 +45,7 @@ class Idle:
 @pytest.fixture(autouse=True)
 def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test here start Spark."""
-    monkeypatch.setattr("rxtemporal.spark.spooled.Runner", Idle)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Runner", Idle)
 
 
 def opened(path: Path, **options: Any) -> SparkSink:
@@ -179,7 +179,7 @@ def test_a_full_disk_is_not_given_the_same_rows_again_and_again(
         attempts.append(clock.now)
         raise SpoolError("full") from OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr("rxtemporal.spark.spooled.time", clock)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.time", clock)
     monkeypatch.setattr(Spool, "append", full)
     with pytest.raises(KeyboardInterrupt):
         sink.write(batches(1)[0])
@@ -194,7 +194,7 @@ def test_room_in_the_spool_is_seen_soon(tmp_path: Path, monkeypatch: pytest.Monk
     sink = opened(tmp_path, spool_limit=1, when_full="block")
     sink.write(batches(3)[0])
     clock = Clock({60: lambda: SegmentFolder(tmp_path / "spool").discard(1)})
-    monkeypatch.setattr("rxtemporal.spark.spooled.time", clock)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.time", clock)
     sink.write(batches(3)[1])
     assert 60 <= clock.now < 60.5
     sink.close(RuntimeError())
@@ -237,7 +237,7 @@ class Failing:
 @pytest.fixture
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let restarts come at once."""
-    monkeypatch.setattr("rxtemporal.spark.supervision.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("rxtemporal.spark.sink.supervisor.FIRST_PAUSE", 0.0)
 
 
 def commits(path: Path) -> None:

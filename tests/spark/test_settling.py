@@ -12,7 +12,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.spark.settling import EDGE, settling
+from rxtemporal.spark.sink.settled_rows import EDGE, settling
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 Row = tuple[int, int, int]

@@ -18,10 +18,11 @@ from feeding import SCHEMA, until
 from test_room import Failing
 
 from rxtemporal.errors import ArgumentError, JavaError
-from rxtemporal.spark import DatabaseTable, supervision
-from rxtemporal.spark.child import Child
-from rxtemporal.spark.life import Ended, Job, Life, Listener
-from rxtemporal.spark.supervision import ATTEMPTS, Supervisor
+from rxtemporal.spark import DatabaseTable
+from rxtemporal.spark.sink.child import Child
+from rxtemporal.spark.sink.sink import supervisor as supervision
+from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
+from rxtemporal.spark.sink.worker import Ended, Job, Life, Listener
 
 FULL = Ended(OSError(errno.ENOSPC, "full"), "later")
 DIED = Ended(JavaError("the process that runs Spark ended with code 1"), "later")

@@ -15,7 +15,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.spark import ParquetTable
-from rxtemporal.spark.targets import Origin
+from rxtemporal.spark.targets.target import Origin
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def test_days_are_in_utc(
     spark: SparkSession, tmp_path: Path, partition_by: str, column: str, folders: set[str]
 ) -> None:
     """A column of time makes folders of UTC days, at the ends of time too, in any session."""
-    from rxtemporal.spark.source import SpoolReader, spark_schema, with_times
+    from rxtemporal.spark.sink.spool_source import SpoolReader, spark_schema, with_times
 
     payload = pl.DataFrame(
         {
@@ -203,7 +203,7 @@ def test_undoing_is_on_disk_before_it_is_done_again(
 ) -> None:
     """Files that a power cut brought back would be taken for published ones later."""
     synced: list[Path] = []
-    monkeypatch.setattr("rxtemporal.spark.tables.sync_folder", synced.append)
+    monkeypatch.setattr("rxtemporal.spark.targets.parquet.sync_folder", synced.append)
     for folder, number in (("day=a", 3), ("day=b", 4)):
         (tmp_path / "t" / folder).mkdir(parents=True)
         left = tmp_path / "t" / folder / f"q-{number:012d}-{number:012d}-0.parquet"
@@ -276,7 +276,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
     """Offsets are segment numbers; limits, runs and commits follow them."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-    from rxtemporal.spark import source
+    from rxtemporal.spark.sink.sink import spool_source as source
 
     with Spool.open(tmp_path, "q", SCHEMA) as spool:
         for number in range(5):
@@ -307,7 +307,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
 @pytest.mark.java
 def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Discarding goes on in the background; the next commit raises what failed in it."""
-    from rxtemporal.spark import source
+    from rxtemporal.spark.sink.sink import spool_source as source
 
     def denied(*_: Any) -> None:
         raise SpoolError("cannot discard")
@@ -323,7 +323,7 @@ def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.java
 def test_many_rows_are_read_by_all_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each task reads one contiguous run; there are no more tasks than the rows are worth."""
-    from rxtemporal.spark import source
+    from rxtemporal.spark.sink.sink import spool_source as source
 
     monkeypatch.setattr(source, "ROWS_PER_TASK", 1)
     with Spool.open(tmp_path, "q", SCHEMA) as spool:

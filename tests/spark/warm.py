@@ -10,10 +10,10 @@ from feeding import batches, feed, until
 from job import QUICK, sink
 
 from rxtemporal.errors import RxTemporalError
-from rxtemporal.spark.classes import archive_options
-from rxtemporal.spark.home import spark_home
-from rxtemporal.spark.java import find_java
-from rxtemporal.spark.session import require_pyspark
+from rxtemporal.spark.jvm.classes import archive_options
+from rxtemporal.spark.jvm.home import spark_home
+from rxtemporal.spark.jvm.java import find_java
+from rxtemporal.spark.jvm.session import require_pyspark
 
 
 def is_there() -> bool:

@@ -1,0 +1,145 @@
+"""What a person sees of the demonstration: progress while it runs, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from rxtemporal.cli.demo.main import Report
+from rxtemporal.core.ticks import describe
+
+
+class Display:
+    """Writes to a terminal; where there is none, plain lines without bars."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        self.console.print(text, soft_wrap=True)
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[Callable[[], None]]:
+        """Show a bar while the block runs; call what is yielded for each of ``total``."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.console) as progress:
+            task = progress.add_task(what, total=total)
+            count = 0
+
+            def advance() -> None:
+                nonlocal count
+                count += 1
+                if count % 100 == 0 or count == total:
+                    progress.update(task, completed=count)
+
+            yield advance
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show that something takes its time while the block runs."""
+        if not self.console.is_terminal:
+            yield
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            progress.add_task(what, total=None)
+            yield
+
+    def summary(self, report: Report) -> None:
+        """Print what a run did."""
+        self.console.print()
+        self.console.print(_sources(report))
+        fates = ", ".join(f"{count:,} {fate}" for fate, count in report.fates.items())
+        self.say(f"Flights         {sum(report.fates.values()):,} in the month: {fates}.")
+        self.say(
+            "                Cancelled flights never departed, and diverted ones have no landing:"
+        )
+        self.say("                the former are no departures, neither is counted in the air.")
+        self.say(f"CTI reached     {describe(report.cti)}")
+        self.say(f"Results         {report.rows_out:,} rows in {report.batches:,} batches")
+        self.say(f"Rows in table   {report.rows_in_table:,}")
+        spent = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in report.seconds.items())
+        self.say(f"Time            {sum(report.seconds.values()):.1f} s: {spent}")
+        self.say(f"Picture         {report.picture}")
+        self.console.print()
+        self.console.print(_busiest(report.table))
+
+
+def _sources(report: Report) -> Table:
+    table = Table(title="Three feeds, merged", title_justify="left", box=None)
+    for heading in ("source", "departures", "late at its door", "late at the merge", "largest lag"):
+        table.add_column(heading, justify="left" if heading == "source" else "right")
+    for name, count in report.events.items():
+        table.add_row(
+            name,
+            f"{count:,}",
+            str(report.late_at_door[name]),
+            str(report.late_at_subject[name]),
+            str(report.largest_lag[name]),
+        )
+    table.add_row(
+        "all",
+        f"{sum(report.events.values()):,}",
+        str(sum(report.late_at_door.values())),
+        str(sum(report.late_at_subject.values())),
+        str(max(report.largest_lag.values())),
+        style="bold",
+    )
+    return table
+
+
+def _busiest(frame: pl.DataFrame, rows: int = 6) -> Table:
+    """Return the windows with the most departures, for a look at the table."""
+    table = Table(
+        title="The busiest hours in the table (the hour before each quarter)",
+        title_justify="left",
+        box=None,
+    )
+    for heading in ("from", "to", "origin", "departures", "mean delay"):
+        table.add_column(
+            heading, justify="left" if heading in ("from", "to", "origin") else "right"
+        )
+    top = frame.sort("departures", "start_time", descending=[True, False]).head(rows)
+    for row in top.iter_rows(named=True):
+        table.add_row(
+            _minute(row["start_time"]),
+            _minute(row["end_time"]),
+            row["origin"],
+            str(row["departures"]),
+            f"{row['mean_delay']:.1f} min",
+        )
+    return table
+
+
+def _minute(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def going_on(out: Path, *, spark: bool) -> str:
+    """Say what happened at Ctrl-C and how to go on."""
+    if not spark:
+        return "\nStopped; without Spark nothing is kept. The same command starts again."
+    return (
+        f"\nStopped. What was committed is safe in {out}; the same command goes on from there, "
+        "and adds nothing twice."
+    )

@@ -1,0 +1,75 @@
+"""The demonstration's queries, and the subject in which the three feeds become one stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+
+import polars as pl
+
+from rxtemporal import agg
+from rxtemporal.cli.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA
+from rxtemporal.core.events import Cti, PointEvent
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+)
+from rxtemporal.query.inputs import from_observable, from_polars
+from rxtemporal.query.replay import merged_by_time
+from rxtemporal.query.streamable import Streamable
+from rxtemporal.reactive.subjects import CtiSynchronizingSubject
+
+# every tenth event makes a CTI, four hours behind it: longer delays than that are late
+DOOR = AdvanceTimeSettings(
+    AdvanceTimeGenerationSettings(10, timedelta(hours=4)), policy=AdvanceTimePolicy.DROP
+)
+# how far one airport's feed may be ahead of another's
+DELAY = timedelta(hours=1)
+# so many rows make a batch of the merged stream
+BATCH_ROWS = 512
+
+
+def departures_by_airport(departures: Streamable) -> Streamable:
+    """Departures and their mean delay by airport, for an hour, every fifteen minutes."""
+    return (
+        departures.group_by("origin")
+        .hopping_window2(timedelta(hours=1), timedelta(minutes=15))
+        .aggregate(departures=agg.count(), mean_delay=agg.avg("dep_delay"))
+    )
+
+
+def airborne(flights: pl.DataFrame) -> Streamable:
+    """How many flights are in the air, by airport of departure, at each moment."""
+    landed = flights.filter(pl.col("landing").is_not_null())
+    intervals = landed.select("departure", "landing", "origin")
+    stream = from_polars(intervals, start="departure", end="landing", name="flights")
+    return stream.group_by("origin").snapshot_window().aggregate(airborne=agg.count())
+
+
+class Merge:
+    """Three feeds into one stream: each through a door of its own, then through the subject."""
+
+    def __init__(self) -> None:
+        self.doors = {airport: Door(DOOR, airport) for airport in AIRPORTS}
+        self.subject = CtiSynchronizingSubject.create_point(DELAY)
+        self.stream = from_observable(
+            self.subject, schema=DEPARTURE_SCHEMA, name="departures", batch_rows=BATCH_ROWS
+        )
+
+    def run(self, feeds: Mapping[str, Iterable[PointEvent]], accepted: Callable[[], None]) -> None:
+        """Push the feeds' events in the order of their times; tell ``accepted`` of each."""
+        inputs = {name: self.subject.input(name) for name in feeds}
+        for name, event in merged_by_time(feeds):
+            door, into = self.doors[name], inputs[name]
+            before = door.cti
+            kept, _ = door.accept(event)
+            if kept is not None:
+                into.on_next(kept)
+            if door.cti > before:
+                into.on_next(Cti(door.cti))
+            accepted()
+        for into in inputs.values():
+            into.close()
+        self.subject.on_completed()

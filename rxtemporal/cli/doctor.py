@@ -1,0 +1,157 @@
+"""What a machine has of what is needed, and the state of a spool: findings, each with advice."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rxtemporal.core.ticks import describe
+from rxtemporal.errors import JavaError, SpoolError
+from rxtemporal.spark.jvm.java import find_java
+from rxtemporal.spark.sink.checkpoint import committed_segment
+from rxtemporal.storage.segments import SegmentFolder
+
+# what Spark asks for, as the extra `spark` of setup.cfg does: at least, and below
+_PACKAGES = {
+    "pyspark": ((4, 3), (4, 4)),
+    "pyarrow": ((18,), None),
+    "pandas": ((2, 2), (3,)),
+    "protobuf": ((6, 33, 5), None),
+}
+_INSTALL = "pip install 'rxtemporal[spark,jre]'"
+LEAST_FREE = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ``advice`` says what to do and is empty where all is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+def examine(path: Path | None = None) -> list[Finding]:
+    """Look at Python, Spark's packages and Java; with ``path`` also at the disk and a spool there.
+
+    ``path`` is what a ``SparkSink`` got, or a spool itself. Every segment that waits is read and
+    verified. Changes nothing, starts no Spark (but runs ``java -version``), raises nothing.
+
+    >>> [finding.name for finding in examine()][:2]
+    ['Python', 'pyspark']
+    """
+    findings = [_python(), *(_package(name) for name in _PACKAGES), _java()]
+    if path is not None:
+        findings += [_disk(path), *_spool(path)]
+    return findings
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= (3, 11)
+    detail = f"{platform.python_version()} at {sys.executable}"
+    return Finding("Python", ok, detail, "" if ok else "install Python 3.11 or newer")
+
+
+def _package(name: str) -> Finding:
+    least, below = _PACKAGES[name]
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Finding(name, False, "not installed; only Spark needs it", _INSTALL)
+    number = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
+    if number < least or (below is not None and number >= below):
+        limit = f">= {_dotted(least)}" + (f" and < {_dotted(below)}" if below else "")
+        return Finding(name, False, f"{found}, and Spark needs {limit}", _INSTALL)
+    return Finding(name, True, found)
+
+
+def _dotted(number: tuple[int, ...]) -> str:
+    return ".".join(map(str, number))
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except JavaError as error:
+        detail, _, advice = str(error).partition(" Hint: ")
+        return Finding("Java", False, detail, advice)
+    return Finding("Java", True, f"{java.version} at {java.home} ({java.kind})")
+
+
+def _disk(path: Path) -> Finding:
+    place = path.absolute()
+    while not os.path.exists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return Finding("disk", False, f"{place} is a file", "choose a path that is a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        return Finding(
+            "disk", False, f"{place} cannot be written", "get the right to, or choose another path"
+        )
+    free = shutil.disk_usage(place).free
+    ok = free >= LEAST_FREE
+    advice = "" if ok else "free some space: what Spark has not taken yet has to fit there"
+    return Finding("disk", ok, f"{free / (1 << 30):.1f} GiB free at {place}", advice)
+
+
+def _spool(path: Path) -> Iterator[Finding]:
+    """Look at the spool at a path, or in the folder ``spool`` below it."""
+    place = path if os.path.exists(path / "spool.json") else path / "spool"
+    if not place.is_dir():
+        yield Finding("spool", True, f"none at {path} yet")
+        return
+    folder = SegmentFolder(place)
+    try:
+        header = folder.header()
+        mark, last = folder.bounds()
+        cti = describe(folder.describe(last).cti) if last else "none yet"
+        detail = f"query {header['query']!r}, {last - mark} waiting, last {last}, CTI {cti}"
+        yield Finding("spool", True, detail)
+        yield _contents(folder, mark, last)
+        yield _checkpoint(place.parent / "checkpoint", mark, last)
+    except SpoolError as error:
+        yield _refused("spool", error)
+
+
+def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
+    """Read what waits; the first damage is told, and how many there are."""
+    errors: list[SpoolError] = []
+    rows = 0
+    for number in range(mark + 1, last + 1):
+        try:
+            folder.content(number)
+            rows += folder.describe(number).rows
+        except SpoolError as error:
+            # a running Spark may have taken it meanwhile
+            if number > folder.bounds()[0]:
+                errors.append(error)
+    if errors:
+        first = _refused("segments", errors[0])
+        return dataclasses.replace(first, detail=f"{len(errors)} damaged; {first.detail}")
+    return Finding("segments", True, f"{last - mark} verified, {rows} rows wait for Spark")
+
+
+def _checkpoint(checkpoint: Path, mark: int, last: int) -> Finding:
+    """Compare Spark's place with the spool's."""
+    try:
+        committed = max(mark, committed_segment(checkpoint))
+    except SpoolError as error:
+        return _refused("checkpoint", error)
+    if committed > last:
+        detail = f"it has read up to segment {committed}, and the spool ends at {last}"
+        advice = f"they do not belong together: delete {checkpoint}"
+        return Finding("checkpoint", False, detail, advice)
+    return Finding("checkpoint", True, f"Spark has committed segment {committed} of {last}")
+
+
+def _refused(name: str, error: SpoolError) -> Finding:
+    detail, _, advice = str(error).partition(" Hint: ")
+    return Finding(name, False, detail, advice)

@@ -1,0 +1,213 @@
+"""The command line: ``rxtemporal demo``, ``rxtemporal replay`` and ``rxtemporal doctor``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rxtemporal import __version__
+from rxtemporal.errors import RxTemporalError
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    options = _parser().parse_args(arguments)
+    _configure_logging(options.verbose)
+    try:
+        return int(options.run(options))
+    except RxTemporalError as error:
+        print(f"rxtemporal: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f" at {error.filename}" if error.filename else ""
+        print(
+            f"rxtemporal: {error.strerror or error}{where}. Hint: see that the place exists, can "
+            "be written and has room, or name another.",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rxtemporal",
+        description="Late, out-of-order events in; final answers out; on into Spark.",
+    )
+    parser.add_argument("--version", action="version", version=f"rxtemporal {__version__}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "-v", "--verbose", action="count", default=0, help="log what is done (-vv: everything)"
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands, shared)
+    _add_replay(commands, shared)
+    _add_doctor(commands, shared)
+    return parser
+
+
+def _add_demo(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    demo = commands.add_parser(
+        "demo",
+        parents=[shared],
+        help="merge three airports' flight feeds and carry the results into a Spark table",
+        description="Merges the flight feeds of New York's three airports of January 2013 into one "
+        "stream, counts departures and their mean delay in hopping windows, and carries the "
+        "results into a Spark table. Run twice, it adds nothing twice.",
+    )
+    demo.add_argument(
+        "--out", type=Path, default=Path("rxtemporal-demo"), metavar="DIR",
+        help="where table and picture go (default: %(default)s)",
+    )  # fmt: skip
+    demo.add_argument(
+        "--no-spark", action="store_true", help="leave Spark out: results go into a Parquet file"
+    )
+    speed = demo.add_mutually_exclusive_group()
+    speed.add_argument(
+        "--fast", action="store_true", help="events as fast as they are taken (the default)"
+    )
+    speed.add_argument(
+        "--rate", type=_rate, metavar="N", help="N events a second, to watch it happen"
+    )
+    demo.set_defaults(run=_demo)
+
+
+def _add_replay(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    replay = commands.add_parser(
+        "replay",
+        parents=[shared],
+        help="run a query over a recording, or over CSV, JSON lines and Parquet files",
+        description="Runs a query over what was recorded with run(sink, record=PATH), or over "
+        "files of rows. Its results are printed as a table, or written to a file. A recording "
+        "gives what the run gave, late events included.",
+    )
+    replay.add_argument(
+        "paths", type=Path, nargs="+", metavar="PATH",
+        help="a recording's folder, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    replay.add_argument(
+        "--query", required=True, metavar="MODULE:FUNCTION",
+        help="a function of streams (or FILE.py:FUNCTION); its parameters name them: a recorded "
+        "stream has the name that it had, a file's is its own without the end",
+    )  # fmt: skip
+    replay.add_argument(
+        "--speed", type=_speed, default=math.inf, metavar="N|max",
+        help="seconds of the events' time in a second: 1 is as recorded (default: max)",
+    )  # fmt: skip
+    replay.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="write the results there: .csv, .parquet, or .json, .jsonl, .ndjson for JSON lines",
+    )  # fmt: skip
+    files = replay.add_argument_group("of files")
+    files.add_argument("--start", metavar="COLUMN", help="the time, or where a row's life begins")
+    files.add_argument("--end", metavar="COLUMN", help="where it ends; without it rows are points")
+    files.add_argument(
+        "--time-zone", metavar="ZONE", help="what times without an offset mean (CSV): UTC, say"
+    )
+    files.add_argument(
+        "--delay", type=float, metavar="SECONDS",
+        help="have time advance with each row, by so much behind it, and drop what is later",
+    )  # fmt: skip
+    replay.set_defaults(run=_replay)
+
+
+def _add_doctor(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        parents=[shared],
+        help="say whether Java, Python, disk and spool are fit to run",
+        description="Looks at what a run needs, Java, Python, packages, disk and, where PATH is "
+        "given, the spool there, and says what to do about what is missing.",
+    )
+    doctor.add_argument(
+        "path", type=Path, nargs="?", metavar="PATH", help="the path of a SparkSink"
+    )
+    doctor.set_defaults(run=_doctor)
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not rate > 0:
+        raise argparse.ArgumentTypeError(
+            f"must be a positive number of events a second, got {text}"
+        )
+    return rate
+
+
+def _speed(text: str) -> float:
+    speed = math.inf if text == "max" else float(text)
+    if not speed > 0:
+        raise argparse.ArgumentTypeError(f"must be a positive number or max, got {text}")
+    return speed
+
+
+def _configure_logging(verbose: int) -> None:
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    logging.getLogger("rxtemporal").setLevel(level)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    try:
+        from rxtemporal.cli.demo.display import Display, going_on
+    except ImportError as error:
+        raise RxTemporalError(
+            f"the demonstration needs more than the library: {error}. "
+            "Hint: pip install 'rxtemporal[demo]'."
+        ) from error
+    from rxtemporal.cli.demo.main import demo
+
+    display = Display()
+    try:
+        report = demo(options.out, spark=not options.no_spark, rate=options.rate, display=display)
+    except KeyboardInterrupt:
+        display.say(going_on(options.out, spark=not options.no_spark))
+        return INTERRUPTED
+    display.summary(report)
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from rxtemporal.cli.replay import FileOptions, applied, opened, query_named, time_form
+    from rxtemporal.cli.results import FileSink, TableSink, followed, on_screen, summary
+    from rxtemporal.query.replay import at_speed
+
+    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    query = applied(query_named(options.query), opened(options.paths, files))
+    time, quiet = time_form(query), options.out is not None or not sys.stdout.isatty()
+    sink = TableSink(time, sys.stdout) if options.out is None else FileSink(options.out, time)
+    process = at_speed(query, options.speed).run(sink, name="replay")
+    try:
+        with process:
+            followed(process, show=quiet and on_screen())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        print(summary(process), file=sys.stderr)
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from rxtemporal.cli.doctor import examine
+
+    findings = examine(options.path)
+    for finding in findings:
+        print(f"{'ok ' if finding.ok else 'BAD'}  {finding.name:<12} {finding.detail}")
+        if not finding.ok and finding.advice:
+            print(f"     {'':<12} {finding.advice}")
+    return 0 if all(finding.ok for finding in findings) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

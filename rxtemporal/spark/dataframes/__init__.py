@@ -1,0 +1,1 @@
+"""DataFrames as streams on the Rx side: bounded ones, and streaming ones."""

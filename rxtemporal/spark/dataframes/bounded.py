@@ -1,0 +1,156 @@
+"""A DataFrame as a stream on the Rx side, read in order and a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.core.batch import START
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
+from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.sources import FrameSource
+from rxtemporal.operators.plan import Node
+from rxtemporal.query.streamable import Streamable
+from rxtemporal.spark.dataframes.streaming import AGAIN, AVAILABLE, MicroBatches
+from rxtemporal.spark.jvm.liveness import java_watched
+from rxtemporal.spark.query.inputs import Input, quoted, stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+BATCH_ROWS = 65_536
+_DATA = "data"
+
+
+def from_dataframe(
+    frame: DataFrame,
+    *,
+    start: str = START,
+    end: str | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    order_by: str | Sequence[str] = (),
+    cti: str | None = None,
+    batch_rows: int = BATCH_ROWS,
+    name: str = "dataframe",
+    trigger: str | None = None,
+) -> Streamable:
+    """Make a stream of a DataFrame's rows, in order of start, or of other columns.
+
+    Columns are read as ``stream`` reads them; those in ``order_by`` are no part of the payload.
+    Otherwise as ``from_polars``: ``advance_time`` judges rows in the order in which they come, and
+    without it everything is final at the end. Each run has Spark sort the rows, and fetches them as
+    Arrow, ``batch_rows`` at a time: this process holds a sorted partition or two of them, and never
+    all.
+
+    A streaming DataFrame comes micro-batch by micro-batch, each as a whole and in order; it needs
+    ``advance_time``, for there is no end at which everything would be final; or a column ``cti``,
+    which ``stream`` describes and ``run(…, cti=…)`` gives. What such a stream has not promised by
+    its last CTI does not come, and a row that breaks a CTI ends the run. ``trigger`` is the
+    pause between micro-batches (``"1 second"``), or ``"availableNow"``: then the stream completes
+    when all that is there has been read. Each run has a Spark query of its own, which ends with it;
+    it begins at the beginning, or with ``run(…, resume=folder)`` where the run before has stopped.
+    Batches are pushed on one of Spark's threads.
+    """
+    judged: dict[str, Any] = {"advance_time": advance_time, "order_by": order_by}
+    given = stream(frame, start=start, end=end, cti=cti, **({} if cti is None else judged))
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    if order:  # the same checks, of the columns as well
+        given = Input(given.frame, given.start, given.end, advance_time, order)
+        frame.select(*map(quoted, order))
+    if batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    times = [given.start] if given.end is None else [given.start, given.end]
+    kind = pl.Int64() if given.ticks else pl.Datetime("us", "UTC")
+    schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
+    if cti is not None and not frame.isStreaming:
+        raise AdvanceTimeError(
+            f"a bounded DataFrame is final as a whole here, and {cti!r} is to tell how far. Hint: "
+            "run(query, …=stream(df, cti=…)) reads it; or leave out the rows that are CTIs."
+        )
+    if frame.isStreaming:
+        source = _followed(given, schema, advance_time, name, batch_rows, trigger)
+        return Streamable(Node(source.schema, (), source=source))
+    if trigger is not None:
+        raise ArgumentError(
+            f"trigger= is of a streaming DataFrame, and this one is bounded; got {trigger!r}"
+        )
+
+    def frames() -> Iterator[pl.DataFrame]:
+        yield from _fetched(given, [*times, *given.schema], schema, batch_rows)
+
+    read = FrameSource(
+        frames, schema, start=given.start, end=given.end, settings=advance_time, name=name
+    )
+    return Streamable(Node(read.schema, (), source=read))
+
+
+def _followed(
+    given: Input,
+    schema: pl.Schema,
+    settings: AdvanceTimeSettings | None,
+    name: str,
+    batch_rows: int,
+    trigger: str | None,
+) -> MicroBatches:
+    trigger = "1 second" if trigger is None else trigger
+    if not isinstance(trigger, str) or not trigger.strip():
+        raise ArgumentError(
+            f"trigger is an interval such as '1 second', or '{AVAILABLE}', got {trigger!r}"
+        )
+    if settings is None and given.cti is None:
+        raise AdvanceTimeError(
+            f"nothing tells how time advances on {name!r}, so no result would ever be final. "
+            "Hint: advance_time=… makes CTIs out of the rows, in the order of order_by=; or cti=… "
+            "names a column of them."
+        )
+    if type(given.frame).__module__.startswith("pyspark.sql.connect"):
+        raise BindingError(
+            "a streaming DataFrame of Spark Connect runs its functions on another machine, where "
+            "they cannot reach this process. Hint: use a classic session."
+        )
+    return MicroBatches(given, schema, settings, name, batch_rows=batch_rows, trigger=trigger)
+
+
+def _fetched(
+    given: Input, columns: list[str], schema: pl.Schema, batch_rows: int
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _in_frames(batches, batch_rows)
+
+    with java_watched(AGAIN):
+        rows = given.frame.orderBy(*map(quoted, given.in_order))
+        rows = rows.select(*map(quoted, columns))
+        # Spark's own local iterator gives rows one by one: here each of them is a frame
+        packed = rows.mapInArrow(pack, f"{_DATA} binary")
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            frame = pl.read_ipc_stream(bytes(row[_DATA]))
+            yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
+
+
+def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows of one binary column, each the Arrow stream of so many rows."""
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= batch_rows:
+            yield _as_row(waiting)
+            waiting = []
+    if waiting:
+        yield _as_row(waiting)
+
+
+def _as_row(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data = pa.array([buffer.getvalue().to_pybytes()], pa.binary())
+    return pa.RecordBatch.from_arrays([data], [_DATA])

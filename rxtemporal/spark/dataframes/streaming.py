@@ -1,0 +1,273 @@
+"""A streaming DataFrame as a stream on the Rx side: micro-batch by micro-batch, in order."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import reactivex
+from reactivex import abc
+
+from rxtemporal.core.batch import EventBatch, time_column
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import CheckpointError, SourceError
+from rxtemporal.ingress.packer import Packer
+from rxtemporal.ingress.resumable import Following, Position, PositionedSource
+from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.runtime.run_state import ANEW
+from rxtemporal.spark.jvm.liveness import java_gone
+from rxtemporal.spark.query.inputs import Input, quoted
+from rxtemporal.spark.sink.pid_file import claim, leave, note
+from rxtemporal.storage.files import make_folder, reported
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log = get_logger(__name__)
+
+# the trigger with which a query ends when all that is there has been read
+AVAILABLE = "availableNow"
+# seconds that Spark may take to end a query that was stopped
+ENDING = 30.0
+AGAIN = "the DataFrame went with it: make it anew in a new session, and run the query again"
+
+
+class MicroBatches(PositionedSource):
+    """The rows of a streaming DataFrame; its pieces are Spark's micro-batches, by their ids.
+
+    Each run has a Spark query of its own. ``schema`` is of the columns as they are read, times
+    first; the rows of a micro-batch come in the order of its columns ``order_by``, or of start.
+    """
+
+    def __init__(
+        self,
+        given: Input,
+        schema: pl.Schema,
+        settings: AdvanceTimeSettings | None,
+        name: str,
+        *,
+        batch_rows: int,
+        trigger: str,
+    ) -> None:
+        empty = pl.DataFrame(schema=dict(schema))
+        payload = EventBatch.from_polars(empty, start=given.start, end=given.end).schema
+        super().__init__(reactivex.never(), payload, settings, name, 1)
+        generation = None if settings is None else settings.generation
+        ends = generation is None or generation.advance_to_infinity_on_shutdown
+        self.goes_on = given.cti is not None or not ends
+        self.given, self.trigger = given, trigger
+        self._columns, self._batch_rows = schema, batch_rows
+
+    def open(self, name: str | None = None) -> Packer:
+        """Return a packer for one run, under a name."""
+        packer = super().open(name)
+        if self.given.cti is not None:
+            packer = _Promised(packer.door, packer.payloads)
+        packer.time = "ticks" if self.given.ticks else "datetime"
+        return packer
+
+    def follow(self, observer: abc.ObserverBase[Any], position: Position) -> Following:
+        """Start the Spark query, from after a position."""
+        return _Query(self, observer, position).start()
+
+    def batches(self, frame: DataFrame) -> Iterator[EventBatch]:
+        """Yield the rows of one micro-batch in order; Spark sorts them, and all are held here."""
+        given = self.given
+        names = [*self._columns, *([] if given.cti is None else [given.cti])]
+        rows = frame.orderBy(*map(quoted, given.in_order))
+        whole = pl.from_arrow(rows.select(*map(quoted, names)).toArrow())
+        assert isinstance(whole, pl.DataFrame)
+        whole, cti = (whole, MIN_TIME) if given.cti is None else _apart(whole, given.cti)
+        for some in whole.cast(dict(self._columns)).iter_slices(self._batch_rows):  # type: ignore[arg-type]
+            if some.height:
+                yield EventBatch.from_polars(some, start=given.start, end=given.end)
+        if cti > MIN_TIME:
+            assert self.schema is not None
+            yield EventBatch.empty(self.schema, cti)
+
+
+class _Promised(Packer):
+    """Packs a stream that brings its own CTIs; where it ends for now, time does not."""
+
+    def take_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that keep what has been promised, and maybe a CTI."""
+        return super().take_batch(batch if batch.cti > MIN_TIME else batch.replace(cti=self.sent))
+
+    def finish(self) -> EventBatch | None:
+        """Return what waits, which is nothing: what comes in batches goes on at once."""
+        return self.pack()
+
+
+class _Query(Following):
+    """A Spark query that feeds one run. Micro-batches arrive in one of pyspark's threads.
+
+    When a micro-batch returns, what came of it has left and has been saved; only then does Spark
+    note it. So after a crash it comes once more at the most, and is known by its id then.
+    """
+
+    def __init__(
+        self, source: MicroBatches, observer: abc.ObserverBase[Any], position: Position
+    ) -> None:
+        self._source, self._observer, self._position = source, observer, position
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._ended = threading.Event()
+        self._kept = position.folder is not None
+        self._folder = position.folder or Path(tempfile.mkdtemp(prefix="rxtemporal-"))
+
+    def start(self) -> _Query:
+        """Start the query; what is there has to fit the position."""
+        try:
+            if self._kept:
+                self._claim()
+            self._query = self._started()
+        except BaseException:
+            self._clear()
+            raise
+        threading.Thread(
+            target=self._await, name=f"rxtemporal stream {self._source.name}", daemon=True
+        ).start()
+        return self
+
+    def dispose(self) -> None:
+        """Have Spark stop; whoever calls may be inside a micro-batch, so nothing is waited for."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if not self._ended.is_set():
+            threading.Thread(target=self._stop, name="rxtemporal stops Spark", daemon=True).start()
+
+    def join(self) -> None:
+        """Wait until Spark has ended the query."""
+        self._ended.wait(ENDING)
+
+    @property
+    def _reached(self) -> int:
+        """The last micro-batch that was taken; -1 before the first."""
+        return -1 if self._position.reached is None else self._position.reached
+
+    def _claim(self) -> None:
+        folder = self._folder
+        with reported(f"cannot keep stream {self._source.name!r} in {folder}"):
+            make_folder(folder)
+        own = claim(folder, folder / "checkpoint")
+        _check_places(folder / "checkpoint", self._reached)
+        note(folder, own)
+
+    def _started(self) -> Any:
+        source = self._source
+        pause: dict[str, Any] = {"processingTime": source.trigger}
+        if source.trigger == AVAILABLE:
+            pause = {"availableNow": True}
+        writer = source.given.frame.writeStream.foreachBatch(self._on_batch)
+        place = f"file://{self._folder / 'checkpoint'}"
+        return writer.option("checkpointLocation", place).trigger(**pause).start()
+
+    def _on_batch(self, frame: DataFrame, number: int) -> None:
+        """Take a micro-batch from Spark."""
+        try:
+            self._check_running()
+            if number <= self._reached:
+                # it is in the state; some of Spark's own states are lost if it is not executed
+                frame.write.format("noop").mode("overwrite").save()
+                return
+            if number > self._reached + 1:
+                raise _gap(self._folder / "checkpoint", self._reached, number)
+            batches = list(self._source.batches(frame))
+            with self._position.taking(number):
+                for batch in batches:
+                    self._observer.on_next(batch)
+                self._check_running()
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
+
+    def _check_running(self) -> None:
+        if self._stopping:
+            raise SourceError(f"stream {self._source.name!r} has been stopped")
+
+    def _await(self) -> None:
+        failed: BaseException | None = None
+        try:
+            self._query.awaitTermination()
+        except Exception as error:
+            failed = error
+        self._clear()
+        self._ended.set()
+        if self._stopping:
+            return
+        with self._position.gate:
+            if failed is not None or self._source.trigger != AVAILABLE:
+                self._observer.on_error(self._why(failed))
+            else:
+                self._observer.on_completed()
+
+    def _why(self, failed: BaseException | None) -> Exception:
+        """Return what ended the query: what was wrong here, or with Spark, or somebody."""
+        wrong, name = self._failure, self._source.name
+        ended = wrong or failed
+        gone = None if ended is None else java_gone(ended, AGAIN)
+        if gone is not None:
+            return gone
+        if isinstance(wrong, Exception) and not _of_spark(wrong):
+            return wrong
+        if failed is None:
+            return SourceError(f"somebody stopped the Spark query of stream {name!r}")
+        error = SourceError(f"Spark ended the query of stream {name!r}: {failed}")
+        error.__cause__ = failed
+        return error
+
+    def _stop(self) -> None:
+        try:
+            self._query.stop()
+        except Exception as error:  # the Java process may be gone
+            _log.debug("spark.stop_failed", error=repr(error))
+
+    def _clear(self) -> None:
+        if self._kept:
+            leave(self._folder)
+        else:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _apart(rows: pl.DataFrame, cti: str) -> tuple[pl.DataFrame, int]:
+    """Return the rows that are events, and the highest of the CTIs among them."""
+    ctis = time_column(rows[cti].drop_nulls())
+    events = rows.filter(pl.col(cti).is_null()).drop(cti)
+    return events, int(ctis.max()) if len(ctis) else MIN_TIME
+
+
+def _of_spark(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
+def _check_places(checkpoint: Path, reached: int) -> None:
+    """Refuse a checkpoint of Spark's that does not belong to a state of the run."""
+    committed, planned = (_newest(checkpoint / log) for log in ("commits", "offsets"))
+    if committed > reached:
+        raise _gap(checkpoint, reached, committed + 1)
+    if planned < reached or committed < reached - 1:
+        raise CheckpointError(
+            f"the state of this run has the micro-batches up to {reached}, and Spark's checkpoint "
+            f"{checkpoint} only those up to {max(planned, committed)}: it was lost, or is an older "
+            f"one. Hint: restore both from one copy, {ANEW}."
+        )
+
+
+def _gap(checkpoint: Path, reached: int, number: int) -> CheckpointError:
+    has = "has none" if reached < 0 else f"ends with micro-batch {reached}"
+    return CheckpointError(
+        f"Spark goes on with micro-batch {number} of {checkpoint}, and the state of this run {has}:"
+        f" it was lost, or is an older one. Hint: restore both from one copy, {ANEW}."
+    )
+
+
+def _newest(log: Path) -> int:
+    names = [path.name for path in log.iterdir()] if log.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)

@@ -1,0 +1,1 @@
+"""Queries run inside Spark: over bounded DataFrames, and over streaming ones."""

@@ -1,0 +1,91 @@
+"""Rows on their way to a bucket's state, packed: a few rows of bytes instead of many of fields.
+
+====== ====== ====================================================================================
+bucket int    the bucket
+input  int    the number of the input
+cti    long   the highest CTI that came with these rows; ``MIN_TIME``, which promises nothing
+data   binary the rows of this bucket, maybe none, as an Arrow stream
+====== ====== ====================================================================================
+
+Stateful operators take pandas, which makes floats of integers with nulls and has no timestamps for
+the ends of time, and goes through them row by row in Python; bytes go through as they are.
+
+Every bucket gets a row for each run of rows, so that all of them have the time, and a state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.spark.query.bounded_bucket import frames
+from rxtemporal.spark.query.columns import BUCKET, CTI, INPUT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# no name begins with an underscore: pandas gives such columns other names
+PACKED = "bucket int, input int, cti bigint, data binary"
+_TYPES = {"bucket": pl.Int32, "input": pl.Int32, "cti": pl.Int64, "data": pl.Binary}
+
+
+def as_bytes(rows: pl.DataFrame) -> bytes:
+    """Return rows as an Arrow stream."""
+    buffer = io.BytesIO()
+    rows.write_ipc_stream(buffer)
+    return buffer.getvalue()
+
+
+def as_frame(data: bytes) -> pl.DataFrame:
+    """Return the rows of an Arrow stream."""
+    return pl.read_ipc_stream(data)
+
+
+def in_buckets(number: int, rows: pl.DataFrame, cti: int, buckets: int) -> pl.DataFrame:
+    """Return the rows of one input, packed: one row for each bucket."""
+    parts = rows.partition_by(BUCKET, as_dict=True, include_key=False)
+    nothing = rows.drop(BUCKET).clear()
+    data = [as_bytes(parts.get((bucket,), nothing)) for bucket in range(buckets)]
+    return pl.DataFrame([range(buckets), [number] * buckets, [cti] * buckets, data], schema=_TYPES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Packing:
+    """Packs carried rows of one input; CTIs among them are taken out and go to every bucket.
+
+    ``whole``: the rows stay together, for a door that has to see all of them.
+    """
+
+    number: int
+    buckets: int
+    whole: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the packed rows."""
+        for rows in frames(batches):
+            ctis = rows[CTI].drop_nulls()
+            cti = MIN_TIME if ctis.is_empty() else int(ctis.max())  # type: ignore[arg-type]
+            events = rows.filter(pl.col(CTI).is_null()).drop(CTI, INPUT)
+            if self.whole:
+                whole = [[0], [self.number], [cti], [as_bytes(events)]]
+                packed = pl.DataFrame(whole, schema=_TYPES)
+            else:
+                packed = in_buckets(self.number, events, cti, self.buckets)
+            yield from packed.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+
+
+def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of results that are packed in the first column, as Arrow streams."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for data in batch.column(0):
+            if not data.as_buffer().size:
+                continue  # a bucket without results
+            with pa.ipc.open_stream(data.as_buffer()) as stream:
+                yield from stream

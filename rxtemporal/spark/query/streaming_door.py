@@ -1,0 +1,76 @@
+"""The door of one streaming input: what it keeps between micro-batches, and what it lets in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import CheckpointError
+from rxtemporal.ingress.batch_door import ColumnDoor
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.lateness import LateReason
+from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.spark.query.bounded_bucket import Reader, admitted
+from rxtemporal.spark.query.columns import ENDS, STARTS
+from rxtemporal.spark.query.packing import as_frame, in_buckets
+from rxtemporal.spark.query.streaming_bucket import ANEW, Received
+
+# what came and what was late, in all micro-batches so far; lateness is in ticks
+COUNTED = ("events", "dropped", "adjusted", "largest_lateness")
+
+_NUMBERS = ("cti", "own", "events", "late_by_import", "largest_lateness")
+
+
+@dataclasses.dataclass(frozen=True)
+class DoorWork:
+    """Judges one input's rows, those of a micro-batch in the order of some columns."""
+
+    reader: Reader
+    settings: AdvanceTimeSettings
+    order: tuple[str, ...]
+    buckets: int
+
+    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
+        """Return the new state; and the rows that are let in, packed, with the CTI after them.
+
+        Beside each of them stands what has been late so far, since the checkpoint was begun.
+        """
+        door = Door(self.settings, self.reader.name)
+        columns = ColumnDoor(door) if saved is None else load_door(door, saved)
+        rows = pl.concat([as_frame(data) for _, _, data in received])
+        kept = admitted(columns, self.reader, rows.sort(*self.order, STARTS, ENDS))
+        cti = max(door.cti, MIN_TIME)
+        packed = in_buckets(self.reader.number, kept.drop(*self.order), cti, self.buckets)
+        late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
+        counts = zip(COUNTED, (door.events, *late, door.largest_lateness), strict=True)
+        counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
+        return save_door(door), counted.to_dict(as_series=False)
+
+
+def save_door(door: Door) -> bytes:
+    """Return a door without open rows; what was late is counted in it."""
+    numbers = {name: getattr(door, name) for name in _NUMBERS}
+    late = {reason.name: count for reason, count in door.late.items()}
+    due = [door.due.count, door.due.last]
+    held = {"settings": repr(door.settings), "late": late, "due": due, **numbers}
+    return json.dumps(held).encode()
+
+
+def load_door(door: Door, saved: bytes) -> ColumnDoor:
+    """Return a door that goes on from what ``save_door`` returned; its settings are the same."""
+    held = json.loads(saved)
+    if held["settings"] != repr(door.settings):
+        raise CheckpointError(
+            f"advance_time= of {door.source!r} has changed since this checkpoint was begun: it was "
+            f"{held['settings']}, and here it is {door.settings!r}. Hint: go on with the settings "
+            f"as they were, {ANEW}."
+        )
+    for name in _NUMBERS:
+        setattr(door, name, held[name])
+    door.due.count, door.due.last = held["due"]
+    door.late.update({LateReason[name]: count for name, count in held["late"].items()})
+    return ColumnDoor(door)

@@ -1,0 +1,1 @@
+"""The sink that carries results into Spark: the spool, the worker process, its supervisor."""

@@ -1,0 +1,64 @@
+"""One Java process at a time on a checkpoint: the one of a run that was killed is waited for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+from rxtemporal.errors import SpoolError
+from rxtemporal.spark.sink.worker import PATIENCE
+from rxtemporal.storage.files import publish, remove, reported
+
+_FILE = "spark.pid"
+
+
+def claim(path: Path, checkpoint: Path) -> int | None:
+    """Wait until the Java process of an earlier life is gone; return ours, to be noted down.
+
+    ``SpoolError`` if it does not go in time; it may go later.
+    """
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    own: int | None = process.pid if process is not None else None
+    file = path / _FILE
+    before = int(file.read_text(encoding="utf-8")) if file.exists() else None
+    deadline = time.monotonic() + PATIENCE
+    while before is not None and before != own and _runs_spark(before):
+        if time.monotonic() > deadline:
+            raise SpoolError(
+                f"the Java process {before} of an earlier run still works on {checkpoint}. "
+                "Hint: end it, then run again."
+            ) from TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        time.sleep(0.05)
+    return own
+
+
+def note(path: Path, own: int | None) -> None:
+    """Note down whose Java process works here."""
+    if own is not None:
+        file = path / _FILE
+        with reported(f"cannot write {file}"):
+            publish(file, str(own).encode())
+
+
+def leave(path: Path) -> None:
+    """Say that no Java process works here any more."""
+    remove(path / _FILE)
+
+
+def _runs_spark(pid: int) -> bool:
+    """Whether this process exists and, as far as can be seen, is one of Spark's."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # another user's: the number has been given away
+    command = Path("/proc", str(pid), "cmdline")
+    try:
+        return b"org.apache.spark" in command.read_bytes()
+    except OSError:
+        return not command.parent.parent.exists()

@@ -1,0 +1,165 @@
+"""A life of Spark in this process: session, streaming query, micro-batches, failure."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import RxTemporalError, SpoolError
+from rxtemporal.spark.jvm.liveness import java_gone
+from rxtemporal.spark.jvm.session import require_pyspark, session
+from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
+from rxtemporal.spark.sink.pid_file import claim, leave, note
+from rxtemporal.spark.sink.worker import SAFE, Ended, Job, Listener, outlook, sole_driver
+from rxtemporal.spark.targets.target import Writer, writer_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = get_logger(__name__)
+
+
+class Runner:
+    """One streaming query over one spool, in this process; a ``Life``.
+
+    Micro-batches arrive in one of pyspark's callback threads.
+    """
+
+    def __init__(self, job: Job, listener: Listener) -> None:
+        self._job, self._listener = job, listener
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+        self._stopping = False
+        self._caller: int | None = None
+        self._query: Any = None
+        self._writer: Writer | None = None
+
+    def run(self) -> Ended | None:
+        """Start the query and wait for its end."""
+        try:
+            with sole_driver(self._job.path):
+                self._drive()
+        except BaseException as error:
+            return self._ended(self._failure or error)
+        if self._failure is not None:
+            return self._ended(self._failure)
+        if self._stopping:
+            return None
+        return Ended(SpoolError(f"somebody stopped the Spark query. Hint: {SAFE}."), "never")
+
+    def stop(self) -> None:
+        """End the query; a micro-batch that runs is waited for."""
+        with self._changed:
+            self._stopping = True
+            query = self._query
+        if query is not None:
+            try:
+                query.stop()
+            except Exception as error:  # the Java process may be gone; ``run`` has noticed
+                log.debug("spark.stop_failed", error=repr(error))
+
+    def calls_here(self) -> bool:
+        """Whether the target's writer is at work in this thread."""
+        return self._caller == threading.get_ident()
+
+    def _ended(self, error: BaseException) -> Ended | None:
+        if self._stopping:
+            return None  # what follows from being stopped is no failure
+        gone = java_gone(error, SAFE)
+        if gone is not None:
+            # a session that was given cannot be started anew here
+            own = self._job.session is None or isinstance(self._job.session, Mapping)
+            return Ended(gone, "later" if own else "never")
+        if error is not self._failure and not isinstance(error, RxTemporalError):
+            error.add_note(f"Spark ended the query. Hint: {SAFE}.")
+        return Ended(error, outlook(error))
+
+    def _drive(self) -> None:
+        began = time.monotonic()
+        spark = self._session()
+        self._claim_checkpoint()
+        self._writer = writer_for(self._job.target, self._job.origin())
+        try:
+            query = self._start_query(spark)
+            self._listener.started(time.monotonic() - began)
+            if query is not None:
+                query.awaitTermination()
+        finally:
+            with self._changed:
+                # Spark has waited for it, unless its process is gone; the next life must not
+                # meet it
+                self._changed.wait_for(lambda: self._caller is None)
+            self._writer.close()
+            leave(self._job.path)
+
+    def _session(self) -> SparkSession:
+        require_pyspark()
+        given = self._job.session
+        if given is None or isinstance(given, Mapping):
+            return session(**(given or {}))
+        return given
+
+    def _start_query(self, spark: SparkSession) -> Any:
+        """Start the query, unless the sink was closed meanwhile."""
+        from rxtemporal.spark.sink.spool_source import SpoolSource, spark_schema, with_times
+
+        job = self._job
+        spark.dataSource.register(SpoolSource)
+        rows = (
+            spark.readStream.format(SpoolSource.name())
+            .option("path", str(job.spool.path))
+            .option("max_segments", job.max_segments)
+            .option("tasks", spark.sparkContext.defaultParallelism)
+            .schema(spark_schema(job.schema))
+            .load()
+        )
+        writer = (
+            with_times(rows)
+            .writeStream.foreachBatch(self._on_batch)
+            .option("checkpointLocation", f"file://{job.checkpoint}")
+            .trigger(processingTime=job.trigger)
+        )
+        with self._changed:
+            if not self._stopping:
+                self._query = writer.start()
+            return self._query
+
+    def _claim_checkpoint(self) -> None:
+        """Wait until the Java process of an earlier life is gone, and note down ours."""
+        path = self._job.path
+        own = claim(path, self._job.checkpoint)
+        # until then it may have noted a micro-batch that will not come again
+        self._listener.noted(committed_segment(self._job.checkpoint))
+        note(path, own)
+
+    def _on_batch(self, frame: DataFrame, number: int) -> None:
+        """Take a micro-batch from Spark."""
+        began = time.monotonic()
+        with self._changed:
+            if self._stopping:
+                raise SpoolError("the sink has been closed")
+            self._caller = threading.get_ident()
+        try:
+            last = last_segment(self._job.checkpoint, number)
+            # Spark may be there before the first segment, and runs an empty micro-batch then
+            cti = self._job.spool.describe(last).cti if last else MIN_TIME
+            self._listener.planned(number, cti)
+            assert self._writer is not None
+            self._writer.write(frame, number, last)
+        except BaseException as error:
+            error.add_note(
+                f"in micro-batch {number} of the Spark sink. Hint: {SAFE}; this micro-batch "
+                "then comes again."
+            )
+            self._failure = self._failure or error
+            raise
+        else:
+            self._listener.published(number, last, time.monotonic() - began)
+        finally:
+            with self._changed:
+                self._caller = None
+                self._changed.notify_all()

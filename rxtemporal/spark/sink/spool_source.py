@@ -1,0 +1,173 @@
+"""The spool as a streaming source of Spark, whose offset is the number of a segment.
+
+Spark imports this module in its Python workers; rows go to it as Arrow record batches. Times stay
+int64 ticks here, for the two ends of time pass no Python conversion; ``with_times`` makes them
+timestamps inside the Java process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from rxtemporal.core.batch import END, START
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.errors import SpoolError
+from rxtemporal.spark.sink.settled_rows import EDGE, STATE
+from rxtemporal.storage.segments import SEGMENT, SegmentFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+# A task costs more than this many rows do; below it, another core does not pay.
+ROWS_PER_TASK = 32_768
+
+_TYPES: dict[type[pl.DataType], Any] = {
+    pl.Boolean: st.BooleanType(),
+    pl.Int8: st.ByteType(),
+    pl.Int16: st.ShortType(),
+    pl.Int32: st.IntegerType(),
+    pl.Int64: st.LongType(),
+    pl.Float32: st.FloatType(),
+    pl.Float64: st.DoubleType(),
+    pl.String: st.StringType(),
+    pl.Binary: st.BinaryType(),
+    pl.Date: st.DateType(),
+    pl.Duration: st.DayTimeIntervalType(),
+    pl.Null: st.StringType(),  # Parquet has no column without a type
+}
+
+
+def spark_schema(schema: pl.Schema) -> st.StructType:
+    """Return a segment's columns as Spark types: times in ticks, the payload, ``_segment``."""
+    fields = {START: pl.Int64(), END: pl.Int64(), **schema, SEGMENT: pl.Int64()}
+    return st.StructType([st.StructField(name, _spark_type(dt)) for name, dt in fields.items()])
+
+
+def _spark_type(dtype: pl.DataType) -> Any:
+    if isinstance(dtype, pl.Datetime):
+        return st.TimestampType() if dtype.time_zone is not None else st.TimestampNTZType()
+    if isinstance(dtype, pl.Decimal):
+        return st.DecimalType(dtype.precision or 38, dtype.scale)
+    return _TYPES[type(dtype)]
+
+
+def with_times(frame: DataFrame) -> DataFrame:
+    """Return the rows with timestamps for ticks; a row that is open or never ends has a null end.
+
+    Rows in edge shape also get ``_state``: whether they are open or closed.
+    """
+    end = sf.when(sf.col(END) < MAX_TIME, sf.timestamp_micros(sf.col(END)))
+    columns = {START: sf.timestamp_micros(sf.col(START)), END: end}
+    if EDGE in frame.columns:
+        columns[STATE] = sf.when(sf.col(END) < MAX_TIME, sf.lit("closed")).otherwise(sf.lit("open"))
+    return frame.withColumns(columns)
+
+
+class SpoolSource(DataSource):  # type: ignore[misc]
+    """Options: ``path`` of the spool, ``max_segments`` of a micro-batch, ``tasks`` that read it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``spark.readStream.format``."""
+        return "rxtemporal_spool"
+
+    def streamReader(self, schema: st.StructType) -> SpoolReader:  # noqa: N802 - Spark's name
+        """Return the reader; ``schema`` is what ``spark_schema`` gave."""
+        return SpoolReader(dict(self.options), schema)
+
+
+@dataclasses.dataclass
+class Run(InputPartition):  # type: ignore[misc]
+    """The segments that one task reads: ``first`` to ``last``."""
+
+    first: int
+    last: int
+
+
+class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads segments in order; an offset says which one was the last.
+
+    ``commit`` deletes what Spark will not ask for again. The commit for a batch comes with a later
+    batch, so the newest segments stay.
+    """
+
+    def __init__(self, options: dict[str, str], schema: st.StructType) -> None:
+        self._folder = SegmentFolder(options["path"])
+        self._most = int(options["max_segments"])
+        self._tasks = int(options["tasks"])
+        self._schema = schema
+        self._target: int | None = None
+        self._discarding: tuple[ThreadPoolExecutor, Future[None]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to the tasks, which discard nothing."""
+        return {**self.__dict__, "_discarding": None}
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Start after what was discarded: an earlier checkpoint has committed that."""
+        return {"segment": self._folder.bounds()[0]}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Spark's limits are of its own kinds only: a segment counts as a file."""
+        return ReadMaxFiles(self._most)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Return the last segment that may be read now."""
+        begin, last = start["segment"], self._folder.bounds()[1]
+        if begin > last:
+            raise SpoolError(
+                f"Spark's checkpoint has read up to segment {begin} of {self._folder.path}, which "
+                f"ends at {last}: they do not belong together. Hint: delete the checkpoint."
+            )
+        if self._target is not None:
+            last = max(begin, min(last, self._target))
+        if isinstance(limit, ReadMaxFiles):
+            last = min(last, begin + limit.max_files)
+        return {"segment": last}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember where to stop."""
+        self._target = self._folder.bounds()[1]
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Run]:
+        """Return contiguous runs of segments, one for each task; few rows need one task only."""
+        numbers = range(start["segment"] + 1, end["segment"] + 1)
+        rows = sum(self._folder.describe(number).rows for number in numbers)
+        tasks = min(self._tasks, len(numbers), max(1, -(-rows // ROWS_PER_TASK)))
+        cuts = [len(numbers) * task // tasks for task in range(tasks + 1)] if tasks else []
+        return [Run(numbers[low], numbers[high - 1]) for low, high in itertools.pairwise(cuts)]
+
+    def read(self, partition: Run) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches of a run, each segment verified before its first row."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        for number in range(partition.first, partition.last + 1):
+            with pa.ipc.open_file(pa.py_buffer(self._folder.content(number))) as segment:
+                for index in range(segment.num_record_batches):
+                    yield segment.get_batch(index).select(wanted.names).cast(wanted)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Delete the segments up to ``end``, in the background; what failed is raised next time.
+
+        Spark asks for it after planning a micro-batch and before running it, which need not wait
+        for the disk.
+        """
+        if self._discarding is None:
+            worker = ThreadPoolExecutor(1, thread_name_prefix="rxtemporal-discard")
+        else:
+            worker, before = self._discarding
+            before.result()
+        self._discarding = worker, worker.submit(self._folder.discard, end["segment"])

@@ -1,0 +1,227 @@
+"""The durable way into Spark: rows go into a spool on disk, and Spark takes them from there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.errors import ArgumentError, SpoolError
+from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
+from rxtemporal.spark.sink.child import Child, can_travel
+from rxtemporal.spark.sink.runner import Runner
+from rxtemporal.spark.sink.settled_rows import EDGE
+from rxtemporal.spark.sink.supervisor import Supervisor
+from rxtemporal.spark.sink.worker import Job, Life, Listener, sole_driver
+from rxtemporal.spark.targets.target import Target, writer_for
+from rxtemporal.storage.files import publish, reported, sync_folder
+from rxtemporal.storage.segments import Spool
+
+log = get_logger(__name__)
+
+# seconds between two looks at whether there is room again, and at most between two on a full disk
+PAUSE, LONGEST_PAUSE = 0.1, 5.0
+# what passes when somebody helps
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class Spooled:
+    """Carries settled rows into a spool and has Spark take them; not for two threads at once.
+
+    ``limit`` is how many bytes may wait for Spark, None: as many as the disk takes. Where there is
+    no room, ``when_full`` says whether ``write`` waits or raises a ``SpoolError``.
+    """
+
+    def __init__(
+        self, job: Job, shape: EventShape, limit: int | None, when_full: Literal["block", "refuse"]
+    ) -> None:
+        self._job, self._limit, self._when_full = job, limit, when_full
+        numbered = EDGE if EDGE in job.schema else None
+        self._spool = Spool.open(job.path / "spool", job.query, job.schema, numbered=numbered)
+        try:
+            _keep_shape(job.path / "sink.json", shape)
+            self._supervisor = self._prepare()
+        except BaseException:
+            self._spool.close()
+            raise
+        self._first, self.begun = self._spool.last, self._spool.highest
+        self.reached = self._promised = MIN_TIME if self._spool.cti is None else self._spool.cti
+        if self.reached == MAX_TIME:
+            log.info("spark_sink.finished_before", query=job.query, path=str(job.path))
+        if self.reached < MAX_TIME or self._committed() < self._spool.last:
+            self._supervisor.start()
+
+    @property
+    def segments(self) -> int:
+        """How many segments this run has written."""
+        return self._spool.last - self._first
+
+    @property
+    def runs(self) -> Supervisor:
+        """What runs Spark, with its counts."""
+        return self._supervisor
+
+    def write(self, fresh: EventBatch) -> None:
+        """Put new rows into the spool; they are on disk when this returns."""
+        self._promised = max(self._promised, fresh.cti)
+        if len(fresh) or fresh.cti == MAX_TIME > self.reached:
+            self._append(fresh)
+        self._supervisor.check()
+
+    def close(self, error: BaseException | None) -> None:
+        """Wait until everything is in the target (without ``error``), and stop Spark."""
+        complete = False
+        try:
+            if error is None:
+                if self._promised > self.reached:
+                    self._append(EventBatch.empty(self._spool.schema, self._promised))
+                self._supervisor.wait(self._spool.last)
+                complete = True
+        finally:
+            try:
+                self._supervisor.stop()
+                if complete:
+                    self._spool.discard(self._spool.last)
+            finally:
+                self._spool.close()
+
+    def cti(self, batch: int) -> int:
+        """Return the CTI reached with a micro-batch; ``SpoolError`` if it is not known."""
+        known = self._supervisor.cti(batch)
+        if known is not None:
+            return known
+        return self._spool.describe(last_segment(self._job.checkpoint, batch)).cti
+
+    def _append(self, batch: EventBatch) -> None:
+        told, pause = time.monotonic(), PAUSE
+        while (refused := self._refused(batch)) is not None:
+            self._wait(pause)
+            # what waits for Spark is soon counted, but a full disk is given all the rows each time
+            pause = PAUSE if isinstance(refused, _FullError) else min(2 * pause, LONGEST_PAUSE)
+            if time.monotonic() - told > 5:
+                told = time.monotonic()
+                log.warning(
+                    "spark_sink.blocked",
+                    spool=str(self._spool.path),
+                    limit=self._limit,
+                    error=str(refused),
+                )
+        self.reached = batch.cti
+        self._supervisor.start()
+
+    def _wait(self, seconds: float) -> None:
+        """Let time pass, unless somebody is in a hurry."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._supervisor.check()
+            time.sleep(min(PAUSE, left))
+        self._supervisor.check()
+
+    def _refused(self, batch: EventBatch) -> SpoolError | None:
+        """Append a batch; where there is no room, return that error or raise it."""
+        try:
+            self._check_room()
+            self._spool.append(batch)
+        except SpoolError as error:
+            cause = error.__cause__
+            full = isinstance(error, _FullError) or getattr(cause, "errno", None) in _NO_ROOM
+            if self._when_full == "block" and full:
+                return error
+            raise
+        return None
+
+    def _check_room(self) -> None:
+        """Raise where so much waits that nothing more may; what Spark is done with goes first."""
+        limit, folder = self._limit, self._spool
+        if limit is None:
+            return
+        if folder.waiting_bytes() >= limit:
+            # Spark itself lets go of a micro-batch with a later one only, which may never come
+            folder.discard(self._committed())
+        waiting = folder.waiting_bytes()
+        if waiting >= limit:
+            raise _FullError(
+                f"{waiting} bytes wait for Spark in {folder.path}, and its limit is {limit}. Hint: "
+                'raise spool_limit, wait with when_full="block", or see why Spark is behind.'
+            )
+
+    def _committed(self) -> int:
+        return max(self._spool.bounds()[0], committed_segment(self._job.checkpoint))
+
+    def _prepare(self) -> Supervisor:
+        """Check that spool, checkpoint and target fit together, and return what runs Spark."""
+        job, spool = self._job, self._spool
+        with sole_driver(job.path):  # what is left of a killed run ends first
+            discarded, noted = spool.bounds()[0], committed_segment(job.checkpoint)
+            _check_places(job, discarded, noted, spool.last)
+            writer = writer_for(job.target, job.origin())
+            writer.close()
+            _check_ledger(job, writer.last, spool.last)
+        travels = isinstance(job.target, Target) and job.target.travels
+        here = not travels or not (job.session is None or isinstance(job.session, Mapping))
+        if not here:
+            can_travel(job)
+
+        def make(listener: Listener) -> Life:
+            return Runner(job, listener) if here else Child(job, listener)
+
+        return Supervisor(make, job.checkpoint, max(discarded, noted))
+
+
+class _FullError(SpoolError):
+    """The spool has reached its limit."""
+
+
+def _check_places(job: Job, discarded: int, noted: int, last: int) -> None:
+    spool, checkpoint = job.path / "spool", job.checkpoint
+    if 0 < noted < discarded:
+        raise SpoolError(
+            f"Spark's checkpoint ends at segment {noted} of {spool}, where all up to {discarded} "
+            f"are published and gone: it is an older one. Hint: delete {checkpoint}; what is not "
+            "published yet is read from the spool."
+        )
+    if max(discarded, noted) > last:
+        raise SpoolError(
+            f"Spark's checkpoint has read up to segment {noted} of {spool}, which ends at {last}: "
+            f"they do not belong together. Hint: delete {checkpoint}."
+        )
+
+
+def _check_ledger(job: Job, published: int, last: int) -> None:
+    """Refuse a spool whose next segments would have numbers that count as published."""
+    if published > last:
+        raise SpoolError(
+            f"the ledger of the {type(job.target).__name__} has the query {job.query!r} up to "
+            f"segment {published}, and the spool in {job.path} ends at {last}: that folder is an "
+            "older copy, and new rows would be taken for those that were published. Hint: restore "
+            "its newest state, or a copy of the target and its ledger that is no newer than it; or "
+            "delete the query's rows, its ledger and that folder, and run the query again from its "
+            "source."
+        )
+
+
+def _keep_shape(path: Path, shape: EventShape) -> None:
+    """Refuse another shape than the runs before had: the rows of both would be mixed."""
+    if path.exists():
+        try:
+            found = json.loads(path.read_bytes())["shape"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpoolError(
+                f"{path} is damaged. Hint: delete it if the shape has always been {shape.value!r}."
+            ) from error
+        if found != shape.value:
+            raise ArgumentError(
+                f"the runs before on {path.parent} were in {found} shape, got {shape}. Hint: leave "
+                "the shape as it was, or give the sink another path."
+            )
+        return
+    with reported(f"cannot write {path}"):
+        publish(path, json.dumps({"shape": shape.value}).encode())
+        sync_folder(path.parent)

@@ -1,0 +1,1 @@
+"""Targets of a sink: Parquet tables, PostgreSQL tables, the console, a function."""

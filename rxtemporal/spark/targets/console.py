@@ -1,0 +1,88 @@
+"""A target that prints: to see what a query gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import polars as pl
+
+from rxtemporal.core.events import EventShape
+from rxtemporal.errors import ArgumentError, SpoolError
+from rxtemporal.spark.targets.target import DIRECT, Origin, Writer
+from rxtemporal.storage.files import publish, reported
+from rxtemporal.storage.segments import SEGMENT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Console:
+    """Prints each micro-batch as a table of at most ``rows`` rows, in order of start.
+
+    What has been printed is noted beside the spool, in ``console.json``, so that a run that is
+    taken up prints the rest; a crash between printing and noting prints one micro-batch twice. It
+    prints in this process, and Spark therefore runs here.
+
+    >>> Console(rows=5).rows
+    5
+    """
+
+    rows: int = 20
+
+    shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
+    travels: ClassVar[bool] = False
+    why_not: ClassVar[str] = (
+        "a Console takes no edges: what is printed cannot be closed later. Hint: leave shape out: "
+        "rows then come when they are complete; or use a DatabaseTable."
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+            raise ArgumentError(f"rows is an int of 1 or more, got {self.rows!r}")
+
+    def open(self, origin: Origin) -> Writer:
+        """Return the writer; ``SpoolError`` where what was noted is damaged or another spool's."""
+        return _Printer(origin, self.rows)
+
+
+class _Printer:
+    def __init__(self, origin: Origin, rows: int) -> None:
+        self._origin, self._rows = origin, rows
+        self._ledger = origin.path / "console.json"
+        self.last = 0 if origin.spool == DIRECT else self._noted()
+
+    def write(self, frame: DataFrame, number: int, last: int) -> None:
+        """Print what is new; the frame is executed even if nothing is."""
+        from pyspark.sql import functions as sf
+
+        got: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
+        if last <= self.last:
+            return
+        rows = got.drop(SEGMENT).sort("start_time")
+        with pl.Config(tbl_rows=self._rows, tbl_hide_dataframe_shape=True):
+            print(f"micro-batch {number}: {rows.height} rows", rows.head(self._rows), sep="\n")
+        if self._origin.spool != DIRECT:
+            entry = {"spool": self._origin.spool, "segment": last}
+            with reported(f"cannot write {self._ledger}"):
+                publish(self._ledger, json.dumps(entry).encode())
+        self.last = last
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _noted(self) -> int:
+        with reported(f"cannot read {self._ledger}"):
+            if not self._ledger.exists():
+                return 0
+            text = self._ledger.read_bytes()
+        try:
+            entry = json.loads(text)
+            spool, last = entry["spool"], int(entry["segment"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpoolError(
+                f"{self._ledger} is damaged. Hint: delete it; what waits is then printed again."
+            ) from error
+        return last if spool == self._origin.spool else 0
