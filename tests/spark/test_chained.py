@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from law_seven import in_spark
 from polars.testing import assert_frame_equal
+from test_checkpoint import SOON, Table
 from test_process import Log
-from test_resuming import SOON, Table
 from test_streaming import READINGS, SETTINGS, hourly
 from trickling import Trickle, read_out
 

@@ -34,7 +34,7 @@ from processes import descendants, end, is_there, who_is
 
 from rxtemporal.spark.sink.checkpoint import committed_segment
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "support"
 WHO = ("ingest", "driver", "jvm", "executor")
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "0"))
 # a machine that is busy takes long

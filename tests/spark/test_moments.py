@@ -14,8 +14,8 @@ from feeding import SCHEMA, batches, expected, feed, found, until
 from moments import POINTS, Held, Moment, Moments, in_the_spool, put
 
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.sink.sink import runner
-from rxtemporal.spark.targets.target import parquet as tables
+from rxtemporal.spark.sink import runner
+from rxtemporal.spark.targets import parquet as tables
 from rxtemporal.storage.segments import Spool, spool, writer
 
 if TYPE_CHECKING:

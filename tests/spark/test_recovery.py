@@ -29,7 +29,7 @@ from rxtemporal.storage.segments import SegmentFolder, Spool
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "support"
 
 
 def command(path: Path, hours: int) -> list[str]:

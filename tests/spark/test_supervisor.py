@@ -19,8 +19,8 @@ from test_room import Failing
 
 from rxtemporal.errors import ArgumentError, JavaError
 from rxtemporal.spark import DatabaseTable
+from rxtemporal.spark.sink import supervisor as supervision
 from rxtemporal.spark.sink.child import Child
-from rxtemporal.spark.sink.sink import supervisor as supervision
 from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
 from rxtemporal.spark.sink.worker import Ended, Job, Life, Listener
 
@@ -203,7 +203,7 @@ def test_a_target_that_the_child_cannot_make_is_told(tmp_path: Path, elsewhere: 
 
 ENDLESS = """
 import time
-from rxtemporal.spark import driver
+from rxtemporal.spark.sink import driver
 
 class Runner:
     def __init__(self, job, listener): self.listener = listener

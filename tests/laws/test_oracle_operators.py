@@ -909,7 +909,7 @@ def test_two_ctis_promise_what_the_model_says(name: str, left: Any, right: Any) 
 
 # cases with known answers
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 Case = dict[str, Any]
 Models = dict[str, Callable[..., list[Row]]]
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from rxtemporal.cli.demo import feeds
 
+from rxtemporal.cli.demo import feeds
 from rxtemporal.cli.demo.main import demo
 from rxtemporal.cli.demo.query import DELAY, airborne, departures_by_airport
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HOUR, QUARTER = timedelta(hours=1), timedelta(minutes=15)
 
 

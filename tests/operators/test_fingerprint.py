@@ -47,7 +47,7 @@ def of_the_table() -> dict[str, list[str]]:
 
 def test_the_same_in_another_process() -> None:
     """Nothing in a fingerprint depends on the process: no place in memory, no order of hashing."""
-    code = "import json, test_fingerprints as t; print(json.dumps(t.of_the_table()))"
+    code = "import json, test_fingerprint as t; print(json.dumps(t.of_the_table()))"
     here = str(Path(__file__).parent)
     path = os.pathsep.join([here, *sys.path])
     env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from needs import need_java
 
-SAMPLES = Path(__file__).parents[1] / "samples"
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 PRINTED_RUN = """\
 INPUT Insert: input A, time 5, payload 1

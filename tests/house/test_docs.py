@@ -16,7 +16,7 @@ from needs import need_java, skip_or_fail
 
 import rxtemporal
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PACKAGE = Path(rxtemporal.__file__).parent
 

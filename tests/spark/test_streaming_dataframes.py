@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from processes import descendants
-from test_kept_sink import Nothing, closed, table
+from test_checkpoint import SOON, Table
 from test_process import Log
-from test_resuming import SOON, Table
+from test_saved_sink import Nothing, closed, table
 from test_streaming import READINGS, SETTINGS, hourly
 from trickling import Trickle
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.java
 CUTS = (0, 13, 25, 40, 60)
 PARTS = [READINGS[first:last] for first, last in pairwise(CUTS)]
 HOUR = 3_600_000_000
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "support"
 WHOLE = rxt.from_polars(READINGS.drop("received"), start="time", advance_time=SETTINGS)
 
 
@@ -100,7 +100,7 @@ def counted(stream: rxt.Streamable) -> rxt.Streamable:
 
 def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
     """Let a sink write its spool, and no Spark take it from there."""
-    from rxtemporal.spark.sink.sink import spooled
+    from rxtemporal.spark.sink import spooled
 
     put(spooled, "Supervisor", Nothing)
     put(spooled.Spooled, "close", closed)
@@ -125,7 +125,7 @@ def test_a_run_that_is_killed(spark: SparkSession, tmp_path: Path, undisturbed: 
     """Between what has left and the state, its Java process still there: each row is there once."""
     point = "left"
     trickle = trickled(tmp_path / "in", PARTS)
-    paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
+    paths = [*map(str, HERE.parent.iterdir()), os.environ.get("PYTHONPATH", "")]
     job = subprocess.Popen(
         [sys.executable, str(HERE / "keptjob.py"), str(tmp_path), point, "3"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from test_checkpoint import SOON
 from test_resume import NoSpark
-from test_resuming import SOON
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg

@@ -18,7 +18,7 @@ from test_process import SOON, Log
 import rxtemporal as rxt
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
-DOCS = Path(__file__).parents[1] / "docs" / "advancing-time.md"
+DOCS = Path(__file__).parents[2] / "docs" / "advancing-time.md"
 HEADING = "### What each choice costs"
 
 pytestmark = pytest.mark.volume

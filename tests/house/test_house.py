@@ -22,7 +22,7 @@ import rxtemporal as rxt
 from rxtemporal import errors
 from rxtemporal.query.fluent.windows import Windowed
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rxtemporal"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -15,8 +15,8 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex.subject import Subject
+from test_checkpoint import Table
 from test_process import SOON, Log
-from test_resuming import Table
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
@@ -457,8 +457,8 @@ CHILD = """
 import sys
 from reactivex.subject import Subject
 import rxtemporal as rxt
-from rxtemporal import resuming
-from test_kept_log import Into
+from rxtemporal.runtime import checkpoint as resuming
+from test_checkpoint_log import Into
 resuming.SECONDS, resuming.SHARE = 0.02, 1e9
 subject = Subject()
 sink = Into(sys.argv[1] + "/rows")
@@ -506,7 +506,7 @@ class Into:
 
 def test_a_killed_process_goes_on_with_all_that_it_has_acknowledged(tmp_path: Path) -> None:
     """SIGKILL at any moment, also while it saves: each row is there once, and none is missing."""
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]
+    paths = [*map(str, Path(__file__).parents[1].iterdir()), os.environ.get("PYTHONPATH")]
     path = os.pathsep.join(filter(None, paths))
     acknowledged = 0
     for pushes in (20, 45, 30, 55):

@@ -19,7 +19,7 @@ from rxtemporal import agg
 
 pytestmark = pytest.mark.volume
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 FLIGHTS, WEATHER = DATA / "flights.parquet", DATA / "weather.parquet"
 
 AIRPORTS = ["EWR", "JFK", "LGA"]

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rxtemporal.core.events import EventShape
 from rxtemporal.spark import ParquetTable
-from rxtemporal.spark.sink.sink import runner
+from rxtemporal.spark.sink import runner
+from rxtemporal.spark.targets import parquet as tables
 from rxtemporal.spark.targets.target import Origin, Writer
-from rxtemporal.spark.targets.target import parquet as tables
 from rxtemporal.storage.files import publish
 from rxtemporal.storage.segments import spool, writer
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rxtemporal.cli.doctor import Finding, examine
 from rxtemporal.cli import doctor
+from rxtemporal.cli.doctor import Finding, examine
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.storage.segments import Spool
 

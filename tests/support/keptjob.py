@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from test_microbatches import READINGS, run, without_sparks_sink
+from test_streaming_dataframes import READINGS, run, without_sparks_sink
 from trickling import Trickle
 
 from rxtemporal.runtime import checkpoint as resuming

@@ -13,7 +13,7 @@ from typing import Any
 
 import rxtemporal as rxt
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 
 Case = dict[str, Any]
 

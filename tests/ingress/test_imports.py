@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import MAX_TIME
 from reactivex.subject import Subject
-from test_merging import NAMES, all_drawn, not_of_itself, reference
-from test_merging import settings as drawn_settings
+from test_merged_doors import NAMES, all_drawn, not_of_itself, reference
+from test_merged_doors import settings as drawn_settings
 from test_process import SOON, Log
 
 import rxtemporal as rxt

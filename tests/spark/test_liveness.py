@@ -168,7 +168,7 @@ except JavaError as error:
 def test_a_java_process_that_is_killed_under_the_direct_mode(tmp_path: Path) -> None:
     """The query ends with what has happened, and so does its process."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(Path(__file__).parent)],
+        [sys.executable, "-c", KILLED, str(Path(__file__).parents[1] / "support")],
         cwd=tmp_path,
         capture_output=True,
         encoding="utf-8",

@@ -21,7 +21,7 @@ from rxtemporal.query.fluent.windows import Windowed
 Stream = rxt.Streamable
 Compose = Callable[[Stream], Stream]
 
-PAGE = Path(__file__).parents[1] / "docs" / "algebra.md"
+PAGE = Path(__file__).parents[2] / "docs" / "algebra.md"
 
 # methods of a stream that make no stream: what it is, and how its results are had
 NO_OPERATORS = {
@@ -144,7 +144,7 @@ def test_composing_and_explaining_load_no_kernels() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1] / "support",
         capture_output=True,
         text=True,
         check=True,

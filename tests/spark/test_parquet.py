@@ -276,7 +276,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
     """Offsets are segment numbers; limits, runs and commits follow them."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-    from rxtemporal.spark.sink.sink import spool_source as source
+    from rxtemporal.spark.sink import spool_source as source
 
     with Spool.open(tmp_path, "q", SCHEMA) as spool:
         for number in range(5):
@@ -307,7 +307,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
 @pytest.mark.java
 def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Discarding goes on in the background; the next commit raises what failed in it."""
-    from rxtemporal.spark.sink.sink import spool_source as source
+    from rxtemporal.spark.sink import spool_source as source
 
     def denied(*_: Any) -> None:
         raise SpoolError("cannot discard")
@@ -323,7 +323,7 @@ def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.java
 def test_many_rows_are_read_by_all_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each task reads one contiguous run; there are no more tasks than the rows are worth."""
-    from rxtemporal.spark.sink.sink import spool_source as source
+    from rxtemporal.spark.sink import spool_source as source
 
     monkeypatch.setattr(source, "ROWS_PER_TASK", 1)
     with Spool.open(tmp_path, "q", SCHEMA) as spool:
