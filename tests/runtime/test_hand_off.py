@@ -15,7 +15,7 @@ from test_process import SOON, Log
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, PointEvent, WhenFull
 from rxtemporal.errors import ArgumentError, BindingError, SpoolError
-from rxtemporal.runtime.hand_off.overflow import Overflow
+from rxtemporal.runtime.hand_off.spill import Overflow
 
 SCHEMA = {"payload": pl.Int64}
 both = pytest.mark.parametrize("when_full", WhenFull)

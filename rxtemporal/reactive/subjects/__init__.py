@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rxtemporal.reactive.subjects.alternate import CtiSynchronizingSubjectAlternate
-from rxtemporal.reactive.subjects.synchronizing import CtiSynchronizingSubject
+from rxtemporal.reactive.subjects.synchronizer import CtiSynchronizingSubject
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
 __all__ = ["CtiSynchronizingSubject", "CtiSynchronizingSubjectAlternate", "TransformSubject"]

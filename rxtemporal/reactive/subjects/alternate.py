@@ -13,7 +13,7 @@ from reactivex.internal import DisposedException
 from rxtemporal.core.events import Cti, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.reactive.subjects.common import CtiSubject
+from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import Source
 from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, Subscriber, report_failure
 

@@ -18,7 +18,7 @@ batches.
 
 from __future__ import annotations
 
-from rxtemporal.runtime.hand_off.drain import Drain
-from rxtemporal.runtime.hand_off.line import Line
+from rxtemporal.runtime.hand_off.bounded_queue import Line
+from rxtemporal.runtime.hand_off.consumer import Drain
 
 __all__ = ["Drain", "Line"]

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from rxtemporal.ingress.settings import HandOff
-from rxtemporal.runtime.hand_off.line import Into, Line
+from rxtemporal.runtime.hand_off.bounded_queue import Into, Line
 
 
 class Drain:

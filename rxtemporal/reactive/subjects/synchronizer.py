@@ -11,7 +11,7 @@ from reactivex import operators as rx
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.reactive.subjects.common import CtiSubject, Ledger
+from rxtemporal.reactive.subjects.base import CtiSubject, Ledger
 from rxtemporal.reactive.subjects.inputs import Source
 from rxtemporal.reactive.subjects.transform import TransformSubject
 from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, synchronize

@@ -15,10 +15,10 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import BindingError, RxTemporalError
 from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
-from rxtemporal.runtime.hand_off.backlog import Backlog, Taken
+from rxtemporal.runtime.hand_off.buffer import Backlog, Taken
 
 if TYPE_CHECKING:
-    from rxtemporal.runtime.hand_off.drain import Drain, Turn
+    from rxtemporal.runtime.hand_off.consumer import Drain, Turn
 
 # while the query is busy rows are made columns of so many at a time, CTIs or not
 BUSY_ROWS = 1_024

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.ingress.settings import HandOff, WhenFull
-from rxtemporal.runtime.hand_off.overflow import Overflow
+from rxtemporal.runtime.hand_off.spill import Overflow
 
 # so many small batches in a row become one, for each takes more room than its rows do
 LOOSE = 64
