@@ -9,36 +9,30 @@ from rxtemporal.operators.alter import (
     alter_event_lifetime,
     alter_event_start_time,
 )
+from rxtemporal.operators.anti_join import left_anti_join
+from rxtemporal.operators.chop import chop
 from rxtemporal.operators.clip import clip_event_duration, to_signal
+from rxtemporal.operators.count_windows import count_window
 from rxtemporal.operators.distinct import distinct
+from rxtemporal.operators.explode import explode
 from rxtemporal.operators.group import apply, group_by, multicast, ungroup
-from rxtemporal.operators.join import (
-    cross_join,
-    full_outer_join,
-    join,
-    left_anti_join,
-    left_outer_join,
-)
+from rxtemporal.operators.hopping_windows import hopping_window, hopping_window2, tumbling_window
+from rxtemporal.operators.join import cross_join, join
 from rxtemporal.operators.lifetimes import (
-    chop,
     extend_lifetime,
     point_at_end,
     shift_event_time,
     to_point_events,
 )
+from rxtemporal.operators.outer_join import full_outer_join, left_outer_join
 from rxtemporal.operators.scan import scan
 from rxtemporal.operators.session_lifetimes import session_lifetimes
-from rxtemporal.operators.session_windows import count_window, session_window
+from rxtemporal.operators.session_windows import session_window
+from rxtemporal.operators.snap import snap_to_window_intervals
+from rxtemporal.operators.snapshot_windows import snapshot_window
 from rxtemporal.operators.stitch import stitch
 from rxtemporal.operators.union import union
-from rxtemporal.operators.where_select import drop, explode, select, where, with_columns
-from rxtemporal.operators.windows import (
-    hopping_window,
-    hopping_window2,
-    snap_to_window_intervals,
-    snapshot_window,
-    tumbling_window,
-)
+from rxtemporal.operators.where_select import drop, select, where, with_columns
 
 __all__ = [
     "alter_event_duration",

@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.ticks import Span, span
 from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
-from rxtemporal.operators.lifetimes import clip_to_limit
-from rxtemporal.operators.operator import Beside, Keys, Operator
+from rxtemporal.operators.operator import Beside, Keys, Operator, RowByRow
 from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.reactive.synchronize import composed_at
 
@@ -104,3 +104,23 @@ def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
     return ToSignal(on=pairs_of(on, "to_signal"), line=composed_at())
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ClipToLimit(RowByRow):
+    """Each row ended at the latest a fixed span after its start."""
+
+    name = "clip_event_duration"
+    limit: int
+    holds = "open rows, until their limit"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.engine.steps.limit import LimitStep
+
+        return LimitStep(self.limit, schema)
+
+
+def clip_to_limit(limit: Span) -> ClipToLimit:
+    """End each row at the latest ``limit`` after its start."""
+    return ClipToLimit(limit=span(limit, "limit", least=1), line=composed_at())

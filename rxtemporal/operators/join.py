@@ -174,153 +174,15 @@ class Join(Matching):
         return JoinStep(keying, (left, right), merged, self.where, keys)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class LeftAntiJoin(Matching):
-    """Left rows while no matching right one is alive."""
-
-    name = "left_anti_join"
-
-    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the left's fields."""
-        self.key_types(left, right, keys)
-        if self.where is not None:
-            self.check_where(self._joined(left, right, keys)[1])
-        return left
-
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
-        """The left's fields."""
-        return [(name, (name, None)) for name in left]
-
-    def _joined(
-        self, left: pl.Schema, right: pl.Schema, keys: Keys
-    ) -> tuple[dict[str, str], pl.Schema]:
-        # only where= sees the joined names: a clash gets a suffix by itself
-        suffix = self.suffix or "_right"
-        return dataclasses.replace(self, suffix=suffix).merged(left, right, keys)
-
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
-        """Return a new step."""
-        from rxtemporal.engine.steps.anti_join import AntiJoinStep
-        from rxtemporal.engine.steps.join import Merged
-        from rxtemporal.engine.steps.join_keys import Keying
-
-        keying = Keying(keys, self.on, self.key_types(left, right, keys))
-        merged = None
-        if self.where is not None:
-            merged = Merged(*self._joined(left, right, keys))
-        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class OuterJoin(Matching):
-    """A join united with what finds no partner, the missing fields null."""
-
-    full: bool = False
-
-    @property
-    def name(self) -> str:
-        """The method that composed it."""
-        return "full_outer_join" if self.full else "left_outer_join"
-
-    def _join(self) -> Join:
-        return Join(
-            name=self.name, on=self.on, where=self.where, suffix=self.suffix, line=self.line
-        )
-
-    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the joined fields."""
-        return self._join().output(left, right, keys)
-
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
-        """The left's fields; where the right's come alone, those that stand for both."""
-        if not self.full:
-            return [(name, (name, None)) for name in left]
-        once = [*keys, *(mine for mine, other in self.on if mine == other)]
-        return [(name, (name, name)) for name in once]
-
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
-        """Return a new step."""
-        from rxtemporal.engine.steps.outer_join import Missing, OuterJoinStep
-
-        join = self._join()
-        taken, schema = join.merged(left, right, keys)
-        lonely = [LeftAntiJoin(on=self.on, where=self.where, suffix=self.suffix, line=self.line)]
-        missing = [Missing({name: name for name in left}, schema)]
-        if self.full:
-            lonely.append(self._turned(left, right, keys))
-            both = {mine for mine, other in self.on if mine == other} | set(keys)
-            names = {name: name for name in both} | taken
-            missing.append(Missing(names, schema))
-        antis = [lonely[0].make(left, right, keys)]
-        antis += [each.make(right, left, keys) for each in lonely[1:]]
-        return OuterJoinStep(join.make(left, right, keys), antis, missing, keys, schema)
-
-    def _turned(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> LeftAntiJoin:
-        """Return the anti join of the right input with the left one, ``where`` in its names."""
-        on = tuple((other, mine) for mine, other in self.on)
-        if self.where is None:
-            return LeftAntiJoin(on=on, line=self.line)
-        taken, schema = self._join().merged(left, right, keys)
-        return _TurnedAntiJoin(
-            on=on, where=self.where, line=self.line, taken=taken, joined=schema, lefts=tuple(left)
-        )
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class _TurnedAntiJoin(LeftAntiJoin):
-    """An anti join with its sides exchanged, whose ``where`` still sees the names of the join."""
-
-    taken: dict[str, str]
-    joined: pl.Schema
-    lefts: tuple[str, ...]
-
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
-        """Return a new step; ``left`` is the join's right input here."""
-        from rxtemporal.engine.steps.anti_join import AntiJoinStep
-        from rxtemporal.engine.steps.join import TurnedMerged
-        from rxtemporal.engine.steps.join_keys import Keying
-
-        keying = Keying(keys, self.on, self.key_types(left, right, keys))
-        merged = TurnedMerged(self.taken, self.joined)
-        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
-
-
-def _beside(operator: TwoInputs, other: Any) -> Beside:
-    return Beside(operator, other)
-
-
 def join(
     other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
     """Both payloads of matching rows, for as long as both live."""
     pairs = pairs_of(on, "join")
-    return _beside(Join(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
+    return Beside(Join(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
 
 
 def cross_join(other: Any, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
     """Every row with every other that is alive at the same time."""
     operator = Join(name="cross_join", where=where, suffix=suffix, line=composed_at())
-    return _beside(operator, other)
-
-
-def left_anti_join(other: Any, on: On = None, where: pl.Expr | None = None) -> Beside:
-    """Rows during the parts of their lifetime in which no matching other is alive."""
-    pairs = pairs_of(on, "left_anti_join")
-    return _beside(LeftAntiJoin(on=pairs, where=where, line=composed_at()), other)
-
-
-def left_outer_join(
-    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
-) -> Beside:
-    """A join, and the left rows while they have no partner, the right's fields null."""
-    pairs = pairs_of(on, "left_outer_join")
-    return _beside(OuterJoin(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
-
-
-def full_outer_join(
-    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
-) -> Beside:
-    """A join, and the rows of both sides while they have no partner."""
-    pairs = pairs_of(on, "full_outer_join")
-    operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True, line=composed_at())
-    return _beside(operator, other)
+    return Beside(operator, other)

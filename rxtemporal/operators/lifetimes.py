@@ -1,13 +1,12 @@
-"""Lifetimes shifted, extended, limited, cut, and made points: what no other row decides."""
+"""Lifetimes shifted, extended, and made points: nothing but the row itself decides."""
 
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
 
 import polars as pl
 
-from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
+from rxtemporal.core.ticks import Span, span
 from rxtemporal.engine.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, RowByRow
@@ -77,37 +76,6 @@ class ExtendLifetime(RowByRow):
         return ShortenStep(self.by, schema)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ClipToLimit(RowByRow):
-    """Each row ended at the latest a fixed span after its start."""
-
-    name = "clip_event_duration"
-    limit: int
-    holds = "open rows, until their limit"
-
-    def make(self, schema: pl.Schema, keys: Keys) -> Step:
-        """Return a new step."""
-        from rxtemporal.engine.steps.limit import LimitStep
-
-        return LimitStep(self.limit, schema)
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Chop(RowByRow):
-    """Lifetimes cut at every boundary ``offset + n * period`` strictly inside."""
-
-    name = "chop"
-    period: int
-    offset: int
-    holds = "open rows and rows that never end, until they end"
-
-    def make(self, schema: pl.Schema, keys: Keys) -> Step:
-        """Return a new step."""
-        from rxtemporal.engine.steps.chop import ChopStep
-
-        return ChopStep(self.period, self.offset, schema)
-
-
 def shift_event_time(d: Span) -> ShiftEventTime:
     """Move both ends of each lifetime by a fixed span, and the CTI with them."""
     return ShiftEventTime(by=span(d, "d"), line=composed_at())
@@ -126,14 +94,3 @@ def point_at_end() -> PointAtEnd:
 def extend_lifetime(d: Span) -> ExtendLifetime:
     """Move each end by a fixed span, of either sign."""
     return ExtendLifetime(by=span(d, "d"), line=composed_at())
-
-
-def clip_to_limit(limit: Span) -> ClipToLimit:
-    """End each row at the latest ``limit`` after its start."""
-    return ClipToLimit(limit=span(limit, "limit", least=1), line=composed_at())
-
-
-def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
-    """Cut lifetimes at every boundary ``offset + n * period`` strictly inside."""
-    at = ticks(offset) if isinstance(offset, timedelta) else time_ticks(offset)
-    return Chop(period=span(period, "period", least=1), offset=at, line=composed_at())

@@ -1,4 +1,4 @@
-"""Windows that hold the rows that start in them: sessions and counts."""
+"""session_window: a window for each session of a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class _GatheredWindows(Operator):
+class StartWindows(Operator):
     """Windows of rows that start in them, and the results over them."""
 
     result: ResultSpec
@@ -66,7 +66,7 @@ class _GatheredWindows(Operator):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class SessionWindows(_GatheredWindows):
+class SessionWindows(StartWindows):
     """One result for each session of a key."""
 
     timeout: int
@@ -90,31 +90,8 @@ class SessionWindows(_GatheredWindows):
         return SessionBounds(self.timeout, self.max_duration, schema)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class CountWindows(_GatheredWindows):
-    """One result for each n consecutive distinct starts of a key."""
-
-    n: int
-    window = "count_window()"
-
-    @property
-    def cti_rule(self) -> str:
-        """An unfinished window holds what begins with it."""
-        return "t" if self.points else "t, held at the start of the oldest unfinished window"
-
-    @property
-    def holds(self) -> str:
-        """Windows to come hold rows that are here."""
-        return "for each key the rows of its last n - 1 distinct starts"
-
-    def bounds(self, schema: pl.Schema) -> Gathering:
-        """Return new bounds."""
-        from rxtemporal.engine.steps.session_bounds import CountBounds
-
-        return CountBounds(self.n, schema)
-
-
-def _output(output: WindowOutput) -> WindowOutput:
+def checked_output(output: WindowOutput) -> WindowOutput:
+    """Return where results stand in time; refuse what is no ``WindowOutput``."""
     if not isinstance(output, WindowOutput):
         raise ArgumentError(f"output is a WindowOutput, got {output!r}")
     return output
@@ -128,17 +105,9 @@ def session_window(
 ) -> Window:
     """One window for each session: rows whose starts follow each other by less than a time-out."""
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
-    gap, at = span(timeout, "timeout", least=1), _output(output)
+    gap, at = span(timeout, "timeout", least=1), checked_output(output)
     return Window(
         lambda result, line: SessionWindows(
             timeout=gap, max_duration=most, at=at, result=result, line=line
         )
     )
-
-
-def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Window:
-    """Windows of ``n`` consecutive distinct start times, sliding by one."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
-    at = _output(output)
-    return Window(lambda result, line: CountWindows(n=n, at=at, result=result, line=line))

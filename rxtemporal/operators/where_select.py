@@ -1,4 +1,4 @@
-"""where, select and explode: the relational operators that see one row at a time."""
+"""where, select, with_columns and drop: the relational operators that see one row at a time."""
 
 from __future__ import annotations
 
@@ -174,40 +174,6 @@ def _returned(function: Callable[..., Any]) -> Any:
     return returned if dataclasses.is_dataclass(returned) or hasattr(returned, "_fields") else None
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Explode(Operator):
-    """One row for each element of a list field."""
-
-    name = "explode"
-    field: str
-    holds = "ids of open rows, until they end"
-
-    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the schema with the elements' type in place of the list's."""
-        if self.field not in schema:
-            raise SchemaError(
-                f"explode: there is no field {self.field!r}; there are {list(schema)}"
-            )
-        dtype = schema[self.field]
-        if not isinstance(dtype, pl.List):
-            raise SchemaError(
-                f"explode takes a list field, and {self.field!r} is {dtype}. Hint: make a list "
-                "with select, for example pl.col('words').str.split(' ')."
-            )
-        return pl.Schema({**schema, self.field: dtype.inner})
-
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
-        """Any row may be anywhere; the other fields stay."""
-        return alone(name for name in schemas[0] if name != self.field)
-
-    def make(self, schema: pl.Schema, keys: Keys) -> Step:
-        """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.engine.steps.explode import ExplodeStep
-
-        return ExplodeStep(self.field)
-
-
 def by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
     """Return the select of a Python function, if there is one among what select was given.
 
@@ -223,13 +189,6 @@ def by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | Non
             f"select takes one function and schema=, or else fields and expressions, got {others}"
         )
     return SelectRow(function=functions[0], schema=named.get("schema"), line=composed_at())
-
-
-def explode(field: str) -> Explode:
-    """Give each row once for each element of a list field."""
-    if not isinstance(field, str):
-        raise ArgumentError(f"explode takes the name of a field, got {field!r}")
-    return Explode(field=field, line=composed_at())
 
 
 Predicate = pl.Expr | Callable[[dict[str, Any]], Any]

@@ -23,10 +23,10 @@ from rxtemporal.operators.alter import (
     alter_event_lifetime,
     alter_event_start_time,
 )
+from rxtemporal.operators.chop import chop
+from rxtemporal.operators.clip import clip_to_limit
 from rxtemporal.operators.group import group_by
 from rxtemporal.operators.lifetimes import (
-    chop,
-    clip_to_limit,
     extend_lifetime,
     point_at_end,
     shift_event_time,

@@ -20,7 +20,9 @@ from rxtemporal.operators.alter import (
     alter_event_lifetime,
     alter_event_start_time,
 )
-from rxtemporal.operators.lifetimes import chop, clip_to_limit, extend_lifetime, shift_event_time
+from rxtemporal.operators.chop import chop
+from rxtemporal.operators.clip import clip_to_limit
+from rxtemporal.operators.lifetimes import extend_lifetime, shift_event_time
 
 
 @pytest.mark.parametrize("duration", [4, pl.col("x") * 4, timedelta(microseconds=4)])

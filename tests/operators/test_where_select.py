@@ -15,10 +15,11 @@ from tables import A, B
 import rxtemporal as rxt
 from rxtemporal import ArgumentError, SchemaError
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.operators.chop import chop
+from rxtemporal.operators.explode import Explode, explode
 from rxtemporal.operators.expressions import field_type
 from rxtemporal.operators.group import group_by
-from rxtemporal.operators.lifetimes import chop
-from rxtemporal.operators.where_select import Explode, Select, by_function, explode
+from rxtemporal.operators.where_select import Select, by_function
 
 READINGS = rxt.EventBatch.from_dicts(
     [

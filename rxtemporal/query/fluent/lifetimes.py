@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Self
 
+from rxtemporal import operators as ops
 from rxtemporal.core.ticks import Span, Time
 from rxtemporal.operators import alter as altering
 from rxtemporal.operators import lifetimes
@@ -134,4 +135,4 @@ class Lifetimes(Composing):
         without number, and for more than 2**27 pieces at once. The default offset is
         1970-01-01T00:00:00Z, a Thursday.
         """
-        return self._then(lifetimes.chop(period, offset))
+        return self._then(ops.chop(period, offset))

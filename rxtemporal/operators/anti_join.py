@@ -1,0 +1,76 @@
+"""left_anti_join: rows while nothing matches them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.engine.steps.step import Merging
+from rxtemporal.operators.join import Handed, Matching, On, pairs_of
+from rxtemporal.operators.operator import Beside, Keys
+from rxtemporal.reactive.synchronize import composed_at
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class LeftAntiJoin(Matching):
+    """Left rows while no matching right one is alive."""
+
+    name = "left_anti_join"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the left's fields."""
+        self.key_types(left, right, keys)
+        if self.where is not None:
+            self.check_where(self._joined(left, right, keys)[1])
+        return left
+
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """The left's fields."""
+        return [(name, (name, None)) for name in left]
+
+    def _joined(
+        self, left: pl.Schema, right: pl.Schema, keys: Keys
+    ) -> tuple[dict[str, str], pl.Schema]:
+        # only where= sees the joined names: a clash gets a suffix by itself
+        suffix = self.suffix or "_right"
+        return dataclasses.replace(self, suffix=suffix).merged(left, right, keys)
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.engine.steps.anti_join import AntiJoinStep
+        from rxtemporal.engine.steps.join import Merged
+        from rxtemporal.engine.steps.join_keys import Keying
+
+        keying = Keying(keys, self.on, self.key_types(left, right, keys))
+        merged = None
+        if self.where is not None:
+            merged = Merged(*self._joined(left, right, keys))
+        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class TurnedAntiJoin(LeftAntiJoin):
+    """An anti join with its sides exchanged, whose ``where`` still sees the names of the join."""
+
+    taken: dict[str, str]
+    joined: pl.Schema
+    lefts: tuple[str, ...]
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step; ``left`` is the join's right input here."""
+        from rxtemporal.engine.steps.anti_join import AntiJoinStep
+        from rxtemporal.engine.steps.join import TurnedMerged
+        from rxtemporal.engine.steps.join_keys import Keying
+
+        keying = Keying(keys, self.on, self.key_types(left, right, keys))
+        merged = TurnedMerged(self.taken, self.joined)
+        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+
+
+def left_anti_join(other: Any, on: On = None, where: pl.Expr | None = None) -> Beside:
+    """Rows during the parts of their lifetime in which no matching other is alive."""
+    pairs = pairs_of(on, "left_anti_join")
+    return Beside(LeftAntiJoin(on=pairs, where=where, line=composed_at()), other)

@@ -1,0 +1,48 @@
+"""count_window: windows of consecutive distinct starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.session_windows import StartWindows, checked_output
+from rxtemporal.operators.windows import Window
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.session_bounds import Gathering
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class CountWindows(StartWindows):
+    """One result for each n consecutive distinct starts of a key."""
+
+    n: int
+    window = "count_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """An unfinished window holds what begins with it."""
+        return "t" if self.points else "t, held at the start of the oldest unfinished window"
+
+    @property
+    def holds(self) -> str:
+        """Windows to come hold rows that are here."""
+        return "for each key the rows of its last n - 1 distinct starts"
+
+    def bounds(self, schema: pl.Schema) -> Gathering:
+        """Return new bounds."""
+        from rxtemporal.engine.steps.session_bounds import CountBounds
+
+        return CountBounds(self.n, schema)
+
+
+def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Window:
+    """Windows of ``n`` consecutive distinct start times, sliding by one."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
+    at = checked_output(output)
+    return Window(lambda result, line: CountWindows(n=n, at=at, result=result, line=line))

@@ -1,0 +1,86 @@
+"""hopping_window, tumbling_window and hopping_window2: windows of a regular grid."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.core.ticks import Span, Time, span, time_ticks
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.snap import snap_to_window_intervals
+from rxtemporal.operators.snapshot_windows import SnapshotWindows
+from rxtemporal.operators.windows import TimeWindows, Window
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.window_bounds import Bounds
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class HoppingWindows(TimeWindows):
+    """One result for each window of a regular grid that holds anything."""
+
+    duration: int
+    period: int
+    alignment: int
+    at: WindowOutput
+
+    @property
+    def window(self) -> str:
+        """Tumbling is a hop equal to its size."""
+        return "tumbling_window()" if self.duration == self.period else "hopping_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """A window that has not ended holds what begins with it."""
+        return "t" if self.points else "start of the earliest window that ends after t"
+
+    @property
+    def passes_time(self) -> bool:
+        """A row that comes first belongs to windows that begin before it."""
+        return self.points
+
+    @property
+    def points(self) -> bool:
+        """Whether results are points at the windows' ends."""
+        return self.at is WindowOutput.POINT_AT_END
+
+    def bounds(self) -> Bounds:
+        """Return new bounds."""
+        from rxtemporal.engine.steps.window_bounds import HoppingBounds
+
+        return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
+
+
+def hopping_window(
+    duration: Span,
+    period: Span,
+    alignment: Time = 0,
+    *,
+    output: WindowOutput = WindowOutput.WINDOW,
+) -> Window:
+    """The windows ``[a + np, a + np + d)``; a row belongs to each one that it touches."""
+    if not isinstance(output, WindowOutput):
+        raise ArgumentError(f"output is a WindowOutput, got {output!r}")
+    grid = {
+        "duration": span(duration, "duration", least=1),
+        "period": span(period, "period", least=1),
+        "alignment": time_ticks(alignment),
+    }
+    return Window(lambda result, line: HoppingWindows(**grid, at=output, result=result, line=line))
+
+
+def tumbling_window(
+    duration: Span, alignment: Time = 0, *, output: WindowOutput = WindowOutput.WINDOW
+) -> Window:
+    """Hopping windows that follow one another without overlap."""
+    return hopping_window(duration, duration, alignment, output=output)
+
+
+def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window:
+    """Hopping windows that give output only where it changes: snapped lifetimes, then snapshots."""
+    snapped = snap_to_window_intervals(duration, period, alignment)
+    name = "hopping_window2()"
+    return Window(
+        lambda result, line: SnapshotWindows(window=name, result=result, line=line), (snapped,)
+    )

@@ -1,0 +1,87 @@
+"""left_outer_join and full_outer_join: a join united with the rows that match nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.engine.steps.step import Merging
+from rxtemporal.operators.anti_join import LeftAntiJoin, TurnedAntiJoin
+from rxtemporal.operators.join import Handed, Join, Matching, On, pairs_of
+from rxtemporal.operators.operator import Beside, Keys
+from rxtemporal.reactive.synchronize import composed_at
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class OuterJoin(Matching):
+    """A join united with what finds no partner, the missing fields null."""
+
+    full: bool = False
+
+    @property
+    def name(self) -> str:
+        """The method that composed it."""
+        return "full_outer_join" if self.full else "left_outer_join"
+
+    def _join(self) -> Join:
+        return Join(
+            name=self.name, on=self.on, where=self.where, suffix=self.suffix, line=self.line
+        )
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the joined fields."""
+        return self._join().output(left, right, keys)
+
+    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """The left's fields; where the right's come alone, those that stand for both."""
+        if not self.full:
+            return [(name, (name, None)) for name in left]
+        once = [*keys, *(mine for mine, other in self.on if mine == other)]
+        return [(name, (name, name)) for name in once]
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+        """Return a new step."""
+        from rxtemporal.engine.steps.outer_join import Missing, OuterJoinStep
+
+        join = self._join()
+        taken, schema = join.merged(left, right, keys)
+        lonely = [LeftAntiJoin(on=self.on, where=self.where, suffix=self.suffix, line=self.line)]
+        missing = [Missing({name: name for name in left}, schema)]
+        if self.full:
+            lonely.append(self._turned(left, right, keys))
+            both = {mine for mine, other in self.on if mine == other} | set(keys)
+            names = {name: name for name in both} | taken
+            missing.append(Missing(names, schema))
+        antis = [lonely[0].make(left, right, keys)]
+        antis += [each.make(right, left, keys) for each in lonely[1:]]
+        return OuterJoinStep(join.make(left, right, keys), antis, missing, keys, schema)
+
+    def _turned(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> LeftAntiJoin:
+        """Return the anti join of the right input with the left one, ``where`` in its names."""
+        on = tuple((other, mine) for mine, other in self.on)
+        if self.where is None:
+            return LeftAntiJoin(on=on, line=self.line)
+        taken, schema = self._join().merged(left, right, keys)
+        return TurnedAntiJoin(
+            on=on, where=self.where, line=self.line, taken=taken, joined=schema, lefts=tuple(left)
+        )
+
+
+def left_outer_join(
+    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> Beside:
+    """A join, and the left rows while they have no partner, the right's fields null."""
+    pairs = pairs_of(on, "left_outer_join")
+    return Beside(OuterJoin(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
+
+
+def full_outer_join(
+    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> Beside:
+    """A join, and the rows of both sides while they have no partner."""
+    pairs = pairs_of(on, "full_outer_join")
+    operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True, line=composed_at())
+    return Beside(operator, other)

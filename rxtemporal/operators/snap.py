@@ -1,0 +1,58 @@
+"""snap_to_window_intervals: lifetimes that cover the intervals assigned to hopping windows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.ticks import Span, Time, span, time_ticks
+from rxtemporal.engine.steps.snap import SnapStep
+from rxtemporal.engine.steps.step import Step
+from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SnapToWindowIntervals(RowByRow):
+    """Lifetimes altered to cover the assigned interval of every hopping window they touch."""
+
+    name = "snap_to_window_intervals"
+    duration: int
+    period: int
+    alignment: int
+
+    @property
+    def cti_rule(self) -> str:
+        """The CTI is altered like a start."""
+        return "end of the earliest window that ends after t"
+
+    @property
+    def passes_time(self) -> bool:
+        """The CTI is altered from the beginning."""
+        return False
+
+    @property
+    def holds(self) -> str:
+        """Only what may still vanish waits."""
+        return "open rows in a gap between windows, until the CTI passes the next window's start"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        return SnapStep(self.duration, self.period, self.alignment)
+
+
+def snap_to_window_intervals(
+    duration: Span, period: Span, alignment: Time = 0
+) -> SnapToWindowIntervals:
+    """Alter lifetimes to cover the assigned interval of every hopping window they touch."""
+    return SnapToWindowIntervals(
+        duration=span(duration, "duration", least=1),
+        period=span(period, "period", least=1),
+        alignment=time_ticks(alignment),
+        line=composed_at(),
+    )

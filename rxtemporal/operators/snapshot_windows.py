@@ -1,0 +1,38 @@
+"""snapshot_window: a window for each stretch in which the rows alive stay the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.window_bounds import Bounds
+from rxtemporal.operators.windows import TimeWindows, Window
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SnapshotWindows(TimeWindows):
+    """One result for each maximal stretch of time in which the rows alive are the same.
+
+    ``window`` is the method that made the window.
+    """
+
+    window: str = "snapshot_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """Open snapshots leave as start edges, unless their end has to be known."""
+        if self.result.finished:
+            return "t, held at the start of the oldest snapshot that has not ended"
+        return "t"
+
+    def bounds(self) -> Bounds:
+        """Return new bounds."""
+        from rxtemporal.engine.steps.window_bounds import SnapshotBounds
+
+        return SnapshotBounds(finished=self.result.finished)
+
+
+def snapshot_window() -> Window:
+    """One window for each maximal stretch of time in which the set of rows alive is the same."""
+    return Window(lambda result, line: SnapshotWindows(result=result, line=line))
