@@ -6,7 +6,6 @@ import collections
 import contextlib
 import logging
 import os
-import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError, JavaError
-from rxtemporal.spark.jvm.classes import archive_options
 from rxtemporal.spark.jvm.home import spark_home
 from rxtemporal.spark.jvm.java import Java, find_java
 from rxtemporal.spark.jvm.memory import driver_memory
@@ -151,7 +149,6 @@ def _start(conf: Any) -> None:
         return
     java = find_java()
     home = spark_home(conf.get("spark.master"))
-    _add_archive(conf, java, home)
     errors = _ErrorOutput()
     try:
         with _environment(java, home):
@@ -166,18 +163,6 @@ def _start(conf: Any) -> None:
             "Hint: choose another Java with RXTEMPORAL_JAVA (packaged, system or a Java home)."
         ) from error
     log.info("spark.started", java=java.version, kind=java.kind, master=conf.get("spark.master"))
-
-
-def _add_archive(conf: Any, java: Java, home: Path | None) -> None:
-    """Have the Java process start from an archive of classes, and executors on this machine too."""
-    if home is None:
-        return
-    cluster = conf.get("spark.master").startswith("local-cluster")
-    options = shlex.join(archive_options(java, home, whole=not cluster))
-    for kind in ["driver", "executor"] if cluster else ["driver"]:
-        # what a user adds comes later on the command line, and wins
-        name = f"spark.{kind}.defaultJavaOptions"
-        conf.set(name, f"{conf.get(name, '')} {options}".strip())
 
 
 def _launch(conf: Any, errors: _ErrorOutput) -> Any:

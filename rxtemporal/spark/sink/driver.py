@@ -13,7 +13,6 @@ import traceback
 from typing import Any
 
 from rxtemporal.errors import ArgumentError, JavaError
-from rxtemporal.spark.jvm.classes import recorded
 from rxtemporal.spark.sink.runner import Runner
 from rxtemporal.spark.sink.worker import LEAVING, Ended, Job
 
@@ -28,10 +27,7 @@ def main(reports: int, parent: int) -> int:
         return 1
     runner = Runner(job, teller)
     threading.Thread(target=_follow, args=(runner, parent), daemon=True).start()
-    with recorded() as good:
-        ended = runner.run()
-        if teller.has_published:
-            good()
+    ended = runner.run()
     if ended is not None:
         teller.ended(ended)
     return 0 if ended is None else 1
@@ -72,7 +68,6 @@ class _Teller:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self.has_published = False
         self._one = threading.Lock()
 
     def started(self, seconds: float) -> None:
@@ -89,7 +84,6 @@ class _Teller:
 
     def published(self, number: int, last: int, seconds: float) -> None:
         """Pass it on."""
-        self.has_published = True
         self._tell("published", number=number, last=last, seconds=seconds)
 
     def ended(self, ended: Ended) -> None:
