@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -11,16 +9,6 @@ import pytest
 
 from rxtemporal.cli.doctor import Finding
 from rxtemporal.cli.main import main
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    """Undo what the command line configures."""
-    logger, root = logging.getLogger("rxtemporal"), logging.getLogger()
-    level, handlers = logger.level, root.handlers[:]
-    yield
-    logger.setLevel(level)
-    root.handlers[:] = handlers
 
 
 def test_demo_prints_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,20 +10,17 @@ import physical
 import polars as pl
 import pytest
 import strategies
+from drawn_runs import NAMES, options
+from drawn_runs import settings as drawn_settings
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from test_cli import _logging_as_before
-from test_process import Log
-from test_recording import settings
-from test_recording_laws import NAMES, options
-from test_recording_laws import settings as drawn_settings
+from runs import Log
+from time_settings import settings
 
 import rxtemporal as rxt
 from rxtemporal.cli.main import main
 from rxtemporal.testing import assert_same_history
-
-__all__ = ["_logging_as_before"]
 
 QUERIES = '''
 import polars as pl

@@ -6,11 +6,11 @@ import physical
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from law_streams import drawn, in_runs, plan
 from law_table import CASES as PLAIN
 from law_table_joins import CASES as JOINS
 from law_table_windows import CASES as WINDOWS
 from oracle import MAX_TIME, MIN_TIME
-from test_laws import drawn, in_runs, plan
 
 from rxtemporal.engine.steps.waiting import earliest_due
 from rxtemporal.testing import Stepper

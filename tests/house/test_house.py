@@ -170,6 +170,15 @@ def configuration() -> configparser.ConfigParser:
     return parser
 
 
+def imported(code: str) -> Iterator[str]:
+    """Yield the names of the modules that code imports."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
 def texts() -> Iterator[tuple[Path, str]]:
     """Every text file of the project outside of tests, and what is in it."""
     folders = [ROOT / name for name in ("rxtemporal", "docs", "samples", "benchmarks", ".ci")]
@@ -181,6 +190,19 @@ def texts() -> Iterator[tuple[Path, str]]:
                 yield file, file.read_text("utf-8")
             except UnicodeDecodeError:
                 continue
+
+
+def test_no_test_module_imports_from_another() -> None:
+    """Tests share modules of tests/support; a test module stands for itself."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    tests = {path.stem for path in files if path.stem.startswith("test_")}
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in imported(path.read_text("utf-8"))
+        if name.split(".")[-1] in tests
+    ]
+    assert found == []
 
 
 # Names ------------------------------------------------------------------------------------------

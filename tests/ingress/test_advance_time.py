@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import MAX_TIME, MIN_TIME, Gate, canonical, history, lifetime, shift_time
 from reactivex.subject import Subject
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape

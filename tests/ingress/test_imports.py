@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from importing_streams import NAMES, all_drawn, not_of_itself, reference
+from importing_streams import settings as drawn_settings
 from oracle import MAX_TIME
 from reactivex.subject import Subject
-from test_merged_doors import NAMES, all_drawn, not_of_itself, reference
-from test_merged_doors import settings as drawn_settings
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, IntervalEvent, PointEvent

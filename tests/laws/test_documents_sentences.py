@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from document_events import END_OF_TIME, Cti, Interval, Point, Unsized, end, generated, start
 from reactivex.subject import Subject
-from test_documents_time import END_OF_TIME, Cti, Interval, Point, Unsized, end, generated, start
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import agg

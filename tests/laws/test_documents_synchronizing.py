@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from document_events import Cti, Point, start
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex.subject import Subject
-from test_documents_time import Cti, Point, start
-from test_process import Log
+from runs import Log
 
 import rxtemporal as rxt
 

@@ -6,39 +6,17 @@ are small integers, and a second of the documents is one tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import polars as pl
 import pytest
+from document_events import END_OF_TIME, Cti, Interval, Point, Unsized, end, generated, start
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import agg
-
-Cti, Point, Interval = rxt.Cti, rxt.PointEvent, rxt.IntervalEvent
-start, end = rxt.EdgeEvent.create_start, rxt.EdgeEvent.create_end
-END_OF_TIME = Cti(rxt.MAX_TIME)
-
-
-class Unsized:
-    """Events whose number is not known beforehand, so that each CTI is answered at once."""
-
-    def __init__(self, *events: Any) -> None:
-        self._events = events
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._events)
-
-
-def generated(
-    frequency: Any, delay: int, to_infinity: bool = True, policy: str = "DROP"
-) -> rxt.AdvanceTimeSettings:
-    """Settings as the document constructs them."""
-    generation = rxt.AdvanceTimeGenerationSettings(frequency, delay, to_infinity)
-    return rxt.AdvanceTimeSettings(generation, None, policy=rxt.AdvanceTimePolicy[policy])
-
 
 # Advancing Application Time: generation and policies ----------------------------------------------
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import polars as pl
 import pytest
-from needs import skip_or_fail
+from flights import READING, at_departure_by_polars, departures, need_year, readings
 from polars.testing import assert_frame_equal
 
 import rxtemporal as rxt
@@ -19,8 +18,6 @@ from rxtemporal import agg
 
 pytestmark = pytest.mark.volume
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-FLIGHTS, WEATHER = DATA / "flights.parquet", DATA / "weather.parquet"
 
 AIRPORTS = ["EWR", "JFK", "LGA"]
 # the year at the airports, which keep New York's time
@@ -29,21 +26,9 @@ YEAR = datetime(2013, 1, 1, 5, tzinfo=UTC), datetime(2014, 1, 1, 5, tzinfo=UTC)
 DELAY = timedelta(hours=24)
 
 
-def need_year() -> None:
-    """Skip, or fail, where the year is not at hand."""
-    if not (FLIGHTS.exists() and WEATHER.exists()):
-        skip_or_fail("data", f"there is no year of flights and weather in {DATA}")
-
-
 @pytest.fixture(autouse=True)
 def _at_hand() -> None:
     need_year()
-
-
-def departures() -> pl.DataFrame:
-    """The flights that departed, in the order in which they were scheduled."""
-    flights = pl.read_parquet(FLIGHTS).filter(pl.col("departure").is_not_null())
-    return flights.select("departure", "landing", "origin", "dest", "carrier", "flight")
 
 
 def flown() -> pl.DataFrame:
@@ -108,14 +93,6 @@ def test_airborne() -> None:
 
 # The weather at departure -------------------------------------------------------------------------
 
-READING = ["origin", "temp", "wind_speed", "visib"]
-
-
-def readings() -> pl.DataFrame:
-    """The weather of each airport, hour by hour, with the time of its next reading."""
-    weather = pl.read_parquet(WEATHER).sort("valid_from", "origin")
-    return weather.select("valid_from", "valid_to", *READING)
-
 
 def as_signal(weather: pl.DataFrame) -> rxt.Streamable:
     """Points made to last until the next one of their airport."""
@@ -143,22 +120,6 @@ def as_edges(weather: pl.DataFrame) -> rxt.Streamable:
         schema={name: weather.schema[name] for name in READING},
         advance_time=rxt.INCREASING_START_TIME,
     )
-
-
-def at_departure_by_polars(flights: pl.DataFrame, weather: pl.DataFrame) -> pl.DataFrame:
-    """Each departure with the last reading of its airport that is not after it."""
-    points = flights.drop("landing").sort("departure")
-    matched = points.join_asof(
-        weather.drop("valid_to").sort("valid_from"),
-        left_on="departure",
-        right_on="valid_from",
-        by="origin",
-        strategy="backward",
-        check_sortedness=False,
-    ).filter(pl.col("valid_from").is_not_null())
-    ends = pl.col("departure") + pl.duration(microseconds=1)
-    rows = matched.with_columns(start_time="departure", end_time=ends)
-    return rows.select("start_time", "end_time", *flights.columns[2:], *READING[1:])
 
 
 @pytest.mark.parametrize("reported", [as_signal, as_intervals, as_edges])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from test_flights import at_departure_by_polars, departures, need_year, readings
-from test_process import SOON, Log
+from flights import at_departure_by_polars, departures, need_year, readings
+from runs import SOON, Log
 
 import rxtemporal as rxt
 

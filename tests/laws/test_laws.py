@@ -6,23 +6,29 @@ import dataclasses
 from contextlib import nullcontext
 from functools import cache
 from itertools import pairwise
-from random import Random
 from typing import Any
 
 import arranging
-import law_table
-import law_table_joins
-import law_table_windows
 import oracle
 import physical
 import polars as pl
 import polars.selectors as cs
 import pytest
 import strategies
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from law_cases import Case
-from oracle import MAX_TIME, MIN_TIME, Event, Row
+from law_streams import (
+    CASES,
+    _assert_equal,
+    assert_same,
+    drawn,
+    every_case,
+    examples,
+    final_cti,
+    in_runs,
+    plan,
+)
+from oracle import MAX_TIME, MIN_TIME, Event
 from polars.testing import assert_frame_equal
 from reactivex import compose
 
@@ -30,57 +36,6 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal import operators as ops
 from rxtemporal.testing import Stepper
-
-# there are many cases, and one stream of some thirty events shows much
-examples = settings(max_examples=max(10, settings().max_examples // 3))
-
-CASES: dict[str, Case] = law_table.CASES | law_table_windows.CASES | law_table_joins.CASES
-
-every_case = pytest.mark.parametrize("name", CASES)
-Sides = tuple[list[Event], ...]
-
-
-@cache
-def plan(name: str) -> rxt.Streamable:
-    """A case's plan, one for all examples: state is in steps alone."""
-    return physical.planned(CASES[name].query, CASES[name].inputs)
-
-
-@cache
-def arranged(name: str) -> st.SearchStrategy[tuple[Sides, int]]:
-    """Streams for a case, and the number from which comes how they are arranged."""
-    return st.tuples(CASES[name].streams(), st.integers(0, 2**20))
-
-
-def drawn(name: str, data: st.DataObject) -> tuple[Sides, Random]:
-    """Streams for a case, and what arranges them."""
-    sides, number = data.draw(arranged(name))
-    return sides, Random(number)
-
-
-def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
-    """Return the streams cut into batches and interleaved at random."""
-    made = [physical.batches(items, arranging.cut(items, random)) for items in sides]
-    return arranging.interleaved(made, random)
-
-
-def assert_same(case: Case, sides: Sides, out: list[rxt.EventBatch], cti: int) -> None:
-    """Say that what came out is the model's history up to a CTI."""
-    canonical = [oracle.canonical(items) for items in sides]
-    _assert_equal(case, case.model(*canonical), physical.rows(out), cti, canonical[0])
-
-
-def _assert_equal(
-    case: Case, expected: list[Row], made: list[Row], cti: int, given_rows: list[Row]
-) -> None:
-    if not oracle.equal_up_to(expected, made, cti, tolerance=case.tolerance(given_rows)):
-        assert oracle.history(oracle.clip(made, cti)) == oracle.history(oracle.clip(expected, cti))
-
-
-def final_cti(case: Case, sides: Sides) -> int:
-    """Return the output CTI at the end of all streams."""
-    events = [item for items in sides for item in items if item[0] != "cti"]
-    return case.cti(case.last, events)
 
 
 @every_case

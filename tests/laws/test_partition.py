@@ -13,13 +13,13 @@ import oracle
 import physical
 import polars as pl
 import pytest
+from compositions import COMPOSITIONS, STREAM, expected
+from compositions import plan as composed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case
+from law_streams import CASES, Sides, drawn, final_cti, plan
 from oracle import Event
-from test_compositions import COMPOSITIONS, STREAM, expected
-from test_compositions import plan as composed
-from test_laws import CASES, Sides, drawn, final_cti, plan
 
 import rxtemporal as rxt
 from rxtemporal import agg

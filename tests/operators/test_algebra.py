@@ -5,21 +5,17 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
+from child_process import environment
+from operator_plans import PLANS
 
 import rxtemporal as rxt
-from rxtemporal import agg
 from rxtemporal import operators as ops
 from rxtemporal.operators.windows import Window
 from rxtemporal.query.fluent.windows import Windowed
-
-Stream = rxt.Streamable
-Compose = Callable[[Stream], Stream]
 
 PAGE = Path(__file__).parents[2] / "docs" / "algebra.md"
 
@@ -39,43 +35,6 @@ NO_OPERATORS = {
 }
 # these take a stream to a stream by operators that the function given to them composes
 OF_OTHERS = {"apply", "multicast"}
-
-PLANS: dict[str, Compose] = {
-    "alter_event_duration": lambda s: s.alter_event_duration(1),
-    "alter_event_lifetime": lambda s: s.alter_event_lifetime(start=lambda t: t, duration=1),
-    "alter_event_start_time": lambda s: s.alter_event_start_time(lambda t: t),
-    "chop": lambda s: s.chop(5),
-    "clip_event_duration": lambda s: s.clip_event_duration(s, on="k"),
-    "count_window": lambda s: s.count_window(2).aggregate(n=agg.count()),
-    "cross_join": lambda s: s.cross_join(s, suffix="_2"),
-    "distinct": lambda s: s.distinct("k"),
-    "drop": lambda s: s.drop("x"),
-    "explode": lambda s: s.select(many=pl.concat_list("x")).explode("many"),
-    "extend_lifetime": lambda s: s.extend_lifetime(-1),
-    "full_outer_join": lambda s: s.full_outer_join(s, on="k", suffix="_2"),
-    "group_by": lambda s: s.group_by("k"),
-    "hopping_window": lambda s: s.hopping_window(5, 1).top_k(1, "x"),
-    "hopping_window2": lambda s: s.hopping_window2(5, 1).aggregate(n=agg.count()),
-    "join": lambda s: s.join(s, on="k", suffix="_2"),
-    "left_anti_join": lambda s: s.left_anti_join(s, on="k"),
-    "left_outer_join": lambda s: s.left_outer_join(s, on="k", suffix="_2"),
-    "point_at_end": lambda s: s.point_at_end(),
-    "scan": lambda s: s.scan(0, lambda state, start, row: (state, None), schema={"y": int}),
-    "select": lambda s: s.select("x"),
-    "session_lifetimes": lambda s: s.session_lifetimes(5),
-    "session_window": lambda s: s.session_window(5).apply(list, schema={"y": int}),
-    "shift_event_time": lambda s: s.shift_event_time(1),
-    "snap_to_window_intervals": lambda s: s.snap_to_window_intervals(5, 1),
-    "snapshot_window": lambda s: s.snapshot_window().aggregate(n=agg.first("x")),
-    "stitch": lambda s: s.stitch(),
-    "to_point_events": lambda s: s.to_point_events(),
-    "to_signal": lambda s: s.to_signal("k"),
-    "tumbling_window": lambda s: s.tumbling_window(5).aggregate(n=agg.max("x")),
-    "ungroup": lambda s: s.group_by("k").ungroup(),
-    "union": lambda s: s.union(s),
-    "where": lambda s: s.where(pl.col("x") > 1),
-    "with_columns": lambda s: s.with_columns(y=1),
-}
 
 
 def parameters(function: Any) -> list[tuple[str, Any]]:
@@ -136,7 +95,7 @@ def test_an_operator_explains_itself(name: str, known: bool) -> None:
 def test_composing_and_explaining_load_no_kernels() -> None:
     """What compiles is loaded when a query runs: who only composes never waits for it."""
     code = (
-        "import sys, rxtemporal as rxt, test_algebra as here\n"
+        "import sys, rxtemporal as rxt, operator_plans as here\n"
         "schema = {'k': str, 'x': int}\n"
         "for plan in here.PLANS.values():\n"
         "    plan(rxt.from_events([], schema=schema)).explain()\n"
@@ -144,7 +103,7 @@ def test_composing_and_explaining_load_no_kernels() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[1] / "support",
+        env=environment(),
         capture_output=True,
         text=True,
         check=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,44 +12,24 @@ from typing import Any
 
 import polars as pl
 import pytest
-from physical import SCHEMA, SIDES
+from case_fingerprints import fingerprints, of_the_table, sides
+from child_process import environment
+from law_streams import CASES
 from reactivex.subject import Subject
-from test_laws import CASES
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.stepper import Stepwise
 
 TWO = [name for name, case in CASES.items() if case.inputs == 2]
 col = pl.col
 
 
-def sides() -> list[rxt.Streamable]:
-    """The streams of the table of laws."""
-    return [rxt.from_events([], schema=SCHEMA, name=name) for name in SIDES]
-
-
-def fingerprints(query: Callable[..., rxt.Streamable], *streams: rxt.Streamable) -> tuple[str, ...]:
-    """What tells a query over some streams."""
-    return Stepwise(query(*streams)._node).fingerprints
-
-
-def of_the_table() -> dict[str, list[str]]:
-    """What tells each query of the table of laws."""
-    streams = sides()
-    return {
-        name: [*fingerprints(case.query, *streams[: case.inputs])] for name, case in CASES.items()
-    }
-
-
 def test_the_same_in_another_process() -> None:
     """Nothing in a fingerprint depends on the process: no place in memory, no order of hashing."""
-    code = "import json, test_fingerprint as t; print(json.dumps(t.of_the_table()))"
-    here = str(Path(__file__).parent)
-    path = os.pathsep.join([here, *sys.path])
-    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
+    code = "import json, case_fingerprints as t; print(json.dumps(t.of_the_table()))"
+    env = environment(PYTHONHASHSEED="1")
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, PointEvent

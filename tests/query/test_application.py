@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex.subject import Subject
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent, agg

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from reactivex.subject import Subject
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, IntervalEvent, PointEvent

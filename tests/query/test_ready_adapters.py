@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex.subject import Subject
-from test_process import SOON, Log
-from test_recording import settings
+from runs import SOON, Log
+from time_settings import settings
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, EventShape, PointEvent

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from reactivex.subject import Subject
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, EventShape, IntervalEvent

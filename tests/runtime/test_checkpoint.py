@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from test_process import Log
+from resumed_runs import SOON, Table
+from runs import Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
@@ -19,8 +19,6 @@ from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.testing import assert_same_history
 
-# a machine that is busy takes long; a test that hangs fails here instead
-SOON = 600
 ROWS = 400
 FRAME = pl.DataFrame(
     {
@@ -52,47 +50,6 @@ def query(stream: rxt.Streamable) -> rxt.Streamable:
     """Each room's readings, in windows and joined with the whole house."""
     counted = stream.group_by("room").tumbling_window(9).aggregate(n=agg.count())
     return counted.join(stream.tumbling_window(9).aggregate(warmest=agg.max("temp")))
-
-
-class Table:
-    """A sink that several runs write into, one after the other; it stops its run at some batch.
-
-    What came after the state from which a run goes on comes again, and is cut off before.
-    """
-
-    def __init__(self, shape: EventShape, batches: list[rxt.EventBatch], at: int, how: str) -> None:
-        self.shape = shape
-        self.batches = batches
-        self._at, self._how = at, how
-        self._goes_on = False
-        self.reached = threading.Event()
-
-    def open(self, name: str, schema: pl.Schema) -> None:
-        """Forget what a run has left that has saved nothing."""
-        if not self._goes_on:
-            self.batches.clear()
-
-    def write(self, batch: rxt.EventBatch) -> None:
-        """Keep the batch, unless this is where it breaks."""
-        self._at -= 1
-        if self._at < 0:
-            self.reached.set()
-            if self._how == "breaks":
-                raise OSError("the line is dead")
-            time.sleep(0.005)  # so that whoever stops it comes in between
-        self.batches.append(batch)
-
-    def close(self, error: BaseException | None) -> None:
-        """Be closed."""
-
-    def save(self) -> bytes:
-        """Return how many batches there are."""
-        return str(len(self.batches)).encode()
-
-    def load(self, state: bytes) -> None:
-        """Forget later ones."""
-        self._goes_on = True
-        del self.batches[int(state) :]
 
 
 @pytest.mark.parametrize("how", ["stopped", "breaks"])

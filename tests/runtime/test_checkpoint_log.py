@@ -14,9 +14,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from child_process import environment
 from reactivex.subject import Subject
-from test_checkpoint import Table
-from test_process import SOON, Log
+from resumed_runs import Table
+from row_file import RowFile
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
@@ -458,10 +460,10 @@ import sys
 from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal.runtime import checkpoint as resuming
-from test_checkpoint_log import Into
+from row_file import RowFile
 resuming.SECONDS, resuming.SHARE = 0.02, 1e9
 subject = Subject()
-sink = Into(sys.argv[1] + "/rows")
+sink = RowFile(sys.argv[1] + "/rows")
 process = rxt.from_observable(subject, name="live", batch_rows=1).run(sink, resume=sys.argv[1])
 number = process.diagnostics().streams[0].events_in
 print(number, flush=True)
@@ -473,46 +475,13 @@ while True:
 """
 
 
-class Into:
-    """Writes the starts of rows into a file, and knows how long it was."""
-
-    shape = EventShape.EDGE
-
-    def __init__(self, path: str) -> None:
-        self._path, self._at = path, 0
-
-    def open(self, name: str, schema: Any) -> None:
-        """Cut off what came after the state."""
-        with open(self._path, "ab") as file:
-            file.truncate(self._at)
-
-    def write(self, batch: rxt.EventBatch) -> None:
-        """Append a line a row."""
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.writelines(f"{start}\n" for start in batch.start.tolist())
-            self._at = file.tell()
-
-    def close(self, error: BaseException | None) -> None:
-        """Be closed."""
-
-    def save(self) -> bytes:
-        """Return how long the file is."""
-        return str(self._at).encode()
-
-    def load(self, state: bytes) -> None:
-        """Remember it."""
-        self._at = int(state)
-
-
 def test_a_killed_process_goes_on_with_all_that_it_has_acknowledged(tmp_path: Path) -> None:
     """SIGKILL at any moment, also while it saves: each row is there once, and none is missing."""
-    paths = [*map(str, Path(__file__).parents[1].iterdir()), os.environ.get("PYTHONPATH")]
-    path = os.pathsep.join(filter(None, paths))
     acknowledged = 0
     for pushes in (20, 45, 30, 55):
         with subprocess.Popen(
             [sys.executable, "-P", "-c", CHILD, str(tmp_path)],
-            stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.PIPE, text=True, env=environment(),
         ) as child:  # fmt: skip
             assert child.stdout is not None
             # one event may be in the log that nobody was told of
@@ -523,7 +492,7 @@ def test_a_killed_process_goes_on_with_all_that_it_has_acknowledged(tmp_path: Pa
             child.kill()
             acknowledged = begun + pushes + child.stdout.read().count("\n")
     assert len(logs(tmp_path)) <= 2
-    sink = Into(str(tmp_path / "rows"))
+    sink = RowFile(str(tmp_path / "rows"))
     subject: Subject[Any] = Subject()
     process = rxt.from_observable(subject, name="live", batch_rows=1).run(sink, resume=tmp_path)
     number = process.diagnostics().streams[0].events_in

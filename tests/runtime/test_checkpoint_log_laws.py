@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from drawn_runs import NAMES, Ran, happenings, made, options
 from hypothesis import given
 from hypothesis import strategies as st
-from test_input_log_laws import Life, asked, entering, others, undisturbed
-from test_process import SOON, Log
-from test_recording_laws import NAMES, Ran, happenings, made, options
+from logged_runs import Life, asked, entering, others, undisturbed
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape

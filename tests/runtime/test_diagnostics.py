@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from joined_rooms import SCHEMA, House, row
 from reactivex.subject import Subject
-from reactivex.testing import TestScheduler
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent, agg
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-
-SCHEMA = {"k": str, "x": int}
-
-
-def row(x: int) -> dict[str, Any]:
-    """A payload."""
-    return {"k": "a", "x": x}
-
-
-class House:
-    """Two pushed streams, joined, under a clock that moves when it is told to."""
-
-    def __init__(self, shape: EventShape = EventShape.EDGE, **options: Any) -> None:
-        self.readings, self.rooms = Subject[Any](), Subject[Any]()
-        self.clock = TestScheduler()
-        readings = rxt.from_observable(self.readings, schema=SCHEMA, name="readings")
-        rooms = rxt.from_observable(self.rooms, schema=SCHEMA, name="rooms")
-        self.sink = Log(shape)
-        query = readings.join(rooms.where(lambda row: row["x"] > 0), on="k", suffix="_r")
-        self.process = query.run(self.sink, name="placed", scheduler=self.clock, **options)
-
-    def told(self) -> list[str]:
-        """What holds the query back, in words, less the line."""
-        line = f" ({__file__.rsplit('/')[-1]}:33)"
-        return [str(each).replace(line, "") for each in self.process.diagnostics().holding_back()]
 
 
 def test_a_join_tells_which_input_it_waits_for() -> None:
@@ -229,7 +205,7 @@ def test_diagnostics_print_as_tables() -> None:
     house.clock.advance_by(700)
     diagnostics = house.process.diagnostics()
     assert diagnostics.cti == MIN_TIME
-    text = str(diagnostics).replace(f" ({__file__.rsplit('/')[-1]}:33)", "")
+    text = re.sub(r" \(joined_rooms\.py:\d+\)", "", str(diagnostics))
     head, hold, *tables = text.splitlines()
     assert head == "process 'placed' runs: 1 events in, 0 late, 0 rows out"
     assert hold.startswith("  join waits for its right input, which comes of stream 'rooms', which")

@@ -13,8 +13,8 @@ from arranging import cut, finished, interleaved
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex.subject import Subject
+from runs import SOON, Log
 from strategies import arrivals, few_payloads, streams
-from test_process import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg

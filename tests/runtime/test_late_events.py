@@ -11,7 +11,7 @@ from hearing import ways_in
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex.subject import Subject
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, LateEvent, LateReason, PointEvent, agg

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex.subject import Subject
 from reactivex.testing import TestScheduler
-from test_process import SOON, Log
-from test_recording import settings
+from runs import SOON, Log
+from time_settings import settings
 
 import rxtemporal as rxt
 from rxtemporal import IntervalEvent, PointEvent

@@ -10,67 +10,16 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex.subject import Subject
+from runs import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import Cti, EventBatch, EventShape, IntervalEvent, LateReason, PointEvent
+from rxtemporal import Cti, EventShape, IntervalEvent, LateReason, PointEvent
 from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
 
 EVENTS: list[Event] = [PointEvent(1, 1), PointEvent(3, 3), Cti(4), PointEvent(6, 6)]
 SCHEMA = {"payload": pl.Int64}
-# a test that hangs fails here instead
-SOON = 60
-
-
-class Log:
-    """A sink that keeps what it is told, and raises where it is asked to."""
-
-    def __init__(
-        self,
-        shape: EventShape = EventShape.INTERVAL,
-        raises: str = "",
-        during: dict[str, Callable[[], object]] | None = None,
-    ) -> None:
-        self.shape = shape
-        self.calls: list[Any] = []
-        self.batches: list[EventBatch] = []
-        self._raises = raises
-        self._during = during or {}
-
-    def _called(self, what: str, detail: Any) -> None:
-        self.calls.append((what, detail))
-        self._during.get(what, lambda: None)()
-        if what == self._raises:
-            raise OSError(f"the disk of {what} is full")
-
-    def open(self, name: str, schema: pl.Schema) -> None:
-        """Note the query's name and fields."""
-        self._called("open", (name, dict(schema)))
-
-    def write(self, batch: EventBatch) -> None:
-        """Keep the batch."""
-        self.batches.append(batch)
-        self._called("write", (batch.start.tolist(), batch.cti))
-
-    def close(self, error: BaseException | None) -> None:
-        """Note what ended the query."""
-        self._called("close", error)
-
-    @property
-    def told(self) -> list[str]:
-        """What was called, in order."""
-        return [what for what, _ in self.calls]
-
-    @property
-    def ended_by(self) -> Any:
-        """What close was told."""
-        return self.calls[-1][1]
-
-    @property
-    def rows(self) -> list[Any]:
-        """The payloads written."""
-        return [each for batch in self.batches for each in batch.payload["payload"].to_list()]
 
 
 def pulled(events: Any, schema: Any = None) -> Callable[[Log], rxt.Process]:

@@ -12,17 +12,17 @@ from random import Random
 from typing import Any
 
 import hypothesis
+import law_streams
 import physical
 import polars as pl
 import pytest
 import strategies
-import test_laws
+from drawn_runs import ADVANCING, NAMES, settings
 from hypothesis import given
 from hypothesis import strategies as st
 from physical import SCHEMA, SIDES
 from reactivex.subject import Subject
-from test_process import SOON
-from test_recording_laws import ADVANCING, NAMES, settings
+from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape, agg
@@ -124,16 +124,16 @@ def assert_same(whole: Broken, broken: Broken) -> None:
 @cache
 def law_query(name: str) -> Queries:
     """A case of the law table, as a query over the streams of a run."""
-    case = test_laws.CASES[name]
+    case = law_streams.CASES[name]
     return lambda streams: [case.query(*(streams[side] for side in SIDES[: case.inputs]))]
 
 
-@test_laws.every_case
+@law_streams.every_case
 @few
 @given(data=st.data())
 def test_every_operator_goes_on(name: str, data: st.DataObject) -> None:
     """Saved after any batches, each operator goes on: lifted, with what leaves and what enters."""
-    sides, random = test_laws.drawn(name, data)
+    sides, random = law_streams.drawn(name, data)
     shape = data.draw(st.sampled_from(EventShape))
     known = data.draw(st.booleans())
 
@@ -144,7 +144,7 @@ def test_every_operator_goes_on(name: str, data: st.DataObject) -> None:
         }
 
     whole, broken = (Broken(make, law_query(name), shape) for _ in range(2))
-    for number, batch in test_laws.in_runs(sides, random):
+    for number, batch in law_streams.in_runs(sides, random):
         for each in (whole, broken):
             each.push(SIDES[number], batch)
         if random.random() < 0.4 and not broken.failed:
@@ -166,7 +166,7 @@ def several(streams: Streams) -> list[rxt.Streamable]:
     return [a, c.late_events(suffix="_sent"), joined, counted, a]
 
 
-@test_laws.examples
+@law_streams.examples
 @given(
     drawn=st.fixed_dictionaries(dict.fromkeys(NAMES, options)),
     happened=strategies.named_arrivals(NAMES, max_size=30),
@@ -210,7 +210,7 @@ def test_late_events_go_on(
 rows = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=30)
 
 
-@test_laws.examples
+@law_streams.examples
 @given(
     drawn=st.fixed_dictionaries(dict.fromkeys(NAMES, st.tuples(options, rows))),
     importing=st.booleans(),

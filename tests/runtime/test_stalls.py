@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from joined_rooms import House, row
 from reactivex.scheduler import TimeoutScheduler
 from reactivex.subject import Subject
 from reactivex.testing import TestScheduler
-from test_diagnostics import House, row
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle import MAX_TIME, Gate, shift_time
 from reactivex.subject import Subject
 from reactivex.testing import TestScheduler
-from test_process import SOON, Log
+from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from hourly_readings import READINGS, SETTINGS, hourly
 from law_seven import in_spark
 from polars.testing import assert_frame_equal
-from test_streaming import READINGS, SETTINGS, hourly
 
 import rxtemporal as rxt
 from rxtemporal.spark import from_dataframe

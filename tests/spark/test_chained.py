@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from hourly_readings import READINGS, SETTINGS, hourly
 from law_seven import in_spark
 from polars.testing import assert_frame_equal
-from test_checkpoint import SOON, Table
-from test_process import Log
-from test_streaming import READINGS, SETTINGS, hourly
+from resumed_runs import SOON, Table
+from runs import Log
 from trickling import Trickle, read_out
 
 import rxtemporal as rxt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 import subprocess
@@ -16,6 +15,7 @@ import oracle
 import polars as pl
 import pytest
 import year
+from child_process import environment
 
 # a cluster is started once, for all of this
 pytestmark = [pytest.mark.java, pytest.mark.xdist_group("cluster")]
@@ -32,7 +32,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     (folder / "asked").write_bytes(pickle.dumps((sides, number)))
     ran = subprocess.run(
         [sys.executable, str(Path(clustered.__file__)), str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=environment(),
         cwd=folder,
         capture_output=True,
         encoding="utf-8",

@@ -27,6 +27,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from cells import PARTS, STEPS
+from child_process import environment
 from feeding import expected, until
 from moments import BLOCK, POINTS, Moment, Moments
 from noting import Notes, stopped
@@ -113,7 +114,6 @@ def running(run: Run, shift: int) -> Iterator[subprocess.Popen[str]]:
     folder = run.moments.folder
     (folder / "moments").write_bytes(pickle.dumps(run.moments))
     # Spark's workers import the moments as well
-    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     master = "local-cluster[2,1,1024]" if run.who == "executor" else "local[2]"
     arguments = [
         str(HERE / "job.py"), str(folder), str(run.hours), "--moments", str(folder / "moments"),
@@ -121,7 +121,7 @@ def running(run: Run, shift: int) -> Iterator[subprocess.Popen[str]]:
     ]  # fmt: skip
     job = subprocess.Popen(
         [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment(),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
+from law_streams import CASES  # noqa: E402
 from stages import TIMES, Stage  # noqa: E402
-from test_laws import CASES  # noqa: E402
 
 import rxtemporal as rxt  # noqa: E402
 from rxtemporal import agg  # noqa: E402

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from no_spark import Nothing, closed
 from reactivex.subject import Subject
-from test_saved_sink import Nothing, closed
 
 import rxtemporal as rxt
 from rxtemporal.core.ticks import MAX_TIME

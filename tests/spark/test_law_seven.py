@@ -11,7 +11,7 @@ import law_seven
 import oracle
 import polars as pl
 import pytest
-from test_laws import CASES
+from law_streams import CASES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from child_process import environment
 from feeding import SCHEMA, batches, expected, feed, found, until, write
 from moments import Moment, Moments
 
@@ -37,11 +38,6 @@ def command(path: Path, hours: int) -> list[str]:
     return [sys.executable, str(HERE / "job.py"), str(path), str(hours)]
 
 
-def environment(**changes: str) -> dict[str, str]:
-    """The environment of a job."""
-    return {**os.environ, **changes}
-
-
 @contextmanager
 def held(moments: Moments, hours: int) -> Iterator[subprocess.Popen[str]]:
     """A job in the background that is at the first of its moments; it does not outlive the test."""
@@ -49,9 +45,7 @@ def held(moments: Moments, hours: int) -> Iterator[subprocess.Popen[str]]:
     job = subprocess.Popen(
         [*command(moments.folder, hours), "--moments", str(moments.folder / "moments")],
         # Spark's workers import the moments as well
-        env=environment(
-            PYTHONPATH=os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-        ),
+        env=environment(),
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from feeding import SCHEMA, batches, write
-from test_saved_sink import Nothing
+from no_spark import Nothing
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import Console, DatabaseTable, ParquetTable, SparkSink

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import reactivex.subject
 from feeding import HOUR, SCHEMA, batches, rows, write
+from no_spark import NoSpark
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
@@ -21,27 +22,6 @@ from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaErr
 from rxtemporal.sinks import Sink
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.storage.segments import SegmentFolder, Spool
-
-
-class NoSpark:
-    """Stands in for the supervisor: nothing runs, everything that is asked for has happened."""
-
-    batches, restarts, start_seconds, batch_seconds, last_error = 0, 0, 0.0, 0.0, None
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def start(self) -> None:
-        """Start nothing."""
-
-    def check(self) -> None:
-        """Find nothing wrong."""
-
-    def wait(self, last: int) -> None:
-        """Wait for nothing."""
-
-    def stop(self) -> None:
-        """Stop nothing."""
 
 
 @pytest.fixture(autouse=True)

@@ -10,36 +10,15 @@ from typing import Any
 
 import pytest
 from feeding import SCHEMA, batches, until
+from no_spark import SOON, Failing, Idle
 
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import SparkSink
 from rxtemporal.spark.sink.spooled import LONGEST_PAUSE
 from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
-from rxtemporal.spark.sink.worker import Ended, Listener, outlook
+from rxtemporal.spark.sink.worker import Ended, outlook
 from rxtemporal.storage.segments import SegmentFolder, Spool
-
-SOON = 60
-
-
-class Idle:
-    """A life that gets nothing done until it is stopped."""
-
-    def __init__(self, *_: Any) -> None:
-        self._stopped = threading.Event()
-
-    def run(self) -> Ended | None:
-        """Wait for the end."""
-        assert self._stopped.wait(SOON)
-        return None
-
-    def stop(self) -> None:
-        """End."""
-        self._stopped.set()
-
-    def calls_here(self) -> bool:
-        """Nothing is called."""
-        return False
 
 
 @pytest.fixture(autouse=True)
@@ -206,32 +185,6 @@ def test_another_shape_on_the_same_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="were in interval shape"):
         opened(tmp_path, shape=EventShape.POINT)
     opened(tmp_path).close(RuntimeError())
-
-
-class Failing:
-    """Lives that end with an error, some of them after a micro-batch."""
-
-    def __init__(self, errors: list[Ended | None], done: int = 0) -> None:
-        self.errors, self.lives, self._done = errors, 0, done
-
-    def __call__(self, listener: Listener) -> Failing:
-        """Begin the next life."""
-        self._listener = listener
-        return self
-
-    def run(self) -> Ended | None:
-        """End as planned; the last one is well."""
-        self._listener.started(0.1)
-        ended = self.errors[min(self.lives, len(self.errors) - 1)]
-        self.lives += 1
-        if ended is None:
-            self._listener.published(0, 1, 0.1)
-        return ended
-
-    def stop(self) -> None:
-        """It has ended by itself."""
-
-    calls_here = Idle.calls_here
 
 
 @pytest.fixture

@@ -8,15 +8,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_checkpoint import SOON
-from test_resume import NoSpark
+from no_spark import Nothing, closed, table
+from resumed_runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import SparkSink
-from rxtemporal.storage.segments import SegmentFolder
 
 ROWS = 120
 FRAME = pl.DataFrame(
@@ -36,17 +35,6 @@ QUERIES: dict[str, Any] = {
 }
 
 
-class Nothing(NoSpark):
-    """The same, in a process that is stopped."""
-
-    def calls_here(self) -> bool:
-        """No target is called."""
-        return False
-
-    def hurry(self, error: BaseException) -> None:
-        """Nothing waits."""
-
-
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and save after each batch."""
@@ -56,11 +44,6 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resuming, "SHARE", 1e9)
 
 
-def closed(self: Any, error: BaseException | None) -> None:
-    """Let the spool stay as it is when a run ends."""
-    self._spool.close()
-
-
 def run(path: Path, shape: EventShape, query: str, size: int) -> rxt.Process:
     """Run a query into a sink, kept beside the sink's own folder."""
     stream = rxt.from_polars(
@@ -68,22 +51,6 @@ def run(path: Path, shape: EventShape, query: str, size: int) -> rxt.Process:
     )
     sink = SparkSink(print, path=path / "sink", shape=shape)
     return QUERIES[query](stream).run(sink, resume=path / "kept")
-
-
-def table(path: Path, shape: EventShape) -> list[Any]:
-    """What a table would hold: the rows, or in edge shape the newest record for each number."""
-    folder = SegmentFolder(path / "sink" / "spool")
-    mark, last = folder.bounds()
-    parts = [folder.read(number) for number in range(mark + 1, last + 1)]
-    rows = pl.concat(parts).drop("_segment").rows(named=True)
-    if shape is not EventShape.EDGE:
-        return sorted(map(str, rows))
-    held: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        before = held.get(row["_edge"])
-        assert before is None or before == row | {"end_time": before["end_time"]}
-        held[row["_edge"]] = row
-    return sorted(map(str, held.values()))
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, at: int, *, saved: bool) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import physical
 import polars as pl
 import pyarrow as pa
 import pytest
+from hourly_readings import READINGS, SETTINGS, hourly
 from polars.testing import assert_frame_equal
 from trickling import Trickle, read_out
 
@@ -69,29 +69,6 @@ def test_cases_run_together() -> None:
         found = {split.of(node) for node in plan.every() if node.source is not None}
         assert found == {(field,) if field else ()}, names
         assert (split.reason is None) == (field is not None)
-
-
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-READINGS = pl.DataFrame(
-    {
-        "received": range(60),
-        "time": [BEGIN + timedelta(minutes=10 * n - (n % 5 == 0) * 40) for n in range(60)],
-        "room": ["hall", "lab", None, "attic", "cellar", "roof"] * 10,
-        "temp": [19.0 + n % 7 for n in range(60)],
-    }
-)
-SETTINGS = rxt.AdvanceTimeSettings(
-    rxt.AdvanceTimeGenerationSettings(
-        3, timedelta(minutes=15), advance_to_infinity_on_shutdown=False
-    ),
-    policy=rxt.AdvanceTimePolicy.DROP,
-)
-
-
-def hourly(readings: rxt.Streamable) -> rxt.Streamable:
-    """Each room's hour."""
-    windows = readings.group_by("room").tumbling_window(timedelta(hours=1))
-    return windows.aggregate(n=agg.count(), warmest=agg.max("temp"))
 
 
 def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:

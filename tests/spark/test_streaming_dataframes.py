@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -15,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from child_process import environment
+from hourly_readings import READINGS, SETTINGS, hourly
+from micro_batches import counted, readings, run, trickled, without_sparks_sink
+from no_spark import table
 from processes import descendants
-from test_checkpoint import SOON, Table
-from test_process import Log
-from test_saved_sink import Nothing, closed, table
-from test_streaming import READINGS, SETTINGS, hourly
-from trickling import Trickle
+from resumed_runs import SOON, Table
+from runs import Log
 
 import rxtemporal as rxt
-from rxtemporal import EventShape, agg
+from rxtemporal import EventShape
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CheckpointError, SourceError
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import SparkSink, from_dataframe
@@ -37,30 +37,8 @@ pytestmark = pytest.mark.java
 
 CUTS = (0, 13, 25, 40, 60)
 PARTS = [READINGS[first:last] for first, last in pairwise(CUTS)]
-HOUR = 3_600_000_000
 HERE = Path(__file__).parents[1] / "support"
 WHOLE = rxt.from_polars(READINGS.drop("received"), start="time", advance_time=SETTINGS)
-
-
-def trickled(folder: Path, parts: list[pl.DataFrame]) -> Trickle:
-    """A folder with a file for each micro-batch, its rows in no order."""
-    trickle = Trickle(folder, READINGS.schema)
-    for part in parts:
-        trickle.add(part.sample(fraction=1, shuffle=True))
-    return trickle
-
-
-def readings(spark: SparkSession, trickle: Trickle, **options: Any) -> rxt.Streamable:
-    """The readings that a folder has, as a stream that completes when they have been read."""
-    options = {"trigger": "availableNow", "name": "readings", **options}
-    return from_dataframe(
-        trickle.frame(spark),
-        start="time",
-        advance_time=SETTINGS,
-        order_by="received",
-        batch_rows=7,
-        **options,
-    )
 
 
 def test_without_a_folder_each_run_begins_at_the_beginning(
@@ -93,25 +71,6 @@ def test_a_run_goes_on_with_the_next_micro_batch(
 # Broken off ---------------------------------------------------------------------------------------
 
 
-def counted(stream: rxt.Streamable) -> rxt.Streamable:
-    """How many readings are fresh: results that begin before they end."""
-    return stream.alter_event_duration(HOUR).snapshot_window().aggregate(n=agg.count())
-
-
-def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
-    """Let a sink write its spool, and no Spark take it from there."""
-    from rxtemporal.spark.sink import spooled
-
-    put(spooled, "Supervisor", Nothing)
-    put(spooled.Spooled, "close", closed)
-
-
-def run(spark: SparkSession, trickle: Trickle, path: Path) -> rxt.Process:
-    """Run a query into a sink's spool, kept beside it."""
-    sink = SparkSink(print, path=path / "sink", shape=EventShape.EDGE)
-    return counted(readings(spark, trickle)).run(sink, resume=path / "kept")
-
-
 @pytest.fixture
 def undisturbed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What a run that nothing happens to leaves in the sink's spool."""
@@ -125,10 +84,9 @@ def test_a_run_that_is_killed(spark: SparkSession, tmp_path: Path, undisturbed: 
     """Between what has left and the state, its Java process still there: each row is there once."""
     point = "left"
     trickle = trickled(tmp_path / "in", PARTS)
-    paths = [*map(str, HERE.parent.iterdir()), os.environ.get("PYTHONPATH", "")]
     job = subprocess.Popen(
         [sys.executable, str(HERE / "keptjob.py"), str(tmp_path), point, "3"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env=environment(),
         cwd=tmp_path,
     )
     try:

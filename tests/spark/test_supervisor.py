@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 from feeding import SCHEMA, until
-from test_room import Failing
+from no_spark import Failing
 
 from rxtemporal.errors import ArgumentError, JavaError
 from rxtemporal.spark import DatabaseTable

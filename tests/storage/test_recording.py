@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 from physical import SCHEMA
 from reactivex.subject import Subject
-from test_process import SOON, Log
+from runs import SOON, Log
+from time_settings import ADJUST, settings
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
@@ -33,23 +34,12 @@ from rxtemporal.storage.event_log import Recording, recorder
 from rxtemporal.storage.segments import SegmentWriter
 from rxtemporal.testing import assert_same_history
 
-DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
-
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A place for a recording."""
     with tempfile.TemporaryDirectory() as place:
         yield Path(place) / "recording"
-
-
-def settings(every: int | None, delay: int = 0, policy: Any = DROP, imports: Any = None) -> Any:
-    """Settings, or none where neither is given."""
-    if every is None and imports is None:
-        return None
-    generation = None if every is None else rxt.AdvanceTimeGenerationSettings(every, delay)
-    named = None if imports is None else rxt.AdvanceTimeImportSettings(imports)
-    return rxt.AdvanceTimeSettings(generation, named, policy=policy)
 
 
 # By example --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,15 @@ import physical
 import polars as pl
 import pytest
 import strategies
+from drawn_runs import NAMES, TICK_SECONDS, Ran, happenings, made, options, settings
 from hypothesis import given
 from hypothesis import strategies as st
 from physical import SCHEMA
 from reactivex.subject import Subject
 from reactivex.testing import TestScheduler
-from test_process import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import EventShape
 from rxtemporal.testing import assert_same_history
-
-NAMES = ("a", "b", "c")
-TICK_SECONDS = 1e-6
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,84 +29,6 @@ def unsynced() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
-
-
-beats = st.builds(rxt.Heartbeat, st.integers(10, 30), st.integers(0, 20))
-hand_offs = st.builds(
-    rxt.HandOff, st.sampled_from([1, 3, 8, 1_000]), st.sampled_from([*rxt.WhenFull])
-)
-# how time advances on a stream, and whether its fields are told
-ADVANCING: dict[str, st.SearchStrategy[Any]] = {
-    "every": st.sampled_from([1, 2, 3]),
-    "delay": st.integers(-2, 8),
-    "policy": st.sampled_from([*rxt.AdvanceTimePolicy]),
-    "imports": st.sampled_from([None, None, *NAMES]),
-    "schema": st.sampled_from([SCHEMA, None]),
-}
-options = st.fixed_dictionaries(
-    {
-        **ADVANCING,
-        "heartbeat": st.one_of(st.none(), beats),
-        "hand_off": st.one_of(st.none(), hand_offs),
-        "batch_rows": st.sampled_from([1, 4]),
-    }
-)
-# beside events: time that passes on the wall, streams that are idle, that complete, that fail
-others = st.one_of(
-    st.tuples(st.just("wall"), st.integers(1, 40)),
-    st.tuples(st.sampled_from(["idle", "idle", "idle", "completes", "fails"]),
-              st.sampled_from(NAMES)),
-)  # fmt: skip
-
-
-@st.composite
-def happenings(draw: st.DrawFn, others: st.SearchStrategy[Any] = others) -> list[tuple[str, Any]]:
-    """Named events in any order, and in between what else may happen to a run."""
-    happened: list[tuple[str, Any]] = list(
-        draw(strategies.named_arrivals(NAMES, max_size=30))  # type: ignore[arg-type]
-    )
-    for other in draw(st.lists(others, max_size=6)):
-        happened.insert(draw(st.integers(0, len(happened))), other)
-    return happened
-
-
-class Ran:
-    """One run of a query for each stream, and one for what is late on it; and what came of it."""
-
-    def __init__(
-        self,
-        streams: dict[str, rxt.Streamable],
-        drive: Callable[[rxt.Process], object] = lambda process: None,
-        *,
-        late: Collection[str] = (),
-        record: Path | None = None,
-        log: Path | None = None,
-        clock: TestScheduler | None = None,
-    ) -> None:
-        app = rxt.Application("recorded")
-        self.sinks: dict[str, Log] = {}
-        for name, stream in streams.items():
-            named = app.define_stream(name, stream)
-            app.query(f"out {name}", named)
-            self.sinks[f"out {name}"] = Log(EventShape.EDGE)
-            if name in late:
-                app.query(f"late {name}", named.late_events())
-                self.sinks[f"late {name}"] = Log(EventShape.EDGE)
-        process = app.run(
-            sinks=self.sinks, record=record, log=log, scheduler=clock, warn_after=None
-        )
-        drive(process)
-        self.failed: Exception | None = None
-        try:
-            process.wait(SOON)
-        except Exception as error:
-            self.failed = error
-        told = process.diagnostics()
-        self.doors = {
-            each.name: (each.events_in, each.late, each.largest_lateness, each.late_by_import)
-            for each in told.streams
-        }
-        self.ctis = {each.name: each.cti for each in told.queries}
 
 
 def assert_same(live: Ran, again: Ran, *, whole: bool) -> None:
@@ -123,22 +41,6 @@ def assert_same(live: Ran, again: Ran, *, whole: bool) -> None:
         assert again.ctis == live.ctis
     else:
         assert all(again.ctis[name] >= cti for name, cti in live.ctis.items())
-
-
-def made(name: str, drawn: dict[str, Any], subject: Subject[Any]) -> rxt.Streamable:
-    """A stream with drawn options."""
-    more = {each: drawn[each] for each in ("schema", "heartbeat", "hand_off", "batch_rows")}
-    return rxt.from_observable(subject, advance_time=settings(name, drawn), **more)
-
-
-def settings(name: str, drawn: dict[str, Any]) -> rxt.AdvanceTimeSettings:
-    """The drawn settings; no stream imports from itself."""
-    imports = None if drawn["imports"] in (None, name) else drawn["imports"]
-    return rxt.AdvanceTimeSettings(
-        rxt.AdvanceTimeGenerationSettings(drawn["every"], drawn["delay"]),
-        None if imports is None else rxt.AdvanceTimeImportSettings(imports),
-        policy=drawn["policy"],
-    )
 
 
 @given(

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from test_streaming_dataframes import READINGS, run, without_sparks_sink
+from hourly_readings import READINGS
+from micro_batches import run, without_sparks_sink
 from trickling import Trickle
 
 from rxtemporal.runtime import checkpoint as resuming

@@ -15,8 +15,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from law_cases import Case
+from law_streams import CASES
 from oracle import MAX_TIME, Event, Row
-from test_laws import CASES
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape
@@ -32,8 +32,9 @@ def by_value() -> None:
     """Let the functions of the tests' modules travel whole: workers cannot import them."""
     from pyspark import cloudpickle
 
-    for name in ("law_cases", "law_functions", "law_seven", "law_table", "law_table_joins",
-                 "law_table_windows", "law_windows", "oracle", "physical"):  # fmt: skip
+    for name in ("law_cases", "law_functions", "law_seven", "law_streams", "law_table",
+                 "law_table_joins", "law_table_windows", "law_windows", "oracle",
+                 "physical"):  # fmt: skip
         if name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(sys.modules[name])
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from flights import DATA, FLIGHTS, WEATHER
 from needs import skip_or_fail
 from polars.testing import assert_frame_equal
-from test_flights import DATA, FLIGHTS, WEATHER
 from trickling import Trickle
 
 import rxtemporal as rxt

@@ -1,0 +1,75 @@
+"""The cases of the laws, their drawn streams, and the comparison with the model."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import arranging
+import law_table
+import law_table_joins
+import law_table_windows
+import oracle
+import physical
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from law_cases import Case
+from oracle import Event, Row
+
+import rxtemporal as rxt
+
+# there are many cases, and one stream of some thirty events shows much
+examples = settings(max_examples=max(10, settings().max_examples // 3))
+
+
+CASES: dict[str, Case] = law_table.CASES | law_table_windows.CASES | law_table_joins.CASES
+
+
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+Sides = tuple[list[Event], ...]
+
+
+@cache
+def plan(name: str) -> rxt.Streamable:
+    """A case's plan, one for all examples: state is in steps alone."""
+    return physical.planned(CASES[name].query, CASES[name].inputs)
+
+
+@cache
+def arranged(name: str) -> st.SearchStrategy[tuple[Sides, int]]:
+    """Streams for a case, and the number from which comes how they are arranged."""
+    return st.tuples(CASES[name].streams(), st.integers(0, 2**20))
+
+
+def drawn(name: str, data: st.DataObject) -> tuple[Sides, Random]:
+    """Streams for a case, and what arranges them."""
+    sides, number = data.draw(arranged(name))
+    return sides, Random(number)
+
+
+def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
+    """Return the streams cut into batches and interleaved at random."""
+    made = [physical.batches(items, arranging.cut(items, random)) for items in sides]
+    return arranging.interleaved(made, random)
+
+
+def assert_same(case: Case, sides: Sides, out: list[rxt.EventBatch], cti: int) -> None:
+    """Say that what came out is the model's history up to a CTI."""
+    canonical = [oracle.canonical(items) for items in sides]
+    _assert_equal(case, case.model(*canonical), physical.rows(out), cti, canonical[0])
+
+
+def _assert_equal(
+    case: Case, expected: list[Row], made: list[Row], cti: int, given_rows: list[Row]
+) -> None:
+    if not oracle.equal_up_to(expected, made, cti, tolerance=case.tolerance(given_rows)):
+        assert oracle.history(oracle.clip(made, cti)) == oracle.history(oracle.clip(expected, cti))
+
+
+def final_cti(case: Case, sides: Sides) -> int:
+    """Return the output CTI at the end of all streams."""
+    events = [item for items in sides for item in items if item[0] != "cti"]
+    return case.cti(case.last, events)

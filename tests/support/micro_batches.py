@@ -1,0 +1,62 @@
+"""Kept runs over a folder of files that Spark reads in micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from hourly_readings import READINGS, SETTINGS
+from no_spark import Nothing, closed
+from trickling import Trickle
+
+import rxtemporal as rxt
+from rxtemporal import EventShape, agg
+from rxtemporal.spark import SparkSink, from_dataframe
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+HOUR = 3_600_000_000
+
+
+def trickled(folder: Path, parts: list[pl.DataFrame]) -> Trickle:
+    """A folder with a file for each micro-batch, its rows in no order."""
+    trickle = Trickle(folder, READINGS.schema)
+    for part in parts:
+        trickle.add(part.sample(fraction=1, shuffle=True))
+    return trickle
+
+
+def readings(spark: SparkSession, trickle: Trickle, **options: Any) -> rxt.Streamable:
+    """The readings that a folder has, as a stream that completes when they have been read."""
+    options = {"trigger": "availableNow", "name": "readings", **options}
+    return from_dataframe(
+        trickle.frame(spark),
+        start="time",
+        advance_time=SETTINGS,
+        order_by="received",
+        batch_rows=7,
+        **options,
+    )
+
+
+def counted(stream: rxt.Streamable) -> rxt.Streamable:
+    """How many readings are fresh: results that begin before they end."""
+    return stream.alter_event_duration(HOUR).snapshot_window().aggregate(n=agg.count())
+
+
+def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
+    """Let a sink write its spool, and no Spark take it from there."""
+    from rxtemporal.spark.sink import spooled
+
+    put(spooled, "Supervisor", Nothing)
+    put(spooled.Spooled, "close", closed)
+
+
+def run(spark: SparkSession, trickle: Trickle, path: Path) -> rxt.Process:
+    """Run a query into a sink's spool, kept beside it."""
+    sink = SparkSink(print, path=path / "sink", shape=EventShape.EDGE)
+    return counted(readings(spark, trickle)).run(sink, resume=path / "kept")
