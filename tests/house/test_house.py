@@ -8,7 +8,6 @@ import importlib
 import importlib.metadata
 import importlib.resources
 import inspect
-import os
 import re
 import subprocess
 import sys
@@ -335,22 +334,6 @@ def test_a_host_that_configures_logging_sees_what_failed() -> None:
 
 
 # Where things are kept --------------------------------------------------------------------------
-
-
-@pytest.mark.xdist_group("house")
-@pytest.mark.parametrize("number", range(4))
-def test_a_group_of_tests_runs_in_one_process(
-    number: int, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """What starts something dear once has it started once."""
-    if not getattr(request.config.option, "loadgroup", False):
-        pytest.skip("tests are not run in groups here")
-    worker = os.environ["PYTEST_XDIST_WORKER"]
-    # a folder for all workers
-    seen = tmp_path_factory.getbasetemp().parent / "workers"
-    with seen.open("a", encoding="utf-8") as file:
-        file.write(f"{worker}\n")
-    assert {*seen.read_text(encoding="utf-8").split()} == {worker}, number
 
 
 def test_metadata_has_one_home() -> None:
