@@ -1,14 +1,16 @@
-"""What tells a query from any other, as text: each operator, its settings, and what it takes.
+"""Fingerprints of a query as text: each operator, its settings, and its inputs.
 
-A saved state is gone on with by the query that saved it and by no other, so everything that decides
-what the state means is in here; and it is the same in another process.
+Only the query that saved a state can resume from it. So the text has everything that decides what
+the state means, and it is the same in another process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from rxtemporal.errors import CheckpointError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.plan import Node
 
@@ -40,6 +42,37 @@ class Fingerprints:
         if isinstance(source, LateSource):
             return f"late events of {self._names.get(id(source.of), source.of.name)!r}"
         return repr(self._names.get(id(source), source.name))
+
+
+def refuse_changes(
+    steps: tuple[Sequence[str], Sequence[str]],
+    inputs: tuple[Mapping[str, str], Mapping[str, str]],
+    since: str,
+    otherwise: str,
+) -> None:
+    """Refuse the saved state of another query, and say what has changed.
+
+    Each pair is the saved fingerprints and the present ones; ``since`` says when the state was
+    begun, and ``otherwise`` how to start again.
+    """
+    before, after = inputs
+    # a source under another name changes the steps that read it: say the source first
+    renamed = _inputs(before, after, before.keys() ^ after.keys())
+    changed = _inputs(before, after, before.keys() & after.keys())
+    for was, now in [*renamed, *itertools.zip_longest(*steps, fillvalue="nothing"), *changed]:
+        if was != now:
+            raise CheckpointError(
+                f"cannot resume: the query has changed since {since}. Saved: {was}. Now: {now}. "
+                f"Hint: resume with the query as it was, {otherwise}."
+            )
+
+
+def _inputs(
+    before: Mapping[str, str], after: Mapping[str, str], names: Iterable[str]
+) -> Iterable[tuple[str, str]]:
+    for name in sorted(names):
+        was, now = before.get(name, "nothing"), after.get(name, "nothing")
+        yield f"input {name!r} ({was})", f"input {name!r} ({now})"
 
 
 def _operator(node: Node) -> str:

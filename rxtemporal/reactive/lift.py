@@ -8,17 +8,10 @@ from functools import partial
 from reactivex import Observable, abc
 from reactivex.disposable import CompositeDisposable
 
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.steps.run_state import (
-    batch_of,
-    empty_like,
-    fields_of_none,
-    joined,
-    parted,
-    told,
-    tree_of,
-)
+from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.step import Merging, Step
 from rxtemporal.engine.steps.waiting import earliest_due
 from rxtemporal.errors import blame
@@ -127,17 +120,15 @@ class _Lifted:
         self._step, self._first = self._make(first), first.none(MIN_TIME)
 
     def save(self) -> bytes:
-        tree = told([self._cti, fields_of_none(self._first)])
-        return joined([tree] if self._step is None else [tree, self._step.save()])
+        step = None if self._step is None else self._step.save()
+        return dumps("operator", [self._cti, self._first, step])
 
     def load(self, data: bytes) -> None:
-        tree, *step = parted(data)
-        self._cti, fields = tree_of(tree)
-        first = empty_like(fields)
+        self._cti, first, step = loads("operator", data)
         if first is not None:
             self._begin(first)
             assert self._step is not None
-            self._step.load(step[0])
+            self._step.load(step)
 
     def _pass_on(self, result: EventBatch) -> None:
         if len(result) or result.cti > self._cti:
@@ -233,18 +224,17 @@ class _LiftedTwo:
             [side, batch, None if batch.groups is None else batch.groups.coder]
             for side, batch in self._waiting
         ]
-        tree = told([self._cti, [fields_of_none(seen) for seen in self._seen], waiting])
-        return joined([tree] if self._step is None else [tree, self._step.save()])
+        seen = [None if batch is None else batch.none(MIN_TIME) for batch in self._seen]
+        step = None if self._step is None else self._step.save()
+        return dumps("operator", [self._cti, seen, waiting, step])
 
     def load(self, data: bytes) -> None:
-        tree, *step = parted(data)
-        self._cti, seen, waiting = tree_of(tree)
-        self._waiting = [(side, batch_of(batch, coder)) for side, batch, coder in waiting]
-        self._seen = [empty_like(fields) for fields in seen]
+        self._cti, self._seen, waiting, step = loads("operator", data)
+        self._waiting = [(side, _with_keys(batch, coder)) for side, batch, coder in waiting]
         left, right = self._seen
-        if step and left is not None and right is not None:
+        if step is not None and left is not None and right is not None:
             self._step = self._make(left, right)
-            self._step.load(step[0])
+            self._step.load(step)
 
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:
@@ -312,3 +302,10 @@ class _LiftedTwo:
         if all(self._completed) and not self._ended:
             self._ended = True
             self._observer.on_completed()
+
+
+def _with_keys(saved: EventBatch, coder: KeyCoder | None) -> EventBatch:
+    """Return a saved batch with the keys that its codes stand for."""
+    if coder is None or saved.groups is None:
+        return saved
+    return saved.replace(groups=Groups(saved.groups.codes, coder))

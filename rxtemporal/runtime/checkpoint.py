@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.engine.steps.run_state import joined, parted, sealed, told, tree_of, unsealed
+from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.resumable import PositionedSource
 from rxtemporal.ingress.sources import FrameSource
@@ -24,7 +24,6 @@ from rxtemporal.storage.files import WriterLock, make_folder, publish, reported,
 
 _log = get_logger(__name__)
 
-_MAGIC, _VERSION = b"RXTK", 1
 # seconds between two saves of a run that is read by asking, and how much of its time they may take
 SECONDS, SHARE = 10.0, 0.1
 # seconds that a query may take for what it is at before it is left to be saved later
@@ -200,8 +199,8 @@ class Keeper:
         began = time.monotonic()
         sinks = [_sink_state(outlet) for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
-        head = told([self.name, self._number + 1, counts])
-        state = sealed(_MAGIC, _VERSION, joined([head, self._execution.state().save(), *sinks]))
+        run = self._execution.state().save()
+        state = dumps("checkpoint", [self.name, self._number + 1, counts, run, sinks])
         with reported(f"cannot save the run in {self.path}"):
             publish(self.path / "state", state)
             sync_folder(self.path)
@@ -225,8 +224,7 @@ class Keeper:
             return
         with reported(f"cannot read {path}"):
             data = path.read_bytes()
-        head, run, *sinks = parted(unsealed(_MAGIC, _VERSION, data, f"{path}", ANEW))
-        name, self._number, counts = tree_of(head)
+        name, self._number, counts, run, sinks = loads("checkpoint", data, f"{path}", ANEW)
         there = [each.name for each in self._outlets]
         if [name, *(each[0] for each in counts)] != [self.name, *there]:
             raise CheckpointError(

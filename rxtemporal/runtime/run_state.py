@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rxtemporal.engine.steps.run_state import (
-    joined,
-    parted,
-    refuse_changes,
-    sealed,
-    told,
-    tree_of,
-    unsealed,
-)
+from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import CheckpointError
-from rxtemporal.operators.fingerprint import Fingerprints
+from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.reader import Reading
 from rxtemporal.storage.event_log.source import RecordedSource
 
-_MAGIC, _VERSION = b"RXTR", 1
 ANEW = "or begin with a new folder, which computes everything anew"
 
 
 class RunState:
     """Saves and loads one run: each operator, what leaves, and each source that is read.
 
-    A state belongs to the query that saved it: the same operators over the same sources. It is a
-    header and parts of Arrow and JSON, with a version and a checksum; nothing in it is code.
+    A state belongs to the query that saved it: the same operators over the same sources.
     """
 
     def __init__(
@@ -48,32 +38,31 @@ class RunState:
         """Return the state; whoever drives the run holds its lock, and nothing is on its way."""
         for reading in self._readings:
             refuse_unsaved(reading)
-        header = {
+        state = {
             "steps": self._steps,
             "outputs": self._outputs,
             "inputs": {each.name: _description(each) for each in self._readings},
             "readings": {each.name: each.saved() for each in self._readings},
-            "gauges": [_meters(gauge) for gauge in self._gauges],
+            "meters": [_meters(gauge) for gauge in self._gauges],
+            "held": [None if each.holder is None else each.holder.save() for each in self._gauges],
         }
-        held = [b"" if each.holder is None else each.holder.save() for each in self._gauges]
-        return sealed(_MAGIC, _VERSION, joined([told(header), *held]))
+        return dumps("run", state)
 
     def load(self, data: bytes, begun: str = "it was saved") -> None:
         """Go on from a state: once the operators are joined, and before a source is read.
 
         ``CheckpointError``: it is damaged, or the query or a source has changed.
         """
-        parts = parted(unsealed(_MAGIC, _VERSION, data, "the saved run", ANEW))
-        header = tree_of(parts[0])
+        saved = loads("run", data, "the saved run", ANEW)
         inputs = {each.name: _description(each) for each in self._readings}
-        refuse_changes((header["steps"], self._steps), (header["inputs"], inputs), begun, ANEW)
-        refuse_changes((header["outputs"], self._outputs), ({}, {}), begun, ANEW)
+        refuse_changes((saved["steps"], self._steps), (saved["inputs"], inputs), begun, ANEW)
+        refuse_changes((saved["outputs"], self._outputs), ({}, {}), begun, ANEW)
         for reading in self._readings:
-            reading.restore(header["readings"][reading.name])
-        for gauge, meters, held in zip(self._gauges, header["gauges"], parts[1:], strict=True):
+            reading.restore(saved["readings"][reading.name])
+        for gauge, meters, held in zip(self._gauges, saved["meters"], saved["held"], strict=True):
             for meter, (rows, cti) in zip([*gauge.inputs, gauge.output], meters, strict=True):
                 meter.rows, meter.cti = rows, cti
-            if gauge.holder is not None and held:
+            if gauge.holder is not None and held is not None:
                 gauge.holder.load(held)
 
 

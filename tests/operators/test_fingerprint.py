@@ -123,43 +123,43 @@ CHANGES: dict[str, tuple[Query, Query, str]] = {
     "sides": (
         lambda s: [s[A].left_anti_join(s[B], on="x")],
         lambda s: [s[B].left_anti_join(s[A], on="x")],
-        "there was left_anti_join.*, of 'a' and 'b', and here is left_anti_join.*, of 'b' and 'a'",
+        "Saved: left_anti_join.*, of 'a' and 'b'. Now: left_anti_join.*, of 'b' and 'a'",
     ),
     "a filter on the other input": (
         lambda s: [wide(s[A]).union(s[B])],
         lambda s: [s[A].union(wide(s[B]))],
-        "there was where.*, of 'a', and here is where.*, of 'b'",
+        "Saved: where.*, of 'a'. Now: where.*, of 'b'",
     ),
     "a filter on the other side of a join": (
         lambda s: [wide(s[A]).join(s[A], on="x")],
         lambda s: [s[A].join(wide(s[A]), on="x")],
-        r"join.*, of where \(step 1\) and 'a', and here is .*, of 'a' and where \(step 1\)",
+        r"join.*, of where \(step 1\) and 'a'. Now: .*, of 'a' and where \(step 1\)",
     ),
     "the order of two steps like each other": (
         lambda s: [wide(s[A]).left_anti_join(wide(s[A]).stitch(), on="x")],
         lambda s: [wide(s[A]).stitch().left_anti_join(wide(s[A]), on="x")],
-        "there was where.*, of 'a', and here is stitch",
+        "Saved: where.*, of 'a'. Now: stitch",
     ),
-    "one step in place of two": (shared, twice, "there was union.*, and here is where"),
+    "one step in place of two": (shared, twice, "Saved: union.*. Now: where"),
     "one stream for another": (
         lambda s: [s[A].join(s[A], on="x").union(s[B])],
         lambda s: [s[A].join(s[B], on="x").union(s[B])],
-        "join.*, of 'a' and 'a', and here is join.*, of 'a' and 'b'",
+        "join.*, of 'a' and 'a'. Now: join.*, of 'a' and 'b'",
     ),
     "late events for the others": (
         lambda s: [s[A].late_events(suffix="_of").stitch(), s[A], s[B]],
         lambda s: [s[B].late_events(suffix="_of").stitch(), s[A], s[B]],
-        "stitch.*, of late events of 'a', and here is stitch.*, of late events of 'b'",
+        "stitch.*, of late events of 'a'. Now: stitch.*, of late events of 'b'",
     ),
     "outputs": (
         lambda s: [s[A].union(s[B]), wide(s[A].union(s[B]))],
         lambda s: [s[A].union(s[B]), wide(s[B].union(s[A]))],
-        "union.*, of 'a' and 'b', and here is union.*, of 'b' and 'a'",
+        "union.*, of 'a' and 'b'. Now: union.*, of 'b' and 'a'",
     ),
     "which of two outputs is which": (
         lambda s: [s[A], s[B]],
         lambda s: [s[B], s[A]],
-        "there was an output of 'a', and here is an output of 'b'",
+        "Saved: an output of 'a'. Now: an output of 'b'",
     ),
 }
 
@@ -230,5 +230,5 @@ def test_a_folder_is_not_gone_on_with_by_another_query(tmp_path: Path) -> None:
     one, other = streams()
     one.left_anti_join(other, on="x").run(Nowhere(), resume=tmp_path).wait(60)
     one, other = streams()
-    with pytest.raises(CheckpointError, match=r"of 'a' and 'b', and here is .* of 'b' and 'a'"):
+    with pytest.raises(CheckpointError, match=r"of 'a' and 'b'. Now: .* of 'b' and 'a'"):
         other.left_anti_join(one, on="x").run(Nowhere(), resume=tmp_path).wait(60)

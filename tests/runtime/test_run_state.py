@@ -276,10 +276,10 @@ SAVED = [rxt.EdgeEvent.create_start(1, {"x": 3}), rxt.Cti(4)]
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        (lambda s: numbers(s), "there was where.*, and here is nothing"),
+        (lambda s: numbers(s), "Saved: where.*. Now: nothing"),
         (
             lambda s: numbers(s).where(pl.col("x") > 2),
-            r"there was where.*1.*, and here is where.*2",
+            r"Saved: where.*1.*. Now: where.*2",
         ),
         (lambda s: numbers(s, name="b").where(pl.col("x") > 1), "input 'b' .nothing."),
         (
@@ -288,7 +288,7 @@ SAVED = [rxt.EdgeEvent.create_start(1, {"x": 3}), rxt.Cti(4)]
         ),
         (
             lambda s: rxt.from_observable(s, schema={"x": float}).where(pl.col("x") > 1),
-            "over .x Int64. .*and here is where.*over .x Float64.",
+            "over .x Int64. .*Now: where.*over .x Float64.",
         ),
     ],
 )
@@ -307,7 +307,9 @@ def test_another_shape_on_the_way_out_is_refused() -> None:
     state = stopped(numbers, *SAVED)
     run = Execution(numbers(Subject())._output(EventShape.POINT))
     run.load(state)
-    with pytest.raises(CheckpointError, match=r"saved by edge shape.*go on as point shape"):
+    with pytest.raises(
+        CheckpointError, match=r"saved by edge shape.*cannot be loaded by point shape"
+    ):
         run.start(lambda batch: None, print, lambda: None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import Any
 
@@ -24,7 +23,6 @@ from rxtemporal.core.payloads import PayloadReader  # noqa: E402
 from rxtemporal.ingress.door import Door  # noqa: E402
 from rxtemporal.spark.dataframes.streaming import _Promised  # noqa: E402
 from rxtemporal.spark.query.cti_column import Lowest, cti_row  # noqa: E402
-from rxtemporal.spark.query.streaming_bucket import _HEAD  # noqa: E402
 from rxtemporal.testing import history  # noqa: E402
 
 # an example is several runs, saved and loaded in every bucket after each micro-batch: few of them,
@@ -153,23 +151,6 @@ def test_the_lowest_of_all_buckets() -> None:
     assert given_out(one, (None, None, 33)) == [[12], [27]]
     assert given_out(one, (None, None, 60)) == [[27], [60]]
     assert given_out(one, (None, None, oracle.MAX_TIME)) == [[], [oracle.MAX_TIME]]
-
-
-def test_a_checkpoint_that_knows_no_promise() -> None:
-    """States that were saved before promises were kept go on, and promise with the next time."""
-    one = stage()
-    assert given_out(one, (12, "a", None), (None, None, 15)) == [[], [12]]
-    one.states = [_without_promise(state) for state in one.states if state is not None]
-    assert given_out(one, (None, None, 33)) == [[12], [33]]
-
-
-def _without_promise(state: bytes) -> bytes:
-    magic, version, length = _HEAD.unpack_from(state)
-    header = json.loads(state[_HEAD.size : _HEAD.size + length])
-    del header["cti"]
-    before = json.dumps(header).encode()
-    head = _HEAD.pack(magic, version, len(before))
-    return head + before + state[_HEAD.size + length :]
 
 
 def test_a_part_of_the_buckets_promises_nothing() -> None:

@@ -143,7 +143,7 @@ def test_what_does_not_belong_together_is_refused(spark: SparkSession, tmp_path:
         assert query(readings(spark, trickle)).run(sink, resume=kept).wait(SOON)
 
     again(hourly)
-    with pytest.raises(CheckpointError, match=r"has changed since .*kept was begun: there was "):
+    with pytest.raises(CheckpointError, match=r"has changed since .*kept was begun. Saved: "):
         again(counted)
     state = kept / "state"
     state.rename(tmp_path / "state")

@@ -16,13 +16,13 @@ Every bucket gets a row for each run of rows, so that all of them have the time,
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import dump_frame
 from rxtemporal.spark.query.bounded_bucket import frames
 from rxtemporal.spark.query.columns import BUCKET, CTI, INPUT
 
@@ -34,23 +34,11 @@ PACKED = "bucket int, input int, cti bigint, data binary"
 _TYPES = {"bucket": pl.Int32, "input": pl.Int32, "cti": pl.Int64, "data": pl.Binary}
 
 
-def as_bytes(rows: pl.DataFrame) -> bytes:
-    """Return rows as an Arrow stream."""
-    buffer = io.BytesIO()
-    rows.write_ipc_stream(buffer)
-    return buffer.getvalue()
-
-
-def as_frame(data: bytes) -> pl.DataFrame:
-    """Return the rows of an Arrow stream."""
-    return pl.read_ipc_stream(data)
-
-
 def in_buckets(number: int, rows: pl.DataFrame, cti: int, buckets: int) -> pl.DataFrame:
     """Return the rows of one input, packed: one row for each bucket."""
     parts = rows.partition_by(BUCKET, as_dict=True, include_key=False)
     nothing = rows.drop(BUCKET).clear()
-    data = [as_bytes(parts.get((bucket,), nothing)) for bucket in range(buckets)]
+    data = [dump_frame(parts.get((bucket,), nothing)) for bucket in range(buckets)]
     return pl.DataFrame([range(buckets), [number] * buckets, [cti] * buckets, data], schema=_TYPES)
 
 
@@ -72,7 +60,7 @@ class Packing:
             cti = MIN_TIME if ctis.is_empty() else int(ctis.max())  # type: ignore[arg-type]
             events = rows.filter(pl.col(CTI).is_null()).drop(CTI, INPUT)
             if self.whole:
-                whole = [[0], [self.number], [cti], [as_bytes(events)]]
+                whole = [[0], [self.number], [cti], [dump_frame(events)]]
                 packed = pl.DataFrame(whole, schema=_TYPES)
             else:
                 packed = in_buckets(self.number, events, cti, self.buckets)
@@ -89,3 +77,15 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 continue  # a bucket without results
             with pa.ipc.open_stream(data.as_buffer()) as stream:
                 yield from stream
+
+
+def dump_batches(batches: list[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Return record batches as one Arrow stream."""
+    import pyarrow as pa
+
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data: bytes = buffer.getvalue().to_pybytes()
+    return data

@@ -6,26 +6,23 @@ Knows nothing of pyspark.
 from __future__ import annotations
 
 import dataclasses
-import json
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.steps.run_state import joined, parted, refuse_changes
+from rxtemporal.engine.codec import dumps, load_frame, loads
 from rxtemporal.errors import CheckpointError, blame
+from rxtemporal.operators.fingerprint import refuse_changes
 from rxtemporal.operators.plan import Node
 from rxtemporal.spark.query.bounded_bucket import Reader, Results
 from rxtemporal.spark.query.cti_column import AFTER, BEFORE
-from rxtemporal.spark.query.packing import as_frame
+from rxtemporal.spark.query.packing import dump_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MAGIC, _VERSION = b"RXTB", 1
-_HEAD = struct.Struct("<4sHI")  # magic, version, length of the header
 # what a bucket makes of a micro-batch: one row, whether or not it has results
 MADE = f"data binary, {BEFORE} bigint, {AFTER} bigint"
 ANEW = "or begin with a new checkpointLocation, which computes everything anew"
@@ -114,8 +111,8 @@ class StreamRun:
         for reader in self._readers:
             mine = chunks[reader.number]
             if mine:
-                made += self._taken(reader, [as_frame(data) for _, data in mine], max(mine)[0])
-        return _stream(made, self._written) if made else b""
+                made += self._taken(reader, [load_frame(data) for _, data in mine], max(mine)[0])
+        return dump_batches(made, self._written) if made else b""
 
     def _taken(
         self, reader: Reader, rows: list[pl.DataFrame], cti: int
@@ -139,40 +136,14 @@ class StreamRun:
         # by name: in which order inputs are given, and so their numbers, is no part of a query
         ctis = {reader.name: self._ctis[reader.number] for reader in self._readers}
         reached = {"ctis": ctis, "cti": self.cti}
-        header = json.dumps({**self._kept.told(), **reached}).encode()
-        parts = [*self._results.steps.save(), self._results.shape.save()]
-        return _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + joined(parts)
+        held = {"held": self._results.steps.save(), "shape": self._results.shape.save()}
+        return dumps("bucket", {**self._kept.told(), **reached, **held})
 
     def load(self, data: bytes) -> None:
         """Go on from what ``save`` of the same query returned."""
-        header, parts = _parts(data)
-        self._kept.expect(header)
-        *steps, shape = parts
-        self._results.steps.load(steps)
-        self._results.shape.load(shape)
-        self._ctis = {reader.number: header["ctis"][reader.name] for reader in self._readers}
-        # checkpoints of earlier releases do not have it: then it comes with the next micro-batch
-        self._results.cti = header.get("cti", MIN_TIME)
-
-
-def _parts(data: bytes) -> tuple[Any, list[bytes]]:
-    magic, version, length = _HEAD.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION:
-        raise CheckpointError(
-            f"the state in this checkpoint is of version {version}, and this release knows version "
-            f"{_VERSION}. Hint: go on with the release that saved it, {ANEW}."
-        )
-    at = _HEAD.size + length
-    header = json.loads(data[_HEAD.size : at])
-    return header, parted(data[at:])
-
-
-def _stream(batches: list[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    import pyarrow as pa
-
-    buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    data: bytes = buffer.getvalue().to_pybytes()
-    return data
+        saved = loads("bucket", data, "the state in this checkpoint", ANEW)
+        self._kept.expect(saved)
+        self._results.steps.load(saved["held"])
+        self._results.shape.load(saved["shape"])
+        self._ctis = {reader.number: saved["ctis"][reader.name] for reader in self._readers}
+        self._results.cti = saved["cti"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import polars as pl
 
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import dumps, load_frame, loads
 from rxtemporal.errors import CheckpointError
 from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
@@ -16,13 +16,11 @@ from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.spark.query.bounded_bucket import Reader, admitted
 from rxtemporal.spark.query.columns import ENDS, STARTS
-from rxtemporal.spark.query.packing import as_frame, in_buckets
+from rxtemporal.spark.query.packing import in_buckets
 from rxtemporal.spark.query.streaming_bucket import ANEW, Received
 
 # what came and what was late, in all micro-batches so far; lateness is in ticks
 COUNTED = ("events", "dropped", "adjusted", "largest_lateness")
-
-_NUMBERS = ("cti", "own", "events", "late_by_import", "largest_lateness")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +39,7 @@ class DoorWork:
         """
         door = Door(self.settings, self.reader.name)
         columns = ColumnDoor(door) if saved is None else load_door(door, saved)
-        rows = pl.concat([as_frame(data) for _, _, data in received])
+        rows = pl.concat([load_frame(data) for _, _, data in received])
         kept = admitted(columns, self.reader, rows.sort(*self.order, STARTS, ENDS))
         cti = max(door.cti, MIN_TIME)
         packed = in_buckets(self.reader.number, kept.drop(*self.order), cti, self.buckets)
@@ -52,25 +50,18 @@ class DoorWork:
 
 
 def save_door(door: Door) -> bytes:
-    """Return a door without open rows; what was late is counted in it."""
-    numbers = {name: getattr(door, name) for name in _NUMBERS}
-    late = {reason.name: count for reason, count in door.late.items()}
-    due = [door.due.count, door.due.last]
-    held = {"settings": repr(door.settings), "late": late, "due": due, **numbers}
-    return json.dumps(held).encode()
+    """Return the state of a door without open rows, with its counts of late events."""
+    return dumps("door", [repr(door.settings), door.saved()])
 
 
-def load_door(door: Door, saved: bytes) -> ColumnDoor:
-    """Return a door that goes on from what ``save_door`` returned; its settings are the same."""
-    held = json.loads(saved)
-    if held["settings"] != repr(door.settings):
+def load_door(door: Door, data: bytes) -> ColumnDoor:
+    """Return a door that continues from what ``save_door`` returned; its settings are the same."""
+    settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
+    if settings != repr(door.settings):
         raise CheckpointError(
             f"advance_time= of {door.source!r} has changed since this checkpoint was begun: it was "
-            f"{held['settings']}, and here it is {door.settings!r}. Hint: go on with the settings "
+            f"{settings}, and here it is {door.settings!r}. Hint: go on with the settings "
             f"as they were, {ANEW}."
         )
-    for name in _NUMBERS:
-        setattr(door, name, held[name])
-    door.due.count, door.due.last = held["due"]
-    door.late.update({LateReason[name]: count for name, count in held["late"].items()})
+    door.restore(saved)
     return ColumnDoor(door)

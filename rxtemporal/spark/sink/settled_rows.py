@@ -15,7 +15,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START, EventBatch, Int64s
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
-from rxtemporal.engine.steps.run_state import joined, parted, told, tree_of
+from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
 
@@ -80,13 +80,12 @@ class _Rows:
 
     def save(self) -> bytes:
         """Return the promise and the points that are held."""
-        held = b"" if self._held is None else self._held.save()
-        return joined([told(self._promised), held])
+        held = None if self._held is None else self._held.save()
+        return dumps("sink's rows", [self._promised, held])
 
     def load(self, state: bytes) -> None:
         """Go on from what ``save`` returned."""
-        promised, held = parted(state)
-        self._promised = tree_of(promised)
+        self._promised, held = loads("sink's rows", state)
         if self._held is not None:
             self._held.load(held)
 
@@ -133,14 +132,13 @@ class _Edges:
     def save(self) -> bytes:
         """Return the promise, the rows to come and to end, and the numbers of open ones."""
         numbers = [self._count, self._ends, self._open, self._alike.several]
-        parts = [told([self._promised, *numbers]), self._starting.save(), self._ending.save()]
-        return joined(parts)
+        rows = [self._starting.save(), self._ending.save()]
+        return dumps("sink's edges", [self._promised, *numbers, *rows])
 
     def load(self, state: bytes) -> None:
         """Go on from what ``save`` returned."""
-        numbers, starting, ending = parted(state)
-        self._promised, self._count, self._ends, self._open, several = tree_of(numbers)
-        self._alike.several = several
+        self._promised, *numbers, starting, ending = loads("sink's edges", state)
+        self._count, self._ends, self._open, self._alike.several = numbers
         self._starting.load(starting)
         self._ending.load(ending)
         if self._promised >= self._reached:

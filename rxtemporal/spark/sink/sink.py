@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME, describe
-from rxtemporal.engine.steps.run_state import joined, parted, told, tree_of
+from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
 from rxtemporal.spark.sink.direct import Direct
 from rxtemporal.spark.sink.options import (
@@ -180,12 +180,12 @@ class SparkSink:
         """Return what has not been written because its time has not come; of a run that is kept."""
         if self._way is None or self._settling is None:
             return b""
-        return joined([told(self._way.reached), self._settling.save()])
+        return dumps("sink", [self._way.reached, self._settling.save()])
 
     def load(self, state: bytes) -> None:
         """Have ``open`` go on from what ``save`` returned: what was written later is left out."""
-        reached, held = parted(state)
-        self._state = tree_of(reached), held
+        reached, held = loads("sink", state)
+        self._state = reached, held
 
     def _go_on(self, reached: int, held: bytes) -> None:
         assert self._way is not None
