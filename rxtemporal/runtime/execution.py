@@ -19,7 +19,7 @@ from rxtemporal.operators.plan import Node, Wiring
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.reactive.lift import Entry, Lifted
 from rxtemporal.reactive.meters import Gauge, Meter
-from rxtemporal.runtime.hand_off import Drain
+from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.input_log import begun, relived
 from rxtemporal.runtime.late import LateFeed, WithLate
 from rxtemporal.runtime.ordering import accept_next, played_back
@@ -64,10 +64,12 @@ class Execution:
         self._unfinished = len(outputs)
         entries = _entries(self.wiring, clock)
         handed = any(_hand_off(source) for source, _ in entries)
-        self._drain = Drain() if handed else None
+        self._consumer = Consumer() if handed else None
         # held while a source is read; with hand-offs, while its door judges
         own = threading.RLock()
-        self.lock: AbstractContextManager[Any] = own if self._drain is None else self._drain.turn
+        self.lock: AbstractContextManager[Any] = (
+            own if self._consumer is None else self._consumer.gate
+        )
         self._own, self._entered = own, threading.Condition(own)
         # the names of the sources here, by identity; others have the one they were made with
         named = names or {}
@@ -83,11 +85,11 @@ class Execution:
         try:
             for source, entry in entries:
                 name = named.get(id(source), source.name)
-                line = None
-                if self._drain is not None:
-                    line = self._drain.line(entry, _hand_off(source))
-                lock = line.turn if line else self.lock
-                self.readings.append(Reading(source, entry, lock, name, self.late, line))
+                queue = None
+                if self._consumer is not None:
+                    queue = self._consumer.add_queue(entry, _hand_off(source))
+                lock = queue.lock if queue else self.lock
+                self.readings.append(Reading(source, entry, lock, name, self.late, queue))
             # whether streams take their time from each other
             self.imports = linked(self.readings)
             self._idling = Idling(self.readings)
@@ -121,8 +123,8 @@ class Execution:
     @property
     def inside(self) -> bool:
         """Whether who asks is in the midst of a batch, as a sink's own function is."""
-        if self._drain is not None:
-            return self._drain.inside
+        if self._consumer is not None:
+            return self._consumer.inside
         try:
             self._entered.notify(0)
         except RuntimeError:  # this thread does not hold the lock
@@ -178,8 +180,8 @@ class Execution:
 
         ``patience`` is how many seconds that may take, -1: any. Yields whether it is so.
         """
-        if self._drain is not None:
-            with self._drain.quiet(patience) as quiet:
+        if self._consumer is not None:
+            with self._consumer.pause(patience) as quiet:
                 yield quiet
         elif self._own.acquire(timeout=patience):
             try:
@@ -249,8 +251,8 @@ class Execution:
             self._go_on(*self._saved)
             if self.ended:  # there is nothing left to do
                 return
-        if self._drain is not None:
-            self._drain.start(fail)
+        if self._consumer is not None:
+            self._consumer.start(fail)
         if self._log is not None:
             relived(self._log, self._logged, self.imports, self._goes_on)
             if self.ended:
@@ -265,8 +267,8 @@ class Execution:
 
     def _goes_on(self) -> bool:
         """Give the query what waits, for nobody is held up yet; whether the run still runs."""
-        if self._drain is not None:
-            self._drain.serve()
+        if self._consumer is not None:
+            self._consumer.serve()
         return not self.ended
 
     def advance(self) -> bool:
@@ -300,13 +302,13 @@ class Execution:
 
     def _end(self, error: BaseException | None = None) -> None:
         self.ended = True
-        if self._drain is not None:
-            self._drain.close(error)
+        if self._consumer is not None:
+            self._consumer.close(error)
 
     def settle(self) -> None:
         """Accept nothing more, and give the query what waits in hand-offs."""
-        if self._drain is not None:
-            self._drain.settle()
+        if self._consumer is not None:
+            self._consumer.finish()
 
     @property
     def followed(self) -> bool:
@@ -321,8 +323,8 @@ class Execution:
         for subscription in self._subscriptions:
             if isinstance(subscription, Following):
                 subscription.join()
-        if self._drain is not None:
-            self._drain.join()
+        if self._consumer is not None:
+            self._consumer.join()
 
     def dispose(self, error: BaseException | None = None) -> None:
         """Let go of sources and observer, and of producers that wait: these are told the error."""

@@ -27,7 +27,7 @@ from rxtemporal.ingress.sources import (
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledging
 from rxtemporal.runtime.cursors import EventSteps, FrameSteps, Steps, steps_of
-from rxtemporal.runtime.hand_off import Line
+from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.late import Hearing, LateFeed, WithLate
 from rxtemporal.storage.event_log import LogTape, Recorder, Tape
 from rxtemporal.storage.event_log.source import OpenRecorded, RecordedSource
@@ -46,7 +46,7 @@ class Reading:
         lock: AbstractContextManager[Any],
         name: str,
         feed: LateFeed,
-        line: Line | None = None,
+        queue: BoundedQueue | None = None,
     ) -> None:
         self.source = source
         self.name = name
@@ -74,8 +74,8 @@ class Reading:
         self.unread = self.pulls
         self.place = MIN_TIME
         self._meter = entry.meter
-        self._line = line
-        self._into, self._entry = entry, line or entry
+        self._queue = queue
+        self._into, self._entry = entry, queue or entry
         opened, packer = self.opened, self.packer
         payloads = PayloadReader(source.schema) if packer is None else packer.payloads
         hearing = Hearing(name, feed, payloads, lambda: opened.time, entry.gathers)
@@ -86,7 +86,7 @@ class Reading:
     @property
     def hand_off(self) -> HandOffDiagnostics | None:
         """What has gone through the hand-off; None where there is none."""
-        return None if self._line is None else self._line.diagnostics()
+        return None if self._queue is None else self._queue.diagnostics()
 
     @property
     def meter(self) -> Meter:
@@ -115,9 +115,9 @@ class Reading:
         """Make ready to read, or subscribe to what pushes."""
         if isinstance(self.source, ObservableSource):
             pusher: abc.ObserverBase[Any] = _Pusher(self, self._entry, self._lock)
-            if self._line is not None:
+            if self._queue is not None:
                 assert isinstance(self.opened, Packer)
-                pusher = self._line.admit(pusher, self.opened)
+                pusher = add_backpressure(self._queue, pusher, self.opened)
             if isinstance(self.source, PositionedSource):
                 return self.source.follow(pusher, self.position)
             return self.source.observable.subscribe(self._acknowledged(pusher))
@@ -259,7 +259,7 @@ class Reading:
         nobody notes in which order they are accepted.
         """
         steps, outside = self._steps, self.imported
-        if self._line is not None or self._tape is not None or self._log is not None:
+        if self._queue is not None or self._tape is not None or self._log is not None:
             return None
         if not isinstance(steps, FrameSteps) or not steps.at_hand:
             return None
@@ -354,7 +354,7 @@ class _Pusher(abc.ObserverBase[Any]):
     """Takes what an observable pushes, events or whole batches, through the door."""
 
     def __init__(
-        self, reading: Reading, entry: WithLate | Line, lock: AbstractContextManager[Any]
+        self, reading: Reading, entry: WithLate | BoundedQueue, lock: AbstractContextManager[Any]
     ) -> None:
         assert reading.packer is not None
         self._reading = reading

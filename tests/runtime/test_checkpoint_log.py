@@ -27,7 +27,7 @@ from rxtemporal.ingress.resumable import Following, PositionedSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime import checkpoint as resuming
-from rxtemporal.runtime.hand_off import Drain
+from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.storage.event_log import LogStore, Recording, settled
 from rxtemporal.testing import assert_same_history
 
@@ -372,7 +372,7 @@ def test_a_piece_beside_a_source_that_has_failed_is_not_saved(
 
     with monkeypatch.context() as patch:
         # nobody brings the query the error in between
-        patch.setattr(Drain, "start", lambda drain, on_error: None)
+        patch.setattr(Consumer, "start", lambda consumer, on_error: None)
         pieces, subject, process = begun()
         pieces.bring(0)
         with pytest.raises(CheckpointError, match="has been stopped before this was saved"):

@@ -15,7 +15,7 @@ from runs import SOON, Log
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, PointEvent, WhenFull
 from rxtemporal.errors import ArgumentError, BindingError, SpoolError
-from rxtemporal.runtime.hand_off.spill import Overflow
+from rxtemporal.runtime.hand_off.spill import SpillFiles
 
 SCHEMA = {"payload": pl.Int64}
 both = pytest.mark.parametrize("when_full", WhenFull)
@@ -150,12 +150,13 @@ def test_what_spills_is_more_than_memory_may_hold(tmp_path: Path) -> None:
 
 
 def test_every_type_of_field_and_any_name_comes_back_from_the_disk(tmp_path: Path) -> None:
-    """A segment gives back rows, edge ids, CTI and payload as they were, in their types."""
+    """A file gives back rows, edge ids, CTI and payload as they were, in their types."""
     frame = pl.DataFrame(
         {
             "start_time": [1, None],
             "_segment": [True, None],
             "edge": [b"x", None],
+            ".edge": [b"y", None],
             "0": ["a", None],
             "f": [0.5, None],
             "n": [None, None],
@@ -169,13 +170,13 @@ def test_every_type_of_field_and_any_name_comes_back_from_the_disk(tmp_path: Pat
     )
     bare = EventBatch.of_rows(*(pl.Series([n, n]).to_numpy() for n in (1, 9)), frame, 4)
     batch = bare.replace(edge=pl.Series([0, 7]).to_numpy())
-    overflow = Overflow(tmp_path)
+    files = SpillFiles(tmp_path)
     for each in batch, batch.replace(cti=5):
-        overflow.write(each)
+        files.write(each)
     for cti in 4, 5:
-        number, rows = overflow.segments.popleft()
-        back = overflow.read(number)
-        assert (rows, back.cti) == (2, cti)
+        file = files.take()
+        back = file.read()
+        assert (file.rows, back.cti) == (2, cti)
         assert [each.tolist() for each in (back.start, back.end, back.edge)] == [
             [1, 1],
             [9, 9],
@@ -183,7 +184,7 @@ def test_every_type_of_field_and_any_name_comes_back_from_the_disk(tmp_path: Pat
         ]
         assert back.payload.equals(frame)
         assert back.schema == frame.schema
-    overflow.close()
+    files.close()
     assert not list(tmp_path.iterdir())
 
 
@@ -352,7 +353,7 @@ def test_an_error_of_the_query_ends_blocked_producers_at_once() -> None:
     producer.join(SOON)
     assert not producer.is_alive()
     [error] = raised
-    assert "stream 'readings' waited for room" in str(error)
+    assert "stream 'readings' was waiting for room" in str(error)
     assert "the disk is full" in str(error)
     assert isinstance(error.__cause__, OSError)
     with pytest.raises(OSError, match="the disk is full"):
@@ -425,7 +426,7 @@ def test_rows_that_cannot_be_spilled_are_not_lost(
     def fail(self: Any, batch: EventBatch) -> None:
         raise SpoolError("no space left")
 
-    monkeypatch.setattr(Overflow, "write", fail)
+    monkeypatch.setattr(SpillFiles, "write", fail)
     push(subject, [0])
     sink.begun()
     push(subject, range(1, 100))

@@ -1,4 +1,4 @@
-"""Batches of one source that wait, in order: in memory up to a bound, and on disk beyond it."""
+"""The batches of one source that wait, in order: in memory up to a bound, on disk beyond it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.ingress.settings import HandOff, WhenFull
-from rxtemporal.runtime.hand_off.spill import Overflow
+from rxtemporal.runtime.hand_off.spill import SpillFile, SpillFiles
 
-# so many small batches in a row become one, for each takes more room than its rows do
-LOOSE = 64
+# so many small batches in a row become one, since each takes more memory than its rows do
+MERGED_BATCHES = 64
 SMALL_ROWS = 1_024
-# a segment is read as one batch, so it need not be larger than batches are elsewhere
-SEGMENT_ROWS = 65_536
+# a file is read as one batch, so it need not be larger than batches are elsewhere
+FILE_ROWS = 65_536
 
 
-def merged(batches: Sequence[EventBatch]) -> EventBatch:
-    """Return batches as one, with the last one's CTI; at least one is given."""
-    # what has no rows may come from before the fields were known
+def merge(batches: Sequence[EventBatch]) -> EventBatch:
+    """Return at least one batch as one, with the CTI of the last."""
+    # a batch without rows may be from before the fields were known
     full = [batch for batch in batches if len(batch)]
     if not full:
         return batches[-1]
@@ -27,72 +27,75 @@ def merged(batches: Sequence[EventBatch]) -> EventBatch:
     return one.replace(payload=payload, cti=batches[-1].cti)
 
 
-class Pile:
-    """Batches in memory that will become one. CTIs in a row are kept as their last."""
+class MemoryBuffer:
+    """Batches in memory that will be delivered as one. Of CTIs in a row only the last is kept."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._batches: list[EventBatch] = []
-        self._loose = 0
+        self._small = 0
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def add(self, batch: EventBatch) -> None:
-        """Put a batch behind the others."""
+    def put(self, batch: EventBatch) -> None:
+        """Put a batch at the end."""
         batches = self._batches
         if batches and not len(batch):
             batches[-1] = batches[-1].replace(cti=batch.cti)
             return
         batches.append(batch)
         self.rows += len(batch)
-        self._loose = self._loose + 1 if len(batch) < SMALL_ROWS else 0
-        if self._loose == LOOSE:
-            batches[-LOOSE:] = [merged(batches[-LOOSE:])]
-            self._loose = 0
+        self._small = self._small + 1 if len(batch) < SMALL_ROWS else 0
+        if self._small == MERGED_BATCHES:
+            batches[-MERGED_BATCHES:] = [merge(batches[-MERGED_BATCHES:])]
+            self._small = 0
 
     def take(self) -> list[EventBatch]:
-        """Return everything, and be empty."""
+        """Take out everything."""
         batches, self._batches = self._batches, []
-        self.rows = self._loose = 0
+        self.rows = self._small = 0
         return batches
 
 
 @dataclasses.dataclass(slots=True)
-class Taken:
-    """What was taken out of a backlog: batches, a segment that has to be read, more batches."""
+class Chunk:
+    """Part of a buffer that was taken out: batches, behind a file if there is one.
 
-    before: list[EventBatch]
-    segment: int | None
-    after: list[EventBatch]
+    ``completed`` is true if the source ends behind it.
+    """
+
+    batches: list[EventBatch]
+    file: SpillFile | None = None
     completed: bool = False
 
+    def read(self) -> EventBatch | None:
+        """Return everything as one batch; reads and deletes the file."""
+        batches = self.batches if self.file is None else [self.file.read(), *self.batches]
+        return merge(batches) if batches else None
 
-class Backlog:
-    """What waits of one source. Whoever owns it serialises, except for ``read``.
 
-    ``rows`` wait in memory. Without settings, or with ``BLOCK``, everything does: the owner sees to
-    the bound. With ``SPILL`` memory holds the oldest rows and a tail of the newest; what lies
-    between them is on disk.
+class SpillBuffer:
+    """Buffer of one source's waiting batches. Its owner serialises all calls.
+
+    ``rows`` are those in memory. Without settings, or with ``BLOCK``, that is all of them: the
+    owner sees to the bound. With ``SPILL`` memory holds the oldest rows and the newest; those
+    between them are on disk.
     """
 
     def __init__(self, settings: HandOff | None) -> None:
-        self._head, self._tail = Pile(), Pile()
-        self.overflow: Overflow | None = None
-        self.segment_rows = 0
+        self._head, self._tail = MemoryBuffer(), MemoryBuffer()
+        self._files: SpillFiles | None = None
+        self.file_rows = 0
         self._most = 0
         if settings is not None and settings.when_full is WhenFull.SPILL:
-            self.overflow = Overflow(settings.path)
+            self._files = SpillFiles(settings.path)
             # the tail and the rows that wait for a CTI have a share of the bound each
-            self.segment_rows = min(SEGMENT_ROWS, settings.max_rows // 4)
-            self._most = settings.max_rows - 2 * self.segment_rows
+            self.file_rows = min(FILE_ROWS, settings.max_rows // 4)
+            self._most = settings.max_rows - 2 * self.file_rows
 
     def __bool__(self) -> bool:
-        return bool(self._head or self._tail or self._segments)
-
-    @property
-    def _segments(self) -> bool:
-        return self.overflow is not None and bool(self.overflow.segments)
+        return bool(self._head or self._tail or self.rows_on_disk)
 
     @property
     def rows(self) -> int:
@@ -102,48 +105,48 @@ class Backlog:
     @property
     def rows_on_disk(self) -> int:
         """The rows on disk."""
-        return sum(rows for _, rows in self.overflow.segments) if self.overflow else 0
+        return 0 if self._files is None else self._files.rows
+
+    @property
+    def rows_spilled(self) -> int:
+        """The rows that have ever gone to disk."""
+        return 0 if self._files is None else self._files.rows_spilled
 
     def put(self, batch: EventBatch) -> None:
-        """Put a batch behind the others.
+        """Put a batch at the end.
 
-        ``SpoolError`` if rows cannot be written to disk: then they are in memory, none is lost.
+        ``SpoolError`` if rows cannot be written to disk; they stay in memory then, none is lost.
         """
-        overflows = self._segments or bool(self._tail)
-        fits = self.overflow is None or self._head.rows + len(batch) <= self._most
-        if not overflows and fits:
-            self._head.add(batch)
+        if self._files is None or self._fits(batch):
+            self._head.put(batch)
             return
-        self._tail.add(batch)
-        assert self.overflow is not None
-        if self._tail.rows > self.segment_rows:
-            self._spill(self.overflow)
+        self._tail.put(batch)
+        if self._tail.rows > self.file_rows:
+            self._spill(self._files)
 
-    def _spill(self, overflow: Overflow) -> None:
-        batch = merged(self._tail.take())
+    def _fits(self, batch: EventBatch) -> bool:
+        overflows = bool(self._tail or self.rows_on_disk)
+        return not overflows and self._head.rows + len(batch) <= self._most
+
+    def _spill(self, files: SpillFiles) -> None:
+        batch = merge(self._tail.take())
         try:
-            overflow.write(batch)
+            files.write(batch)
         except BaseException:
-            self._tail.add(batch)
+            self._tail.put(batch)
             raise
 
-    def take(self) -> Taken:
-        """Return what is next: what waits in memory, or the oldest segment and what follows it."""
-        before, segment = self._head.take(), None
-        if not before and self._segments:
-            assert self.overflow is not None
-            segment, _ = self.overflow.segments.popleft()
-        return Taken(before, segment, [] if self._segments else self._tail.take())
-
-    def read(self, taken: Taken) -> EventBatch | None:
-        """Return what was taken as one batch; reads and deletes a segment."""
-        batches = taken.before + taken.after
-        if taken.segment is not None:
-            assert self.overflow is not None
-            batches.insert(len(taken.before), self.overflow.read(taken.segment))
-        return merged(batches) if batches else None
+    def take(self) -> Chunk:
+        """Take out what is next: what waits in memory, or the oldest file and what follows it."""
+        chunk = Chunk(self._head.take())
+        if not chunk.batches and self.rows_on_disk:
+            assert self._files is not None
+            chunk.file = self._files.take()
+        if not self.rows_on_disk:
+            chunk.batches += self._tail.take()
+        return chunk
 
     def close(self) -> None:
-        """Delete what is on disk."""
-        if self.overflow is not None:
-            self.overflow.close()
+        """Delete the files on disk."""
+        if self._files is not None:
+            self._files.close()

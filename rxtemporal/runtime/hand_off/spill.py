@@ -1,7 +1,10 @@
-"""Rows on disk: what does not fit into a hand-off, as numbered segments, deleted when read."""
+"""Rows on disk: batches that do not fit into a hand-off, as temporary Arrow files."""
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import itertools
 import os
 import tempfile
 from collections import deque
@@ -10,71 +13,88 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import END, START, EventBatch
-from rxtemporal.storage.files import reported, unsynced
-from rxtemporal.storage.segments import Spool
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.storage.files import remove, reported
 
-EDGE = "edge"
+TIMES = ("start", "end", "edge")
+# in front of a field's name, so that none is that of a time
+MARK = "."
 
 
-class Overflow:
-    """Batches of one source on disk, in order, in a folder of their own that goes with them.
+@dataclasses.dataclass(frozen=True, slots=True)
+class SpillFile:
+    """One batch in a file of its own."""
 
-    ``segments`` are the numbers and sizes of those that nobody has taken to read. One thread may
-    write while another reads, for a segment is not touched any more once it is written.
+    path: Path
+    rows: int
+    cti: int
+
+    def read(self) -> EventBatch:
+        """Return the batch and delete the file."""
+        with reported(f"cannot read spilled rows from {self.path}"):
+            frame = pl.read_ipc(io.BytesIO(self.path.read_bytes()))
+        remove(self.path)
+        start, end, edge = (frame[name].to_numpy() for name in TIMES)
+        fields = [field.alias(field.name.removeprefix(MARK)) for field in frame.drop(TIMES)]
+        payload = pl.DataFrame(fields) if fields else pl.DataFrame(height=self.rows)
+        return EventBatch(start, end, edge, payload, self.cti)
+
+
+class SpillFiles:
+    """Batches of one source on disk, in order, in a temporary folder that is deleted at the end.
+
+    ``rows`` are those that nobody has taken out yet. One thread may write while another one reads:
+    a file is not touched any more once it is written.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self.segments: deque[tuple[int, int]] = deque()
-        self.rows_spilled = 0
+        self.rows = self.rows_spilled = 0
         self._path = path
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._spool: Spool | None = None
-        self._names: list[str] = []
+        self._numbers = itertools.count(1)
+        self._files: deque[SpillFile] = deque()
 
     def write(self, batch: EventBatch) -> None:
-        """Append a batch; ``SpoolError`` if it cannot be written, and then nothing was."""
-        with unsynced():
-            spool = self._spool if self._spool is not None else self._open(batch)
-            self.segments.append((spool.append(_encoded(batch)), len(batch)))
+        """Write a batch behind the others; ``SpoolError`` if that fails: then nothing is kept."""
+        data = io.BytesIO()
+        _to_frame(batch).write_ipc(data)
+        with reported(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
+            path = self._make_folder() / f"{next(self._numbers)}.arrow"
+            try:
+                path.write_bytes(data.getbuffer())
+            except BaseException:
+                remove(path)
+                raise
+        self._files.append(SpillFile(path, len(batch), batch.cti))
+        self.rows += len(batch)
         self.rows_spilled += len(batch)
 
-    def _open(self, batch: EventBatch) -> Spool:
-        with reported(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
+    def _make_folder(self) -> Path:
+        if self._folder is None:
             if self._path is not None:
                 Path(self._path).mkdir(parents=True, exist_ok=True)
             self._folder = tempfile.TemporaryDirectory(
                 prefix="rxtemporal-", dir=self._path, ignore_cleanup_errors=True
             )
-        self._names = batch.payload.columns
-        self._spool = Spool.open(self._folder.name, "spill", _encoded(batch).schema)
-        return self._spool
+        return Path(self._folder.name)
 
-    def read(self, number: int) -> EventBatch:
-        """Return a segment's batch, and delete it."""
-        assert self._spool is not None
-        frame, cti = self._spool.read(number), self._spool.describe(number).cti
-        with unsynced():
-            self._spool.discard(number)
-        start, end, edge = (frame[name].to_numpy() for name in (START, END, EDGE))
-        fields = [frame[str(i)].alias(name) for i, name in enumerate(self._names)]
-        payload = pl.DataFrame(fields) if fields else pl.DataFrame(height=frame.height)
-        return EventBatch(start, end, edge, payload, cti)
+    def take(self) -> SpillFile:
+        """Take out the oldest file, to be read; there has to be one."""
+        file = self._files.popleft()
+        self.rows -= file.rows
+        return file
 
     def close(self) -> None:
-        """Delete what is left."""
-        self.segments.clear()
-        if self._spool is not None:
-            self._spool.close()
+        """Delete the folder with all that is left in it."""
+        self._files.clear()
+        self.rows = 0
         if self._folder is not None:
             self._folder.cleanup()
 
 
-def _encoded(batch: EventBatch) -> EventBatch:
-    """Return the batch with its edge ids as a field, and fields by number, so that no name clashes.
-
-    A segment has columns of its own for times, and a field may have such a column's name.
-    """
-    fields = [field.alias(str(i)) for i, field in enumerate(batch.payload.get_columns())]
-    edge = pl.Series(EDGE, np.ascontiguousarray(batch.edge), pl.Int64)
-    return batch.replace(payload=pl.DataFrame([edge, *fields]), groups=None)
+def _to_frame(batch: EventBatch) -> pl.DataFrame:
+    times = [
+        pl.Series(name, np.ascontiguousarray(values), pl.Int64)
+        for name, values in zip(TIMES, (batch.start, batch.end, batch.edge), strict=True)
+    ]
+    return pl.DataFrame([*times, *(each.alias(MARK + each.name) for each in batch.payload)])

@@ -1,0 +1,129 @@
+"""The lock and the state that the producers and the consumer of one run share."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+Deliver = Callable[[Exception], None]
+
+
+class State(enum.IntEnum):
+    """How far a run has come towards its end. It only moves on, never back."""
+
+    OPEN = 0
+    # producers are let go; what they bring is not accepted, what was accepted is delivered
+    FINISHING = 1
+    # a source has failed: what was accepted before is delivered, then its error
+    FAILED = 2
+    # nothing more is delivered
+    CLOSED = 3
+
+
+class Gate:
+    """One lock for all queues of a run, held while a source is read and while rows are taken out.
+
+    Whoever holds it never waits for the lock under which the query runs. It is re-entrant:
+    ``depth`` counts how often the thread ``holder`` has entered it.
+    """
+
+    def __init__(self) -> None:
+        self.state = State.OPEN
+        # what ended the query or a source, if an error did
+        self.error: BaseException | None = None
+        # the error of a source that is still to be delivered, and how
+        self.failure: tuple[Deliver, Exception] | None = None
+        # moves what waits outside of the queues into them
+        self.flushes: list[Callable[[], None]] = []
+        self.holder: int | None = None
+        # the thread that is running the query, if one is
+        self.consumer: int | None = None
+        self.depth = 0
+        self._lock = threading.RLock()
+        self._room = threading.Condition(self._lock)
+        self._rows = threading.Condition(self._lock)
+        self._order = itertools.count(1)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self.depth += 1
+        self.holder = threading.get_ident()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self.holder = None
+        self._lock.release()
+
+    @property
+    def accepts(self) -> bool:
+        """True while the queues take what the doors have accepted."""
+        return self.state < State.FAILED
+
+    @property
+    def may_wait(self) -> bool:
+        """True if this thread may wait for room: the query does not run in it."""
+        return self.depth == 1 and self.consumer != threading.get_ident()
+
+    @property
+    def inside(self) -> bool:
+        """True if this thread is running the query or a door, so it cannot wait for them."""
+        return threading.get_ident() in (self.consumer, self.holder)
+
+    def wait_for_room(self) -> None:
+        """Wait until rows have been taken out or the run is ending."""
+        self._wait(self._room)
+
+    def wait_for_rows(self) -> None:
+        """Wait until rows have been put in or the run is ending."""
+        self._wait(self._rows)
+
+    def _wait(self, condition: threading.Condition) -> None:
+        holder, depth = self.holder, self.depth
+        self.holder, self.depth = None, 0
+        try:
+            condition.wait()
+        finally:
+            self.holder, self.depth = holder, depth
+
+    def notify_room(self) -> None:
+        """Wake the producers."""
+        self._room.notify_all()
+
+    def notify_rows(self) -> int:
+        """Wake the consumer; return the number of this call, which orders the queues."""
+        self._rows.notify()
+        return next(self._order)
+
+    def fail(self, deliver: Deliver, error: Exception) -> None:
+        """Accept nothing more from any source; the error follows what has been accepted."""
+        if self.accepts:
+            for flush in self.flushes:
+                flush()
+        # a row that was flushed may have been bad: then its error came first
+        if self.accepts:
+            self.state, self.failure, self.error = State.FAILED, (deliver, error), error
+            self.notify_rows()
+            self.notify_room()
+
+    def finish(self) -> None:
+        """Accept nothing more."""
+        with self:
+            self.state = max(self.state, State.FINISHING)
+            self.notify_room()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Release everyone who waits and deliver nothing more; idempotent."""
+        with self:
+            if self.state is not State.CLOSED:
+                self.state, self.error = State.CLOSED, error
+                self.notify_room()
+                self.notify_rows()

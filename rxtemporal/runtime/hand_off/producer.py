@@ -1,0 +1,106 @@
+"""Backpressure: a source that pushes waits for room before the door judges what it brings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from reactivex import abc
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import BindingError, RxTemporalError
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.packer import Packer
+from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue
+from rxtemporal.runtime.hand_off.gate import State
+
+
+def add_backpressure(
+    queue: BoundedQueue, reader: abc.ObserverBase[Any], packer: Packer
+) -> abc.ObserverBase[Any]:
+    """Return the observer to subscribe to a source: it waits for room if need be."""
+    if queue.settings is None:
+        return reader
+    queue.connect(reader, packer)
+    return Producer(queue, queue.settings.max_rows, reader, packer.door)
+
+
+class Producer(abc.ObserverBase[Any]):
+    """Observer that waits until there is room in the queue, then pushes into the reader."""
+
+    def __init__(
+        self, queue: BoundedQueue, max_rows: int, reader: abc.ObserverBase[Any], door: Door
+    ) -> None:
+        self._gate = queue.gate
+        self._queue = queue
+        self._max_rows = max_rows
+        self._reader = reader
+        self._door = door
+
+    def on_next(self, item: Any) -> None:
+        """Push an event or a batch once there is room for it."""
+        queue, gate = self._queue, self._gate
+        for part in self._split(item):
+            rows = _count_rows(part)
+            with gate:
+                if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
+                    self._wait(rows)
+                # what comes after the end is ignored in silence, as in any run
+                if gate.state is not State.OPEN:
+                    return
+                self._reader.on_next(part)
+                queue.most_waiting = max(queue.most_waiting, queue.rows)
+
+    def _wait(self, rows: int) -> None:
+        queue, gate = self._queue, self._gate
+        queue.times_blocked += 1
+        started = time.monotonic()
+        try:
+            while not queue.has_room(rows) and gate.state is State.OPEN:
+                gate.wait_for_room()
+        finally:
+            queue.seconds_blocked += time.monotonic() - started
+        if gate.error is not None:
+            raise BindingError(
+                f"stream {self._door.source!r} was waiting for room in its hand-off when the query "
+                f"failed with {gate.error!r}; what it pushed was not accepted. "
+                "Hint: wait() of the process raises that error, and on_error receives it."
+            ) from gate.error
+
+    def _split(self, item: Any) -> Iterator[Any]:
+        """Yield an item whole, or a batch larger than the queue in parts that fit."""
+        most, door = self._max_rows, self._door
+        if not isinstance(item, EventBatch) or len(item) <= most:
+            yield item
+            return
+        # the source's own CTI: an imported one is no promise of the source
+        reached = max(door.own, MIN_TIME)
+        try:
+            # with settings the door judges each row
+            item.check(reached if door.settings is None else MIN_TIME)
+        except RxTemporalError:
+            yield item  # the reader refuses it as a whole, as it does without a hand-off
+            return
+        for begin in range(0, len(item), most):
+            last = begin + most >= len(item)
+            part = item.slice(begin, begin + most)
+            yield part if last else part.replace(cti=reached)
+
+    def on_error(self, error: Exception) -> None:
+        """Fail the source."""
+        with self._gate:
+            self._reader.on_error(error)
+
+    def on_completed(self) -> None:
+        """End the source."""
+        with self._gate:
+            self._reader.on_completed()
+
+
+def _count_rows(item: Any) -> int:
+    if isinstance(item, EventBatch):
+        return len(item)
+    return 0 if isinstance(item, Cti) else 1
