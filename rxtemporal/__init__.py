@@ -65,6 +65,7 @@ from rxtemporal.reactive.subjects import (
     TransformSubject,
 )
 from rxtemporal.runtime.process import Process
+from rxtemporal.sinks import Collect, File, Print, Sink
 
 __version__ = "0.1.0"
 
@@ -84,6 +85,7 @@ __all__ = [
     "ArgumentError",
     "BindingError",
     "CheckpointError",
+    "Collect",
     "Cti",
     "CtiSynchronizingSubject",
     "CtiSynchronizingSubjectAlternate",
@@ -94,6 +96,7 @@ __all__ = [
     "EventError",
     "EventKind",
     "EventShape",
+    "File",
     "HandOff",
     "Heartbeat",
     "IntervalEvent",
@@ -101,10 +104,12 @@ __all__ = [
     "LateEvent",
     "LateReason",
     "PointEvent",
+    "Print",
     "Process",
     "QueryBinder",
     "RxTemporalError",
     "SchemaError",
+    "Sink",
     "SourceError",
     "SpoolError",
     "Streamable",

@@ -1,45 +1,346 @@
-"""Where a query's results go when it is run: the contract of a sink."""
+"""Sinks: where the results of a query go when it is run."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import io
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import EventShape
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import Event, EventShape
+from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.ingress.unpacker import unpacked
 
-__all__ = ["Sink"]
+__all__ = ["Collect", "File", "Print", "Sink"]
 
 
-@runtime_checkable
-class Sink(Protocol):
-    """Takes the batches of one query, one at a time, always from one thread at a time.
+class Sink(ABC):
+    """Base class of sinks: a sink takes the batches of one query, one call at a time.
 
-    1. ``open`` comes first and once; what it raises keeps the query from starting.
+    1. ``open`` comes first and once; an exception in it keeps the query from starting.
     2. ``write`` gets the batches in order, in the sink's ``shape``. In interval shape every row is
        complete (or endless, with ``end = MAX_TIME``), and after a batch with CTI ``t`` exactly the
-       rows with ``start < t`` have been written. What ``write`` raises ends the query.
-    3. ``close`` comes last and once: ``error`` is None when the stream completed, otherwise what
-       ended it, which is a ``KeyboardInterrupt`` when a person did. It returns when everything
-       accepted is safe.
+       rows with ``start < t`` have been written. An exception in it ends the query.
+    3. ``close`` comes last and once, if ``open`` succeeded. It returns when everything written is
+       safe.
 
-    Four methods more are used where a sink has them. ``hurry(error)``, from any thread: somebody
-    stops the process; a ``write`` or ``close`` that waits for something slow raises the error.
-    ``calls_here()``: whether the sink is what runs in this thread, as where it calls a user's
-    function; a process that is disposed there does not wait for its own end. In a run that is kept
-    (``resume=``) ``save()`` returns as bytes what the sink holds back, after each state of the run,
-    and ``load(state)`` gives it back, before ``open``: then batches come from that state on, of
-    which the sink may have some.
+    Only ``write`` has to be defined; the other methods do nothing unless a class overrides them.
+    A sink whose ``write`` or ``close`` can wait for long overrides ``cancel``; one that calls user
+    code in threads of its own overrides ``in_callback``; one that takes part in a run with
+    ``resume=`` overrides ``save`` and ``load``.
     """
 
-    shape: EventShape
+    shape: EventShape = EventShape.INTERVAL
+    """The shape in which the sink gets its rows; a class or an instance may set another one."""
 
-    def open(self, name: str, schema: pl.Schema) -> None:
-        """Get ready for the query called ``name``, whose payload has this schema."""
+    def open(self, query: str, schema: pl.Schema) -> None:  # noqa: B027
+        """Get ready for the query of this name, whose payload has this schema."""
 
+    @abstractmethod
     def write(self, batch: EventBatch) -> None:
         """Take one batch."""
 
+    def close(self, error: BaseException | None) -> None:  # noqa: B027
+        """Finish. ``error`` is None when the query completed, otherwise it is what ended it."""
+
+    def cancel(self, error: BaseException) -> None:  # noqa: B027
+        """Make a ``write`` or ``close`` that waits raise this error; called from any thread."""
+
+    def in_callback(self) -> bool:
+        """Return True if this thread is inside user code that the sink has called."""
+        return False
+
+    def save(self) -> bytes:
+        """Return the sink's part of a checkpoint: what it needs in order to resume from here."""
+        return b""
+
+    def load(self, state: bytes) -> None:
+        """Resume from what ``save`` returned. It is called before ``open``.
+
+        Batches then come from that checkpoint on; the sink may have taken some of them before.
+        """
+        raise CheckpointError(
+            "the checkpoint has a state of the run's sink, and this sink cannot load one. "
+            "Hint: resume with the kind of sink that the run was started with."
+        )
+
+
+class Collect(Sink):
+    """Keeps all results in memory, as batches.
+
+    >>> import rxtemporal as rxt
+    >>> results = rxt.Collect()
+    >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1})]).run(results):
+    ...     pass
+    >>> results.to_events(time="ticks")
+    [IntervalEvent(4, 5, {'x': 1})]
+    """
+
+    def __init__(self, shape: EventShape = EventShape.INTERVAL) -> None:
+        self.shape = shape
+        self.batches: list[EventBatch] = []
+        self._schema = pl.Schema()
+
+    def open(self, query: str, schema: pl.Schema) -> None:
+        """Note the fields, for a query without results."""
+        self._schema = schema
+
+    def write(self, batch: EventBatch) -> None:
+        """Keep the batch."""
+        self.batches.append(batch)
+
+    @property
+    def batch(self) -> EventBatch:
+        """All results so far as one batch; in edge shape a row that was open is in it twice."""
+        return EventBatch.concat(self.batches or [EventBatch.empty(self._schema, 0)])
+
+    def to_polars(self, *, time: TimeForm = "datetime") -> pl.DataFrame:
+        """Return the results so far as a frame, in the order in which they came."""
+        return self.batch.to_polars(time)
+
+    def to_dicts(self, *, time: TimeForm = "datetime") -> list[dict[str, Any]]:
+        """Return the results so far as dicts of start_time, end_time and the fields."""
+        return self.batch.to_dicts(time)
+
+    def to_events(self, *, time: TimeForm = "datetime") -> list[Event]:
+        """Return the results so far as events."""
+        events: list[Event] = []
+        unpacked(events.append, self.shape, False, lambda: time)(self.batch)
+        return events
+
+
+class Print(Sink):
+    """Prints rows as they come, in columns: their lifetimes, then their fields.
+
+    ``file`` is where to, by default standard output. ``time`` is the form of times.
+
+    >>> import rxtemporal as rxt
+    >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1})]).run(rxt.Print(time="ticks")):
+    ...     pass
+    start_time  end_time  x
+    4           5         1
+    """
+
+    def __init__(
+        self,
+        *,
+        shape: EventShape = EventShape.INTERVAL,
+        time: TimeForm = "datetime",
+        file: TextIO | None = None,
+    ) -> None:
+        self.shape = shape
+        self._time: TimeForm = time
+        self._file = file
+        self._widths: list[int] = []
+
+    def write(self, batch: EventBatch) -> None:
+        """Print the rows; the first rows have a heading above them and decide the widths."""
+        if not len(batch):
+            return
+        frame = batch.to_polars(self._time)
+        lines = [self._cells(row) for row in frame.iter_rows()]
+        if not self._widths:
+            lines.insert(0, frame.columns)
+            self._widths = [0] * frame.width
+        columns = zip(self._widths, zip(*lines, strict=True), strict=True)
+        self._widths = [max(width, *map(len, cells)) for width, cells in columns]
+        for line in lines:
+            cells = (cell.ljust(width) for cell, width in zip(line, self._widths, strict=True))
+            print("  ".join(cells).rstrip(), file=self._file)
+
     def close(self, error: BaseException | None) -> None:
-        """Finish."""
+        """Flush what was printed."""
+        (self._file or sys.stdout).flush()
+
+    def _cells(self, row: tuple[Any, ...]) -> list[str]:
+        start, end, *fields = map(_text, row)
+        if row[1] is None:
+            end = "open" if self.shape is EventShape.EDGE else "never ends"
+        return [start, end, *fields]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class File(Sink):
+    """Writes the results into one file: Parquet, CSV or JSON lines, by the suffix of its name.
+
+    The suffix is ``.parquet``, ``.csv``, or ``.json``, ``.jsonl`` or ``.ndjson`` for JSON lines.
+
+    Rows go into a hidden file beside it (``.NAME.part``) as they come. When the query has
+    completed, the result replaces the file of that name at once. A run that fails or is stopped
+    leaves that file as it was. In a run with ``resume=`` the hidden file stays, and the next run
+    goes on with it: each row is in the result once.
+
+    ``time`` is the form of times in the file. A Parquet result has to fit into memory at the end.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, time: TimeForm = "datetime") -> None:
+        self.path = Path(path)
+        if self.path.suffix.lower() not in _APPENDS:
+            raise ArgumentError(
+                f"the name of a result file ends in {', '.join(_APPENDS)}, got {str(path)!r}"
+            )
+        self._append = _APPENDS[self.path.suffix.lower()]
+        self._time: TimeForm = time
+        self._part = self.path.with_name(f".{self.path.name}.part")
+        self._file: BinaryIO | None = None
+        self._empty = pl.DataFrame()
+        # where the hidden file ends in the checkpoint; and whether the file is complete
+        self._end: int | None = None
+        self._complete = self._in_checkpoint = False
+
+    def open(self, query: str, schema: pl.Schema) -> None:
+        """Begin the hidden file, or cut off what it has from after the checkpoint."""
+        self._empty = EventBatch.empty(schema, 0).to_polars(self._time)
+        if self._complete:
+            return
+        if self._end is None:
+            self._file = self._part.open("wb")
+            if self._append is _append_csv:
+                self._empty.write_csv(self._file)
+            return
+        if not self._part.exists() or self._part.stat().st_size < self._end:
+            raise CheckpointError(
+                f"{self._part} lacks rows that the run had written by its checkpoint. "
+                "Hint: put the file back, or begin with a new folder."
+            )
+        self._file = self._part.open("r+b")
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
+
+    def write(self, batch: EventBatch) -> None:
+        """Append the rows of one batch."""
+        if len(batch) and self._file is not None:
+            self._append(batch.to_polars(self._time), self._file)
+
+    def close(self, error: BaseException | None) -> None:
+        """Put the file in place if the query has completed."""
+        if self._file is None:
+            return
+        try:
+            self._flush(self._file)
+            self._file.close()
+            if error is None:
+                self._replace()
+                self._complete = True
+        finally:
+            if self._complete or not self._in_checkpoint:
+                self._part.unlink(missing_ok=True)
+
+    def save(self) -> bytes:
+        """Return where the hidden file ends, once its rows are on disk."""
+        self._in_checkpoint = True
+        if self._complete:
+            return b"complete"
+        if self._file is not None and not self._file.closed:
+            self._end = self._flush(self._file)
+        return b"" if self._end is None else str(self._end).encode()
+
+    def load(self, state: bytes) -> None:
+        """Resume at the end that ``save`` returned."""
+        self._in_checkpoint = True
+        self._complete = state == b"complete"
+        self._end = None if self._complete else int(state)
+
+    @staticmethod
+    def _flush(file: BinaryIO) -> int:
+        file.flush()
+        os.fsync(file.fileno())
+        return file.tell()
+
+    def _replace(self) -> None:
+        if self._append is not _append_arrow:
+            os.replace(self._part, self.path)
+            return
+        whole = self._part.with_suffix(".whole")
+        try:
+            with self._part.open("rb") as file:
+                pl.concat([self._empty, *_arrow_frames(file)]).write_parquet(whole)
+            os.replace(whole, self.path)
+        finally:
+            whole.unlink(missing_ok=True)
+
+
+def _append_csv(frame: pl.DataFrame, file: BinaryIO) -> None:
+    frame.write_csv(file, include_header=False)
+
+
+def _append_json(frame: pl.DataFrame, file: BinaryIO) -> None:
+    frame.write_ndjson(file)
+
+
+def _append_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:
+    """Append a frame as an Arrow stream with its length before it: Parquet cannot be appended."""
+    stream = io.BytesIO()
+    frame.write_ipc_stream(stream)
+    file.write(len(stream.getvalue()).to_bytes(8, "big") + stream.getvalue())
+
+
+def _arrow_frames(file: BinaryIO) -> Iterator[pl.DataFrame]:
+    while length := file.read(8):
+        yield pl.read_ipc_stream(io.BytesIO(file.read(int.from_bytes(length, "big"))))
+
+
+_APPENDS: dict[str, Callable[[pl.DataFrame, BinaryIO], None]] = {
+    ".csv": _append_csv,
+    ".parquet": _append_arrow,
+    ".json": _append_json,
+    ".jsonl": _append_json,
+    ".ndjson": _append_json,
+}
+
+
+class _Function(Sink):
+    """Calls a function with each batch."""
+
+    def __init__(self, function: Callable[[EventBatch], Any]) -> None:
+        self._function = function
+
+    def write(self, batch: EventBatch) -> None:
+        """Call the function."""
+        self._function(batch)
+
+
+class _Delegate(Sink):
+    """Stands for an object that has the methods of a sink without being derived from ``Sink``."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+        for name in ("shape", "open", "close", "cancel", "in_callback", "save", "load"):
+            if hasattr(sink, name):
+                setattr(self, name, getattr(sink, name))
+
+    def write(self, batch: EventBatch) -> None:
+        """Have the object take the batch."""
+        self._sink.write(batch)
+
+
+def is_sink(value: Any) -> bool:
+    """Return True if results can go there: a sink, or a function of batches."""
+    methods = all(hasattr(value, name) for name in ("shape", "open", "write", "close"))
+    return not isinstance(value, type) and (methods or callable(value))
+
+
+def as_sink(value: Any) -> Sink:
+    """Return a sink, or a function of batches, as a sink; refuse what is neither."""
+    if not is_sink(value):
+        raise ArgumentError(
+            f"results go into a sink or a function of batches, got {value!r}. "
+            "Hint: derive a class from rxtemporal.Sink, and give run() an instance of it."
+        )
+    if isinstance(value, Sink):
+        return value
+    return _Delegate(value) if hasattr(value, "write") else _Function(value)

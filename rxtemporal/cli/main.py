@@ -160,7 +160,7 @@ def _configure_logging(verbose: int) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     try:
-        from rxtemporal.cli.demo.display import Display, going_on
+        from rxtemporal.cli.demo.display import Display, stopped_text
     except ImportError as error:
         raise RxTemporalError(
             f"the demonstration needs more than the library: {error}. "
@@ -172,29 +172,30 @@ def _demo(options: argparse.Namespace) -> int:
     try:
         report = demo(options.out, spark=not options.no_spark, rate=options.rate, display=display)
     except KeyboardInterrupt:
-        display.say(going_on(options.out, spark=not options.no_spark))
+        display.say(stopped_text(options.out, spark=not options.no_spark))
         return INTERRUPTED
     display.summary(report)
     return 0
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from rxtemporal.cli.replay import FileOptions, applied, opened, query_named, time_form
-    from rxtemporal.cli.results import FileSink, TableSink, followed, on_screen, summary
+    from rxtemporal.cli.progress import is_watched, summarize, wait_visibly
+    from rxtemporal.cli.replay import FileOptions, apply_query, find_query, open_streams, time_form
     from rxtemporal.query.replay import at_speed
+    from rxtemporal.sinks import File, Print
 
     files = FileOptions(options.start, options.end, options.time_zone, options.delay)
-    query = applied(query_named(options.query), opened(options.paths, files))
+    query = apply_query(find_query(options.query), open_streams(options.paths, files))
     time, quiet = time_form(query), options.out is not None or not sys.stdout.isatty()
-    sink = TableSink(time, sys.stdout) if options.out is None else FileSink(options.out, time)
+    sink = Print(time=time) if options.out is None else File(options.out, time=time)
     process = at_speed(query, options.speed).run(sink, name="replay")
     try:
         with process:
-            followed(process, show=quiet and on_screen())
+            wait_visibly(process, show=quiet and is_watched())
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
-        print(summary(process), file=sys.stderr)
+        print(summarize(process), file=sys.stderr)
     return 0
 
 

@@ -73,11 +73,11 @@ class FileOptions:
         return [name for name, value in named.items() if value is not None]
 
 
-def opened(paths: Sequence[Path], options: FileOptions) -> dict[str, Streamable]:
+def open_streams(paths: Sequence[Path], options: FileOptions) -> dict[str, Streamable]:
     """Return the streams of recordings and files by name; a file's is its name without the end."""
     streams: dict[str, Streamable] = {}
     for path in paths:
-        for name, stream in _opened(path, options).items():
+        for name, stream in _open(path, options).items():
             if name in streams:
                 raise BindingError(
                     f"two streams are called {name!r}, the second from {path}. Hint: rename a file."
@@ -86,7 +86,7 @@ def opened(paths: Sequence[Path], options: FileOptions) -> dict[str, Streamable]
     return streams
 
 
-def _opened(path: Path, options: FileOptions) -> dict[str, Streamable]:
+def _open(path: Path, options: FileOptions) -> dict[str, Streamable]:
     if path.is_dir():
         if options.given:
             raise ArgumentError(
@@ -94,10 +94,10 @@ def _opened(path: Path, options: FileOptions) -> dict[str, Streamable]:
                 "Hint: leave them out."
             )
         return replay(path)
-    return {path.stem: _file(path, options)}
+    return {path.stem: _read_file(path, options)}
 
 
-def _file(path: Path, options: FileOptions) -> Streamable:
+def _read_file(path: Path, options: FileOptions) -> Streamable:
     suffix = path.suffix.lower()
     if not path.exists():
         raise SourceError(f"there is no recording and no file {path}. Hint: check the path.")
@@ -107,13 +107,13 @@ def _file(path: Path, options: FileOptions) -> Streamable:
             f"is a recording's folder, or a file that ends in {', '.join(_SCANS)}"
         )
     _, schema = scanned(lambda: _SCANS[suffix](path), 1, str(path))
-    start = options.start or _found(STARTS, schema)
+    start = options.start or _find_column(STARTS, schema)
     if start is None:
         raise SchemaError(
             f"no column of {path} is known to be its time; it has {', '.join(schema)}. "
             "Hint: --start COLUMN, and --end COLUMN if its rows have an end."
         )
-    end = options.end or _found([each for each in ENDS if each != start], schema)
+    end = options.end or _find_column([each for each in ENDS if each != start], schema)
     more: dict[str, Any] = {} if options.time_zone is None else {"time_zone": options.time_zone}
     if more and suffix != ".csv":
         raise ArgumentError(f"--time-zone is for CSV files, whose times may have none, not {path}")
@@ -122,18 +122,18 @@ def _file(path: Path, options: FileOptions) -> Streamable:
     )
 
 
-def _found(names: Sequence[str], schema: pl.Schema) -> str | None:
+def _find_column(names: Sequence[str], schema: pl.Schema) -> str | None:
     there = {column.lower(): column for column in schema}
     return next((there[name] for name in names if name in there), None)
 
 
-def query_named(text: str) -> Callable[..., Any]:
+def find_query(text: str) -> Callable[..., Any]:
     """Return the function that ``module:function`` or ``file.py:function`` names."""
     place, _, name = text.rpartition(":")
     if not place or not name:
         raise ArgumentError(f"--query is module:function or file.py:function, got {text!r}")
     try:
-        module = _module(place)
+        module = _load_module(place)
     except ModuleNotFoundError as error:
         raise SourceError(
             f"there is no module {error.name!r}, which --query {text} needs. Hint: it is looked "
@@ -151,7 +151,7 @@ def query_named(text: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _module(place: str) -> Any:
+def _load_module(place: str) -> Any:
     if not place.endswith(".py"):
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
@@ -168,7 +168,7 @@ def _module(place: str) -> Any:
     return module
 
 
-def applied(query: Callable[..., Any], streams: Mapping[str, Streamable]) -> Streamable:
+def apply_query(query: Callable[..., Any], streams: Mapping[str, Streamable]) -> Streamable:
     """Return the query over the streams that its parameters name.
 
     A name that is no Python name is taken with ``_`` for what cannot be in one; a single stream is

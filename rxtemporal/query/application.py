@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from reactivex import abc
 
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, BindingError
@@ -19,12 +20,14 @@ from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.clock import Wall
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.process import WARN_AFTER, Outlet, Process
+from rxtemporal.runtime.outlet import Outlet
+from rxtemporal.runtime.process import WARN_AFTER, Process
 from rxtemporal.runtime.time_flow import imported
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks import Sink, as_sink, is_sink
 from rxtemporal.storage.event_log import InputLog, Recorder
 
-Sinks = Sink | Sequence[Sink] | Mapping[str, Sink]
+AnySink = Sink | Callable[[EventBatch], Any]
+Sinks = AnySink | Sequence[AnySink] | Mapping[str, AnySink]
 
 
 class Application:
@@ -155,8 +158,8 @@ class Application:
         application is, or ``name``. ``record``, ``log``, ``resume``, ``warn_after`` and
         ``scheduler`` are as in ``Streamable.run``.
         """
-        following = [each for each in queries if isinstance(each, Sink)]
-        asked = [self._query_name(each) for each in queries if not isinstance(each, Sink)]
+        following = [each for each in queries if is_sink(each)]
+        asked = [self._query_name(each) for each in queries if not is_sink(each)]
         outlets = self._outlets(asked, following or sinks)
         outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
         streams = {each: stream._node for each, stream in self._streams.items()}
@@ -189,9 +192,10 @@ class Application:
             given = {self._query_name(query): sink for query, sink in sinks.items()}
             asked = asked or list(given)
         else:
-            listed = [sinks] if isinstance(sinks, Sink) else list(sinks)
+            listed = [sinks] if is_sink(sinks) else list(sinks)
             _as_many(asked, listed)
             given = dict(zip(asked, listed, strict=True))
+        given = {name: as_sink(sink) for name, sink in given.items()}
         _paired(asked, given)
         return [Outlet(name, given[name], self._queries[name].schema) for name in asked]
 
@@ -238,7 +242,7 @@ def _as_many(asked: list[str], sinks: list[Any]) -> None:
         )
 
 
-def _paired(asked: list[str], given: Mapping[str, Any]) -> None:
+def _paired(asked: list[str], given: Mapping[str, Sink]) -> None:
     if not asked:
         raise BindingError("run got no query. Hint: run('name', sinks=sink)")
     if len(set(asked)) < len(asked):
@@ -247,10 +251,5 @@ def _paired(asked: list[str], given: Mapping[str, Any]) -> None:
         raise BindingError(
             f"run got the queries {', '.join(asked)}, and sinks for {', '.join(given) or 'none'}"
         )
-    for name, sink in given.items():
-        if not isinstance(sink, Sink):
-            raise ArgumentError(
-                f"run takes a sink, with shape, open, write and close, got {sink!r} for {name!r}"
-            )
     if len({id(sink) for sink in given.values()}) < len(given):
         raise BindingError("two queries share a sink. Hint: give each a sink of its own.")

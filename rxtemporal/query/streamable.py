@@ -35,9 +35,10 @@ from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.synchronize import OnCompleted, OnError, Subscriber, Unhandled
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution, Output
-from rxtemporal.runtime.process import INTERRUPTIBLE, WARN_AFTER, Outlet, Process
+from rxtemporal.runtime.outlet import Outlet
+from rxtemporal.runtime.process import INTERRUPTIBLE, WARN_AFTER, Process
 from rxtemporal.runtime.time_flow import imported
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks import Sink, as_sink
 from rxtemporal.storage.event_log import InputLog, Recorder
 
 Result = TypeVar("Result")
@@ -225,7 +226,7 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
 
     def run(
         self,
-        sink: Sink,
+        sink: Sink | Callable[[EventBatch], Any],
         *,
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
@@ -236,6 +237,8 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
     ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
+        ``sink`` is a ``Collect``, ``Print``, ``File`` or ``SparkSink``, one of your own, or a
+        function that is called with each ``EventBatch``.
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
         ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
         the same results from it, late events included.
@@ -252,17 +255,13 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
         """
-        if not isinstance(sink, Sink):
-            raise ArgumentError(
-                f"run takes a sink, with shape, open, write and close, got {sink!r}"
-            )
         name = name or "query"
+        outlet = Outlet(name, as_sink(sink), self.schema)
         keeper = kept(resume, record, log, name)
         recorder = None if record is None else Recorder(record, name)
         input_log = None if log is None else InputLog(log, name)
-        execution = self._execution(sink.shape, Wall(scheduler))
-        outlets = [Outlet(name, sink, self.schema)]
-        return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
+        execution = self._execution(outlet.sink.shape, Wall(scheduler))
+        return Process(name, execution, [outlet], warn_after, recorder, keeper, input_log).start()
 
     def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
         return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)

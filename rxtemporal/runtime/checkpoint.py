@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
@@ -17,6 +17,7 @@ from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.resumable import PositionedSource
 from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reading
 from rxtemporal.runtime.run_state import ANEW, refuse_unsaved
 from rxtemporal.storage.event_log import InputLog
@@ -32,16 +33,6 @@ PATIENCE = 10.0
 LEAVING = 60.0
 # folders of runs that have been stopped in this process: set when another run may come
 _leaving: dict[Path, threading.Event] = {}
-
-
-class _Outlet(Protocol):
-    """Where one query of a run goes, and what that has been given."""
-
-    name: str
-    sink: Any
-    rows: int
-    batches: int
-    cti: int
 
 
 class Keeper:
@@ -79,7 +70,7 @@ class Keeper:
         self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
 
-    def begin(self, execution: Execution, outlets: Sequence[_Outlet]) -> InputLog | None:
+    def begin(self, execution: Execution, outlets: Sequence[Outlet]) -> InputLog | None:
         """Take up the folder and load what is there; refuse what cannot go on.
 
         Returns the input log, if a source needs one. ``CheckpointError``: the query, a source or a
@@ -197,7 +188,7 @@ class Keeper:
     def _save(self, *, last: bool = False) -> None:
         """Save sinks and operators as they are now: the run is still, and the gate is held."""
         began = time.monotonic()
-        sinks = [_sink_state(outlet) for outlet in self._outlets]
+        sinks = [outlet.sink.save() for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
         run = self._execution.state().save()
         state = dumps("checkpoint", [self.name, self._number + 1, counts, run, sinks])
@@ -236,7 +227,7 @@ class Keeper:
         ):
             outlet.rows, outlet.batches, outlet.cti = rows, batches, cti
             if state:
-                _load_sink(outlet, state)
+                outlet.sink.load(state)
         self._execution.load(run, f"{self.path} was begun")
         _log.info("run.resumed", run=self.name, path=str(self.path))
 
@@ -275,21 +266,6 @@ def _to_be_logged(execution: Execution) -> Sequence[Reading]:
             "or run them apart."
         )
     return [each for each in readings if each not in positioned]
-
-
-def _sink_state(outlet: _Outlet) -> bytes:
-    save = getattr(outlet.sink, "save", None)
-    return b"" if save is None else save()
-
-
-def _load_sink(outlet: _Outlet, state: bytes) -> None:
-    load = getattr(outlet.sink, "load", None)
-    if load is None:
-        raise CheckpointError(
-            f"the sink of {outlet.name!r} has kept something in the run's state, and a "
-            f"{type(outlet.sink).__name__} cannot take it. Hint: go on with the sink as it was."
-        )
-    load(state)
 
 
 def _file_name(name: str) -> str:

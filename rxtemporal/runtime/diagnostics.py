@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MIN_TIME
@@ -14,6 +13,7 @@ from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reading
 from rxtemporal.runtime.stalls import SIDES, Hold, holds, seconds_told, time_told
 
@@ -198,17 +198,8 @@ def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
     ]
 
 
-class Given(Protocol):
-    """A query's way out, as far as it is counted."""
-
-    name: str
-    rows: int
-    batches: int
-    cti: int
-
-
 def diagnosed(
-    name: str, running: bool, execution: Execution, outlets: Sequence[Given]
+    name: str, running: bool, execution: Execution, outlets: Sequence[Outlet]
 ) -> Diagnostics:
     """Return what has been counted so far. Takes no lock: a sink at work does not hold it up."""
     now = execution.wall.elapsed()
@@ -274,7 +265,7 @@ def _of_operator(node: Node, gauge: Gauge, now: float) -> OperatorDiagnostics:
     )
 
 
-def _of_query(outlet: Given, leaving: Gauge, now: float) -> QueryDiagnostics:
+def _of_query(outlet: Outlet, leaving: Gauge, now: float) -> QueryDiagnostics:
     return QueryDiagnostics(
         name=outlet.name,
         rows_out=outlet.rows,

@@ -9,20 +9,19 @@ from datetime import timedelta
 from functools import partial
 from types import TracebackType
 
-import polars as pl
 from reactivex import Observable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Span
+from rxtemporal.core.ticks import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Keeper
 from rxtemporal.runtime.diagnostics import Diagnostics, diagnosed
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.input_log import refuse_unlogged
+from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.stalls import StallWatch
-from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log import InputLog, Recorder
 
 _log = get_logger(__name__)
@@ -35,51 +34,6 @@ STOPPING = 10.0
 BLOCKED = 1.0
 # how long nothing may come out before the log says why
 WARN_AFTER = timedelta(seconds=30)
-
-
-class Outlet:
-    """Where one query of a process goes: its sink, and what that has been given."""
-
-    def __init__(self, name: str, sink: Sink, schema: pl.Schema | None) -> None:
-        self.name = name
-        self.sink = sink
-        self.schema = schema
-        self.opened = False
-        self.rows = self.batches = 0
-        self.cti = MIN_TIME
-        # by the clock on the wall, in seconds: when something last came out
-        self.wrote = 0.0
-
-    def open(self, schema: pl.Schema) -> None:
-        """Open the sink."""
-        self.sink.open(self.name, schema)
-        self.opened = True
-
-    def write(self, batch: EventBatch) -> None:
-        """Give the sink one batch; it is opened first where the fields were not known before.
-
-        Time that passes before then only counts: a sink is opened with the fields of its rows.
-        """
-        if not self.opened:
-            if not len(batch) and not batch.schema and batch.cti < MAX_TIME:
-                self.cti = batch.cti
-                return
-            self.open(batch.schema)
-        self.sink.write(batch)
-        self.rows += len(batch)
-        self.batches += 1
-        self.cti = batch.cti
-
-    def calls_here(self) -> bool:
-        """Whether the sink's own work, a user's function perhaps, is what runs in this thread."""
-        calls = getattr(self.sink, "calls_here", None)
-        return bool(calls is not None and calls())
-
-    def hurry(self, error: BaseException) -> None:
-        """Tell a sink not to wait any longer for what is slow."""
-        hurry = getattr(self.sink, "hurry", None)
-        if hurry is not None:
-            hurry(error)
 
 
 class Process:
@@ -194,7 +148,7 @@ class Process:
             if self._closed:
                 return
             self._closed = True
-        pulled = self._execution.pulls and not self._within_a_sink()
+        pulled = self._execution.pulls and not self._in_callback()
         if pulled or self._writer == threading.get_ident():
             self._finish(error)
             return
@@ -269,9 +223,9 @@ class Process:
         inside = self._writer == threading.get_ident()
         self._execution.dispose()
         for outlet in self._outlets:
-            outlet.hurry(error)
+            outlet.sink.cancel(error)
         self._end(error)
-        if self._within_a_sink():
+        if self._in_callback():
             return  # the sink waits for it, and not it for the sink
         self._ended_within(None)
         own = self._thread is threading.current_thread()
@@ -290,7 +244,7 @@ class Process:
         if keeper is None:
             return None
         keeper.stop()
-        if self._within_a_sink() or self._execution.inside or not self._started:
+        if self._in_callback() or self._execution.inside or not self._started:
             return None
         patience = BLOCKED if self._execution.may_block else STOPPING
         if thread is not None and thread is not threading.current_thread():
@@ -326,8 +280,8 @@ class Process:
         """
         return self._execution.late.observable
 
-    def _within_a_sink(self) -> bool:
-        return any(outlet.calls_here() for outlet in self._outlets)
+    def _in_callback(self) -> bool:
+        return any(outlet.sink.in_callback() for outlet in self._outlets)
 
     def diagnostics(self) -> Diagnostics:
         """Return what has been counted so far, and what the process waits for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.log import get_logger
@@ -16,6 +16,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import ALMOST, Recurring
 from rxtemporal.reactive.meters import Gauge, Meter, Waits
 from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reading
 
 SIDES = ("left", "right")
@@ -228,14 +229,6 @@ class _Search:
 _log = get_logger(__name__)
 
 
-class Telling(Protocol):
-    """A query's way out: the CTI that came out of it, and when something last did."""
-
-    name: str
-    cti: int
-    wrote: float
-
-
 class StallWatch:
     """Warns once for each time that a query falls silent: what it waits for, and what helps.
 
@@ -244,7 +237,7 @@ class StallWatch:
     """
 
     def __init__(
-        self, process: str, execution: Execution, outlets: Sequence[Telling], warn_after: Any
+        self, process: str, execution: Execution, outlets: Sequence[Outlet], warn_after: Any
     ) -> None:
         if isinstance(warn_after, bool):
             raise ArgumentError(f"warn_after is a timedelta or None, got {warn_after!r}")
@@ -281,7 +274,7 @@ class StallWatch:
                 self._warn(outlet, now - outlet.wrote)
         return min(again)
 
-    def _warn(self, outlet: Telling, seconds: float) -> None:
+    def _warn(self, outlet: Outlet, seconds: float) -> None:
         found = holds(self._execution, [each.name for each in self._outlets])
         reasons = [each for each in found if each.query == outlet.name]
         if reasons:

@@ -182,7 +182,10 @@ def test_a_speed_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
         (["r.parquet", "r.parquet", "--query", "asked:passed"], "two streams are called 'r'"),
         (["r.parquet", "--end", "e", "--query", "asked:passed"], "has no column 'e'"),
         (["r.parquet", "--time-zone", "UTC", "--query", "asked:passed"], "is for CSV files"),
-        (["r.parquet", "--query", "asked:passed", "--out", "o.txt"], "--out is a file that ends"),
+        (
+            ["r.parquet", "--query", "asked:passed", "--out", "o.txt"],
+            "the name of a result file ends in .csv",
+        ),
         (["r.parquet", "--query", "asked:passed", "--out", "no/o.csv"], "No such file"),
     ],
 )
@@ -208,6 +211,6 @@ def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rxtemporal.cli.results.followed", interrupted)
-    monkeypatch.setattr("rxtemporal.cli.results.FileSink.write", lambda *batch: None)
+    monkeypatch.setattr("rxtemporal.cli.progress.wait_visibly", interrupted)
+    monkeypatch.setattr("rxtemporal.sinks.File.write", lambda *batch: None)
     assert replayed("r.parquet", "--query", "asked:passed", "--out", "o.csv") == 130

@@ -313,7 +313,7 @@ BAD: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str]]
     "what is no sink": (
         lambda app: app.run("all", sinks=[object()]),
         ArgumentError,
-        "run takes a sink, with shape, open, write and close, got <object.*for 'all'",
+        "results go into a sink or a function of batches, got <object.*Hint: derive",
     ),
     "a sink twice": (
         lambda app: app.run("all", "big", sinks=[sink := Log(), sink]),

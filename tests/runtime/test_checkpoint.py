@@ -160,7 +160,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
 def test_another_sink_is_refused(tmp_path: Path) -> None:
     """What a sink has kept no other kind of sink can take."""
     kept(tmp_path)
-    with pytest.raises(CheckpointError, match=r"sink of 'query' .* and a Log cannot take it.*Hint"):
+    with pytest.raises(CheckpointError, match=r"state of the run's sink.*cannot load one.*Hint"):
         query(readings()).run(Log(EventShape.EDGE), resume=tmp_path)
 
 

@@ -199,10 +199,10 @@ def test_a_sinks_error_does_not_reach_the_producer() -> None:
     subject.on_completed()
 
 
-@pytest.mark.parametrize("sink", [None, print, object()])
+@pytest.mark.parametrize("sink", [None, 7, object(), Log])
 def test_what_is_no_sink_is_refused(sink: Any) -> None:
-    """Something without shape, open, write and close is named before anything runs."""
-    with pytest.raises(ArgumentError, match="run takes a sink, with shape, open, write and close"):
+    """An error names what is neither a sink nor a function before anything runs."""
+    with pytest.raises(ArgumentError, match="results go into a sink or a function of batches"):
         rxt.from_events(EVENTS).run(sink)
 
 

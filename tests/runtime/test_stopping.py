@@ -16,14 +16,14 @@ SCHEMA = {"payload": pl.Int64}
 SOON = 60
 
 
-class Slow:
-    """A sink whose write or close waits, until it is told to hurry."""
+class Slow(rxt.Sink):
+    """A sink whose write or close waits, until it is cancelled."""
 
     shape = EventShape.INTERVAL
 
     def __init__(self, slow: str) -> None:
         self._slow = slow
-        self.waits, self._hurried = threading.Event(), threading.Event()
+        self.waits, self._cancelled = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self.closed_by: list[BaseException | None] = []
 
@@ -40,15 +40,15 @@ class Slow:
         if error is None:
             self._wait("close")
 
-    def hurry(self, error: BaseException) -> None:
+    def cancel(self, error: BaseException) -> None:
         """End the waiting."""
         self._error = error
-        self._hurried.set()
+        self._cancelled.set()
 
     def _wait(self, what: str) -> None:
         if what == self._slow:
             self.waits.set()
-            assert self._hurried.wait(SOON)
+            assert self._cancelled.wait(SOON)
             assert self._error is not None
             raise self._error
 
@@ -86,7 +86,7 @@ def push(subject: Subject[Any], events: list[Any]) -> None:
         pass
 
 
-class Calling:
+class Calling(rxt.Sink):
     """A sink that calls a function in a thread of its own, and waits for it when it is closed."""
 
     shape = EventShape.INTERVAL
@@ -108,8 +108,8 @@ class Calling:
         self._thread.join(SOON)
         assert not self._thread.is_alive()
 
-    def calls_here(self) -> bool:
-        """Whether this is the function's thread."""
+    def in_callback(self) -> bool:
+        """Return True in the function's thread."""
         return threading.current_thread() is self._thread
 
 
@@ -137,4 +137,4 @@ def test_a_sinks_function_may_stop_the_process(pulled: bool) -> None:
         push(subject, [PointEvent(1, 1), rxt.Cti(4)])
     there.set()
     assert returned.wait(SOON)
-    assert process._ended_within(SOON)
+    assert process.wait(SOON)

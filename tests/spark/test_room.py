@@ -73,7 +73,7 @@ def test_a_full_spool_blocks_until_spark_has_taken_something(tmp_path: Path) -> 
 
 
 def test_a_producer_that_is_blocked_can_be_interrupted(tmp_path: Path) -> None:
-    """``hurry`` ends the wait with the error of whoever is in a hurry."""
+    """``cancel`` ends the wait with its error."""
     sink = opened(tmp_path, spool_limit=1, when_full="block")
     sink.write(batches(3)[0])
     raised: list[BaseException] = []
@@ -86,7 +86,7 @@ def test_a_producer_that_is_blocked_can_be_interrupted(tmp_path: Path) -> None:
 
     writing = threading.Thread(target=push, daemon=True)
     writing.start()
-    sink.hurry(KeyboardInterrupt())
+    sink.cancel(KeyboardInterrupt())
     writing.join(SOON)
     assert [type(error) for error in raised] == [KeyboardInterrupt]
     sink.close(raised[0])
@@ -149,9 +149,9 @@ class Clock:
 def test_a_full_disk_is_not_given_the_same_rows_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attempts become rarer, to one in some seconds; hurry ends the wait between two at once."""
+    """Attempts become rarer, to one in some seconds; cancel ends the wait between two at once."""
     sink = opened(tmp_path, when_full="block")
-    clock = Clock({60: lambda: sink.hurry(KeyboardInterrupt())})
+    clock = Clock({60: lambda: sink.cancel(KeyboardInterrupt())})
     attempts: list[float] = []
 
     def full(spool: Spool, batch: Any) -> int:

@@ -52,7 +52,7 @@ class Idle:
         """End."""
         self._stopped.set()
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """Nothing is called."""
         return False
 
@@ -80,17 +80,17 @@ class Failing:
     def stop(self) -> None:
         """It has ended by itself."""
 
-    calls_here = Idle.calls_here
+    in_callback = Idle.in_callback
 
 
 class Nothing(NoSpark):
     """The same, in a process that is stopped."""
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """No target is called."""
         return False
 
-    def hurry(self, error: BaseException) -> None:
+    def cancel(self, error: BaseException) -> None:
         """Nothing waits."""
 
 

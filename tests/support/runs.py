@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal import EventBatch, EventShape
+from rxtemporal import EventBatch, EventShape, Sink
 
 # a test that hangs fails here instead
 SOON = 60
 
 
-class Log:
+class Log(Sink):
     """A sink that keeps what it is told, and raises where it is asked to."""
 
     def __init__(

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from rxtemporal.cli.demo.main import Report
+from rxtemporal.cli.demo.report import Report
 from rxtemporal.core.ticks import describe
 
 
@@ -135,8 +135,8 @@ def _minute(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def going_on(out: Path, *, spark: bool) -> str:
-    """Say what happened at Ctrl-C and how to go on."""
+def stopped_text(out: Path, *, spark: bool) -> str:
+    """Return what to print after Ctrl-C: what is safe, and how to go on."""
     if not spark:
         return "\nStopped; without Spark nothing is kept. The same command starts again."
     return (

@@ -1,40 +1,37 @@
-"""Where the demonstration's results go: into a Spark table, or without Spark into one file."""
+"""Places for the demonstration's results: a Spark table, or one file."""
 
 from __future__ import annotations
 
-import os
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import EventShape
-from rxtemporal.sinks import Sink
-
-if TYPE_CHECKING:
-    from rxtemporal.spark.sink.sink import SparkSink
+from rxtemporal.sinks import File, Sink
 
 
-class Results(Protocol):
+class Results(ABC):
     """A place for results, and how to read them back."""
 
     waiting: str
 
-    def promise(self) -> str:
+    @abstractmethod
+    def announce(self) -> str:
         """Say where the results will be."""
 
+    @abstractmethod
     def sink(self) -> Sink:
         """Return the sink to run the query into."""
 
+    @abstractmethod
     def read(self) -> pl.DataFrame:
         """Return the table as it stands, in order."""
 
-    def stop(self) -> None:
-        """Let go of what was started."""
+    def stop(self) -> None:  # noqa: B027
+        """Stop what was started."""
 
 
-class SparkResults:
+class SparkResults(Results):
     """A partitioned Parquet table, written and read by Spark."""
 
     waiting = "Spark"
@@ -42,9 +39,8 @@ class SparkResults:
     def __init__(self, out: Path) -> None:
         self._table = out / "departures"
         self._work = out / "work"
-        self._sink: SparkSink | None = None
 
-    def promise(self) -> str:
+    def announce(self) -> str:
         """Say where the results will be."""
         return f"into the Spark table {self._table}"
 
@@ -53,8 +49,7 @@ class SparkResults:
         from rxtemporal.spark import ParquetTable, SparkSink
 
         target = ParquetTable(str(self._table), partition_by="start_time")
-        self._sink = SparkSink(target, path=str(self._work), trigger="0 seconds")
-        return self._sink
+        return SparkSink(target, path=str(self._work), trigger="0 seconds")
 
     def read(self) -> pl.DataFrame:
         """Return the table as Spark reads it."""
@@ -75,44 +70,23 @@ class SparkResults:
         session().stop()
 
 
-class TableResults:
-    """One Parquet file, written whole when the query has ended; a sink itself."""
+class FileResults(Results):
+    """One Parquet file, written when the query has completed."""
 
     waiting = "writing"
-    shape = EventShape.INTERVAL
 
     def __init__(self, out: Path) -> None:
         self._file = out / "departures.parquet"
-        self._batches: list[EventBatch] = []
 
-    def promise(self) -> str:
+    def announce(self) -> str:
         """Say where the results will be."""
         return f"into the file {self._file}, without Spark"
 
     def sink(self) -> Sink:
-        """Return this object."""
-        return self
-
-    def open(self, name: str, schema: pl.Schema) -> None:
-        """Make the folder."""
+        """Return a sink that writes the file."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._batches = [EventBatch.empty(schema, 0)]
-
-    def write(self, batch: EventBatch) -> None:
-        """Keep the batch."""
-        self._batches.append(batch)
-
-    def close(self, error: BaseException | None) -> None:
-        """Write the file aside and rename it; not at all if the query did not end well."""
-        if error is not None:
-            return
-        aside = self._file.with_suffix(".tmp")
-        EventBatch.concat(self._batches).to_polars().write_parquet(aside)
-        os.replace(aside, self._file)
+        return File(self._file)
 
     def read(self) -> pl.DataFrame:
         """Return the file's rows."""
         return pl.read_parquet(self._file).sort("start_time", "origin")
-
-    def stop(self) -> None:
-        """Nothing was started."""

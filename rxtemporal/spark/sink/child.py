@@ -91,7 +91,7 @@ class Child:
         except subprocess.TimeoutExpired:
             process.kill()
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """Return False: nothing of a child runs here."""
         return False
 

@@ -95,13 +95,13 @@ class Direct:
                 self._changed.notify_all()
             self._thread.join()
 
-    def hurry(self, error: BaseException) -> None:
+    def cancel(self, error: BaseException) -> None:
         """Raise this error in whoever waits here."""
         with self._changed:
             self._hurried = error
             self._changed.notify_all()
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """Whether the target is at work in this thread."""
         return self._calling and threading.current_thread() is self._thread
 

@@ -62,7 +62,7 @@ class Runner:
             except Exception as error:  # the Java process may be gone; ``run`` has noticed
                 log.debug("spark.stop_failed", error=repr(error))
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """Whether the target's writer is at work in this thread."""
         return self._caller == threading.get_ident()
 

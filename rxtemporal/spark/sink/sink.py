@@ -16,6 +16,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
+from rxtemporal.sinks import Sink
 from rxtemporal.spark.sink.direct import Direct
 from rxtemporal.spark.sink.options import (
     check_mode,
@@ -53,7 +54,7 @@ class SparkSinkStats:
     """What ended Spark the last time; None if nothing did."""
 
 
-class SparkSink:
+class SparkSink(Sink):
     """Carries a query's rows into ``target`` by way of Spark.
 
     ``target`` is a ``ParquetTable``, a ``DatabaseTable``, a ``Console``, or a function
@@ -200,14 +201,14 @@ class SparkSink:
             )
         self._settling.load(held)
 
-    def hurry(self, error: BaseException) -> None:
+    def cancel(self, error: BaseException) -> None:
         """Have a ``write`` or ``close`` that waits for Spark raise this error; from any thread."""
         if self._way is not None:
-            self._way.runs.hurry(error)
+            self._way.runs.cancel(error)
 
-    def calls_here(self) -> bool:
-        """Whether the target is being called in this thread; from any thread."""
-        return self._way is not None and self._way.runs.calls_here()
+    def in_callback(self) -> bool:
+        """Return True if the target is being called in this thread."""
+        return self._way is not None and self._way.runs.in_callback()
 
     def cti(self, batch_id: int) -> int:
         """Return the CTI reached with a micro-batch: all rows that start before it have come.

@@ -117,7 +117,7 @@ class Spooled:
         self._supervisor.start()
 
     def _wait(self, seconds: float) -> None:
-        """Let time pass, unless somebody is in a hurry."""
+        """Let time pass, unless the run is cancelled."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self._supervisor.check()

@@ -57,21 +57,21 @@ class Supervisor:
             self._thread.start()
 
     def check(self) -> None:
-        """Raise what no further life could mend, or what somebody is in a hurry for."""
+        """Raise what no further life could mend, or what cancelled the run."""
         for error in (self.failure, self._hurried):
             if error is not None:
                 raise error
 
-    def hurry(self, error: BaseException) -> None:
+    def cancel(self, error: BaseException) -> None:
         """Raise this error in whoever waits here."""
         with self._changed:
             self._hurried = error
             self._changed.notify_all()
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """Whether a user's function is being called in this thread."""
         life = self._life
-        return life is not None and life.calls_here()
+        return life is not None and life.in_callback()
 
     def cti(self, batch: int) -> int | None:
         """Return the CTI reached with a micro-batch of this run, None if it is none of it."""

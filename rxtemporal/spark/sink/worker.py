@@ -100,7 +100,7 @@ class Life(Protocol):
         seconds. One that is broken off comes again with the next run.
         """
 
-    def calls_here(self) -> bool:
+    def in_callback(self) -> bool:
         """Whether a user's function is being called in this thread."""
 
 
