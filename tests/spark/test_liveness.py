@@ -12,7 +12,7 @@ import pytest
 from feeding import SCHEMA, batches, until
 
 from rxtemporal.errors import JavaError, SourceError
-from rxtemporal.spark.jvm.liveness import java_gone, java_watched
+from rxtemporal.spark.jvm.liveness import explain_java_exit, report_java_exit
 from rxtemporal.spark.sink.direct import Direct
 from rxtemporal.spark.sink.worker import Job
 
@@ -53,7 +53,7 @@ def test_what_broke_the_connection_is_told(java: Any, cut: Exception) -> None:
     """Not that it broke: code, what to do, and the setting for memory; the rest is its cause."""
     java(-9)
     said = r"ended with code -9 .* Hint: do this\. .*memory"
-    with pytest.raises(JavaError, match=said) as gone, java_watched("do this"):
+    with pytest.raises(JavaError, match=said) as gone, report_java_exit("do this"):
         raise cut
     assert gone.value.__cause__ is cut
 
@@ -61,7 +61,7 @@ def test_what_broke_the_connection_is_told(java: Any, cut: Exception) -> None:
 def test_an_error_is_itself_while_java_runs(java: Any) -> None:
     """A socket of a user's own may break, too."""
     java(None)
-    with pytest.raises(ConnectionRefusedError), java_watched("do this"):
+    with pytest.raises(ConnectionRefusedError), report_java_exit("do this"):
         raise ConnectionRefusedError
 
 
@@ -73,7 +73,7 @@ def test_without_a_process_nothing_is_known(monkeypatch: pytest.MonkeyPatch, mis
     else:
         pyspark = pytest.importorskip("pyspark")
         monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
-    assert java_gone(OSError("broken pipe"), "do this") is None
+    assert explain_java_exit(OSError("broken pipe"), "do this") is None
 
 
 class Broken:

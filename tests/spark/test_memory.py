@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rxtemporal.spark.jvm.memory import driver_memory, usable
+from rxtemporal.spark.jvm.memory import driver_memory, usable_memory
 from rxtemporal.spark.jvm.session import session
 
 GIGABYTE = 1 << 30
@@ -62,12 +62,12 @@ def test_the_limits_of_control_groups_count(
     tmp_path: Path, group: str, limits: dict[str, object], expected: int
 ) -> None:
     """Of both versions, its own and those around it; the smallest one."""
-    assert usable(container(tmp_path, group, limits)) == expected * GIGABYTE
+    assert usable_memory(container(tmp_path, group, limits)) == expected * GIGABYTE
 
 
 def test_a_system_without_control_groups_has_what_it_has(tmp_path: Path) -> None:
     """Where there is no such file the machine's memory counts."""
-    assert usable(tmp_path) == 64 * GIGABYTE
+    assert usable_memory(tmp_path) == 64 * GIGABYTE
 
 
 def started_with(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> str:
@@ -83,7 +83,7 @@ def started_with(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> str:
     monkeypatch.setattr(pyspark.SparkContext, "_jvm", None)
     # by its module, whose name in the package is that of the function
     module = sys.modules[session.__module__]
-    monkeypatch.setattr(module, "_forget_dead", lambda: None)
+    monkeypatch.setattr(module, "_reset_dead_gateway", lambda: None)
     monkeypatch.setattr(module, "_start", start)
     with pytest.raises(LookupError):
         session(**settings)

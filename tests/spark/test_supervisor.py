@@ -183,12 +183,12 @@ def test_a_line_that_is_no_report_is_passed_over(tmp_path: Path, line: str) -> N
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function of a module that only this process has."""
-    house: Any = types.ModuleType("house")
-    exec("def connect():\n    return None\n", house.__dict__)
-    house.connect.__module__ = "house"
-    monkeypatch.setitem(sys.modules, "house", house)
-    return house.connect
+    """Return a function of a module that only this process has."""
+    module: Any = types.ModuleType("only_here")
+    exec("def connect():\n    return None\n", module.__dict__)
+    module.connect.__module__ = "only_here"
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    return module.connect
 
 
 def test_a_target_that_the_child_cannot_make_is_told(tmp_path: Path, elsewhere: Any) -> None:
@@ -196,7 +196,9 @@ def test_a_target_that_the_child_cannot_make_is_told(tmp_path: Path, elsewhere: 
     given = job(tmp_path, DatabaseTable(elsewhere, "t"))
     with supervised(lambda listener: Child(given, listener), tmp_path) as supervisor:
         until(lambda: supervisor.failure is not None)
-        with pytest.raises(ArgumentError, match=r"cannot be made again .* No module named 'house'"):
+        with pytest.raises(
+            ArgumentError, match=r"cannot be made again .* No module named 'only_here'"
+        ):
             supervisor.check()
         assert supervisor.restarts == 0
 

@@ -14,7 +14,7 @@ from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.spark.dataframes.streaming import AGAIN, AVAILABLE, MicroBatches
-from rxtemporal.spark.jvm.liveness import java_watched
+from rxtemporal.spark.jvm.liveness import report_java_exit
 from rxtemporal.spark.query.inputs import Input, quoted, stream
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _fetched(
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _in_frames(batches, batch_rows)
 
-    with java_watched(AGAIN):
+    with report_java_exit(AGAIN):
         rows = given.frame.orderBy(*map(quoted, given.in_order))
         rows = rows.select(*map(quoted, columns))
         # Spark's own local iterator gives rows one by one: here each of them is a frame

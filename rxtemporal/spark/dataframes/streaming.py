@@ -21,7 +21,7 @@ from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Following, Position, PositionedSource
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.runtime.run_state import ANEW
-from rxtemporal.spark.jvm.liveness import java_gone
+from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.query.inputs import Input, quoted
 from rxtemporal.spark.sink.pid_file import claim, leave, note
 from rxtemporal.storage.files import make_folder, reported
@@ -212,7 +212,7 @@ class _Query(Following):
         """Return what ended the query: what was wrong here, or with Spark, or somebody."""
         wrong, name = self._failure, self._source.name
         ended = wrong or failed
-        gone = None if ended is None else java_gone(ended, AGAIN)
+        gone = None if ended is None else explain_java_exit(ended, AGAIN)
         if gone is not None:
             return gone
         if isinstance(wrong, Exception) and not _of_spark(wrong):

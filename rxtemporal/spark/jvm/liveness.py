@@ -1,6 +1,6 @@
-"""What is told when Spark's Java process is gone: each call to it then ends in an error of its own.
+"""A clear error when Spark's Java process has died.
 
-The end of a connection, of a file, of a socket: none of them says what has happened.
+py4j reports only a broken connection, an end of file or a closed socket.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ _MEMORY = (
 )
 
 
-def java_gone(error: BaseException, hint: str) -> JavaError | None:
-    """Return what to say in place of ``error`` if Spark's Java process is gone, None if it is not.
+def explain_java_exit(error: BaseException, hint: str) -> JavaError | None:
+    """Return the error to raise in place of ``error`` if Spark's Java process has died, else None.
 
-    ``hint`` says what has become of the rows and what to do. Of a process that somebody else has
-    started (``spark-submit``) nothing is known.
+    ``hint`` says what became of the rows and what to do. A process that somebody else started
+    (``spark-submit``) cannot be checked.
     """
     if sys.modules.get("pyspark") is None:
-        return None  # which is what the error says, where it is not installed
+        return None  # ``error`` itself says that pyspark is not installed
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and type(error).__module__.startswith(("py4j", "builtins")):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1)  # the connection breaks a moment before the process is gone
+            process.wait(timeout=1)  # the connection breaks a moment before the process ends
     if process is None or process.poll() is None:
         return None
-    gone = JavaError(
+    died = JavaError(
         f"Spark's Java process ended with code {process.returncode} while the query ran. "
         f"Hint: {hint}. {_MEMORY}"
     )
-    gone.__cause__ = error
-    return gone
+    died.__cause__ = error
+    return died
 
 
 @contextmanager
-def java_watched(hint: str) -> Iterator[None]:
-    """Have what fails inside for want of a Java process say so."""
+def report_java_exit(hint: str) -> Iterator[None]:
+    """Replace an error raised inside by a ``JavaError`` if the Java process has died."""
     try:
         yield
     except Exception as error:
-        gone = java_gone(error, hint)
-        if gone is None:
+        died = explain_java_exit(error, hint)
+        if died is None:
             raise
-        raise gone from error
+        raise died from error

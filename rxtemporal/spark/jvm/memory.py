@@ -1,4 +1,4 @@
-"""How much memory Spark's Java process is given: a share of what this process may use."""
+"""Memory for Spark's Java process: a share of what this process may use."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ SHARE, LEAST, MOST = 4, 1024, 4096
 
 
 def driver_memory(root: Path = Path("/")) -> str:
-    """Return the size of the heap as Spark's setting ``spark.driver.memory`` has it.
+    """Return the size of the heap in the form of Spark's setting ``spark.driver.memory``.
 
     A quarter of the usable memory, at least 1 GB and at most 4 GB.
     """
-    return f"{min(max(usable(root) // SHARE // _MEGABYTE, LEAST), MOST)}m"
+    return f"{min(max(usable_memory(root) // SHARE // _MEGABYTE, LEAST), MOST)}m"
 
 
-def usable(root: Path = Path("/")) -> int:
+def usable_memory(root: Path = Path("/")) -> int:
     """Return how many bytes this process may use: the machine's, or fewer in a limited container.
 
-    ``root`` is where ``proc`` and ``sys`` are looked for.
+    ``root`` is the folder that contains ``proc`` and ``sys``.
     """
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([physical, *_limits(root)])
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """Yield the limits of this process's control group and of those around it (Linux)."""
+    """Yield the limits of this process's control group and of its parents (Linux)."""
     for base, name, group in _groups(root):
         # inside a container its own group is at the top, whatever its path is called outside
         for part in [group, *group.parents]:
             try:
-                told = (base / part / name).read_text(encoding="ascii").strip()
+                limit = (base / part / name).read_text(encoding="ascii").strip()
             except OSError:
                 continue
-            if told.isdigit():
-                yield int(told)
+            if limit.isdigit():
+                yield int(limit)
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, str, Path]]:
-    """Yield where limits of memory are, the name of their file, and the group of this process."""
+    """Yield the root of the memory limits, the name of their file, and this process's group."""
     mounts = root / "sys" / "fs" / "cgroup"
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8").splitlines()

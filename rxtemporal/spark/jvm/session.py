@@ -1,4 +1,4 @@
-"""A Spark session that starts on a bare machine: finds Java, sets the workers' Python, is quiet."""
+"""A local Spark session with defaults: finds Java, sets the workers' Python, logs quietly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError, JavaError
-from rxtemporal.spark.jvm.home import spark_home
 from rxtemporal.spark.jvm.java import Java, find_java
 from rxtemporal.spark.jvm.memory import driver_memory
 
@@ -31,13 +30,12 @@ _starting = threading.RLock()
 def session(**settings: Any) -> SparkSession:
     """Return the running Spark session, or start one in this process.
 
-    ``settings`` are Spark's own, and win over what is set here: ``session(**{"spark.master":
-    "local[1]"})``. Where a session is running already, those that can still change are applied to
-    it. One whose Java process has died is replaced. Starting takes 3 to 6 seconds; what the Java
-    process writes to its error output goes to the logger ``rxtemporal.spark.jvm``. That process
-    gets a quarter of the memory that this one may use, at least 1 GB and at most 4 GB; how much is
-    fixed when it starts: ``session(**{"spark.driver.memory": "8g"})``, or the environment's
-    ``SPARK_DRIVER_MEMORY``.
+    ``settings`` are Spark's own and override the defaults here: ``session(**{"spark.master":
+    "local[1]"})``. If a session is running, the settings that can still change are applied to it;
+    a session whose Java process has died is replaced. Starting takes 3 to 6 seconds. The Java
+    process's error output goes to the logger ``rxtemporal.spark.jvm``. Its memory is a quarter of
+    what this process may use, at least 1 GB and at most 4 GB, and is fixed at the start; set
+    ``session(**{"spark.driver.memory": "8g"})`` or ``SPARK_DRIVER_MEMORY`` for another size.
     ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this Python unless they are set.
 
     ``BindingError`` if pyspark is not installed or is a Spark Connect client, ``JavaError`` if no
@@ -49,7 +47,7 @@ def session(**settings: Any) -> SparkSession:
 
     given = {name: _text(value) for name, value in settings.items()}
     with _starting:
-        _forget_dead()
+        _reset_dead_gateway()
         if SparkContext._active_spark_context is None:
             conf = SparkConf(loadDefaults=False)
             conf.setAll(list({**_defaults(), **given}.items()))
@@ -61,7 +59,7 @@ def session(**settings: Any) -> SparkSession:
 
 
 def require_pyspark() -> None:
-    """Say what to install where pyspark is missing, and what to change under Spark Connect."""
+    """Raise ``BindingError`` if pyspark is missing or would use Spark Connect."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
@@ -122,8 +120,8 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _forget_dead() -> None:
-    """Make pyspark forget a Java process that has died; it would never find that out itself."""
+def _reset_dead_gateway() -> None:
+    """Clear pyspark's references to a Java process that has died; pyspark never does so itself."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -148,14 +146,13 @@ def _start(conf: Any) -> None:
         SparkContext(conf=conf)
         return
     java = find_java()
-    home = spark_home(conf.get("spark.master"))
     errors = _ErrorOutput()
     try:
-        with _environment(java, home):
+        with _environment(java):
             gateway = _launch(conf, errors)
             SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
-        _forget_dead()
+        _reset_dead_gateway()
         said = errors.tail()
         raise JavaError(
             f"Spark does not start with Java {java.version} at {java.home}: "
@@ -173,14 +170,12 @@ def _launch(conf: Any, errors: _ErrorOutput) -> Any:
 
 
 @contextlib.contextmanager
-def _environment(java: Java, home: Path | None) -> Iterator[None]:
-    """What the Java process inherits and nobody else should see."""
+def _environment(java: Java) -> Iterator[None]:
+    """Set variables that the Java process inherits, and restore them afterwards."""
     changes = {
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
     }
-    if home is not None:
-        changes["SPARK_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -194,7 +189,7 @@ def _environment(java: Java, home: Path | None) -> Iterator[None]:
 
 
 class _ErrorOutput:
-    """The Java process's error output: passed on to logging, its last lines kept for messages."""
+    """The Java process's error output: logged, with the last lines kept for error messages."""
 
     def __init__(self) -> None:
         self._lines: collections.deque[str] = collections.deque(maxlen=40)
@@ -202,7 +197,7 @@ class _ErrorOutput:
 
     @contextlib.contextmanager
     def pipe(self) -> Iterator[int]:
-        """Give the end that the process writes to, and read the other one in a thread."""
+        """Yield the end that the process writes to; read the other one in a thread."""
         ours, theirs = os.pipe()
         stream = os.fdopen(ours, encoding="utf-8", errors="replace")
         self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True)
@@ -220,7 +215,7 @@ class _ErrorOutput:
                 logger.debug("%s", line.rstrip())
 
     def tail(self) -> str:
-        """Return the last lines, once what was written before has arrived."""
+        """Return the last lines, after waiting for pending output."""
         if self._reader is not None:
             self._reader.join(timeout=1)
         return " | ".join(list(self._lines)[-8:])

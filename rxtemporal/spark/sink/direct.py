@@ -15,7 +15,7 @@ from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.spark.jvm.liveness import java_watched
+from rxtemporal.spark.jvm.liveness import report_java_exit
 from rxtemporal.spark.jvm.session import require_pyspark, session
 from rxtemporal.spark.sink.settled_rows import EDGE, STATE
 from rxtemporal.spark.sink.worker import Job
@@ -127,7 +127,7 @@ class Direct:
 
     def _run(self) -> None:
         try:
-            with java_watched(LOST):
+            with report_java_exit(LOST):
                 self._drive()
         except BaseException as error:
             with self._changed:

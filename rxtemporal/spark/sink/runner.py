@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import RxTemporalError, SpoolError
-from rxtemporal.spark.jvm.liveness import java_gone
+from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.jvm.session import require_pyspark, session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.pid_file import claim, leave, note
@@ -69,11 +69,11 @@ class Runner:
     def _ended(self, error: BaseException) -> Ended | None:
         if self._stopping:
             return None  # what follows from being stopped is no failure
-        gone = java_gone(error, SAFE)
-        if gone is not None:
+        died = explain_java_exit(error, SAFE)
+        if died is not None:
             # a session that was given cannot be started anew here
             own = self._job.session is None or isinstance(self._job.session, Mapping)
-            return Ended(gone, "later" if own else "never")
+            return Ended(died, "later" if own else "never")
         if error is not self._failure and not isinstance(error, RxTemporalError):
             error.add_note(f"Spark ended the query. Hint: {SAFE}.")
         return Ended(error, outlook(error))
