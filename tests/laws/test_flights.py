@@ -16,9 +16,6 @@ from polars.testing import assert_frame_equal
 import rxtemporal as rxt
 from rxtemporal import agg
 
-pytestmark = pytest.mark.volume
-
-
 AIRPORTS = ["EWR", "JFK", "LGA"]
 # the year at the airports, which keep New York's time
 YEAR = datetime(2013, 1, 1, 5, tzinfo=UTC), datetime(2014, 1, 1, 5, tzinfo=UTC)

@@ -21,7 +21,6 @@ DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 DOCS = Path(__file__).parents[2] / "docs" / "advancing-time.md"
 HEADING = "### What each choice costs"
 
-pytestmark = pytest.mark.volume
 Query = Callable[[rxt.Streamable, rxt.Streamable], rxt.Streamable]
 FIGURES = ["flights lost", "by the import", "readings late", "joined"]
 

@@ -61,7 +61,7 @@ def test_a_start_that_lands_before_the_cti_is_a_violation() -> None:
     assert "{'k': 'a', 'x': 1, 'y': None} lands at 1970-01-01T00:00:00Z" in message
     assert "before CTI 1970-01-01T00:00:00.000010Z" in message
     assert "in alter_event_start_time, composed at " in message
-    assert "test_altering.py" in message
+    assert "test_alter.py" in message
 
 
 def test_an_end_that_lands_before_the_cti_is_a_violation() -> None:

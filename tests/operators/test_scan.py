@@ -206,7 +206,7 @@ def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> N
     assert oracle.history(physical.rows(out)) == oracle.history(expected)
 
 
-@pytest.mark.volume
+@pytest.mark.full
 def test_many_rows_are_taken_like_few() -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
     items = many(2_000)

@@ -163,7 +163,7 @@ def test_lifetimes_are_the_definitions(
     assert oracle.history(physical.rows(out)) == oracle.history(expected)
 
 
-@pytest.mark.volume
+@pytest.mark.full
 def test_many_rows_live_like_few() -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
     items = many(2_000)
@@ -312,7 +312,7 @@ def test_windows_are_the_definitions(
     assert_windows(items, data.draw(strategies.cuts(len(items))), window, keys)
 
 
-@pytest.mark.volume
+@pytest.mark.full
 @pytest.mark.parametrize(
     "window", [("session", (4, None)), ("session", (50, 700)), ("count", (9,))]
 )

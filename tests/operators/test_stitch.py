@@ -146,7 +146,7 @@ def test_stitch_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) ->
     assert step.rows == 0 or any(item[0] == "start" for item in items)
 
 
-@pytest.mark.volume
+@pytest.mark.full
 def test_many_rows_are_stitched_like_few() -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
     items = many(2_000)

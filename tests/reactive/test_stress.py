@@ -61,7 +61,6 @@ def in_batches(entering: Subject[Any], lock: Any, first: int, count: int, size: 
             entering.on_next(batch)
 
 
-@pytest.mark.volume
 @pytest.mark.parametrize(
     ("kind", "times"),
     # a million events through the fast subject; the one of Rx operators does the same more slowly
@@ -99,7 +98,6 @@ def test_sources_that_come_and_go_lose_nothing(kind: Any, times: int) -> None:
     assert not any(source.open for source in each)
 
 
-@pytest.mark.volume
 def test_batches_are_all_accounted_for() -> None:
     """32 producers send half a million rows to a door that drops: in the result, or late."""
     sent, size = 512_000, 500

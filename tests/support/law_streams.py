@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from law_cases import Case
-from oracle import Event, Row
+from oracle import Event
 
 import rxtemporal as rxt
 
@@ -56,17 +56,20 @@ def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
     return arranging.interleaved(made, random)
 
 
-def assert_same(case: Case, sides: Sides, out: list[rxt.EventBatch], cti: int) -> None:
-    """Say that what came out is the model's history up to a CTI."""
-    canonical = [oracle.canonical(items) for items in sides]
-    _assert_equal(case, case.model(*canonical), physical.rows(out), cti, canonical[0])
+class Expected:
+    """What a case's model makes of drawn streams."""
 
+    def __init__(self, case: Case, sides: Sides) -> None:
+        canonical = [oracle.canonical(items) for items in sides]
+        self._rows = case.model(*canonical)
+        self._tolerance = case.tolerance(canonical[0])
 
-def _assert_equal(
-    case: Case, expected: list[Row], made: list[Row], cti: int, given_rows: list[Row]
-) -> None:
-    if not oracle.equal_up_to(expected, made, cti, tolerance=case.tolerance(given_rows)):
-        assert oracle.history(oracle.clip(made, cti)) == oracle.history(oracle.clip(expected, cti))
+    def check(self, out: list[rxt.EventBatch], cti: int) -> None:
+        """Fail unless the batches are the model's history up to a CTI."""
+        made = physical.rows(out)
+        if not oracle.equal_up_to(self._rows, made, cti, tolerance=self._tolerance):
+            wanted = oracle.history(oracle.clip(self._rows, cti))
+            assert oracle.history(oracle.clip(made, cti)) == wanted
 
 
 def final_cti(case: Case, sides: Sides) -> int:
