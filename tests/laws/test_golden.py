@@ -6,6 +6,7 @@ The cases lie beside the repository and not in it; where they are not at hand th
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
@@ -118,19 +119,36 @@ def compared(case: Case, rows: list[Row]) -> tuple[list[Row], list[Row]]:
 
 # Queries ------------------------------------------------------------------------------------------
 
-both_ways = pytest.mark.parametrize("batches", ["large", "small"])
+
+def in_small_batches(case: Case) -> bool:
+    """Return True for the tenth of the cases that also run in small batches by default."""
+    return random.Random(case["id"]).random() < 0.1
 
 
-@both_ways
-@pytest.mark.parametrize("case", those(lambda case: case["operator"] in QUERIES))
+def both_ways(wanted: Callable[[Case], Any]) -> Any:
+    """The cases in large and in small batches; `tox -e full` runs what is left out."""
+    cases = those(wanted)
+    small = [
+        pytest.param(
+            *case.values,
+            "small",
+            id=f"{case.id}-small",
+            marks=[] if case.values[0] and in_small_batches(case.values[0]) else [pytest.mark.full],
+        )
+        for case in cases
+    ]
+    large = [pytest.param(*case.values, "large", id=f"{case.id}-large") for case in cases]
+    return pytest.mark.parametrize(("case", "batches"), large + small)
+
+
+@both_ways(lambda case: case["operator"] in QUERIES)
 def test_known_answers(case: Case, batches: str) -> None:
     """The case's operator gives the known rows, however its input is cut."""
     found, wanted = compared(case, history(QUERIES[case["operator"]](Given(case, batches))))
     assert found == wanted
 
 
-@both_ways
-@pytest.mark.parametrize("case", those(equivalent))
+@both_ways(equivalent)
 def test_equivalent_queries(case: Case, batches: str) -> None:
     """Another query that means the same gives the known rows as well."""
     found, wanted = compared(case, history(equivalent(case)(Given(case, batches))))
