@@ -17,7 +17,7 @@ from rxtemporal.operators.plan import AnySource
 from rxtemporal.query.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.reactive.clock import Wall
+from rxtemporal.reactive.clock import Clock
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
@@ -168,8 +168,8 @@ class Application:
         keeper = kept(resume, record, log, name)
         recorder = None if record is None else Recorder(record, name)
         input_log = None if log is None else InputLog(log, name)
-        wall = Wall(scheduler)
-        execution = Execution(*outputs, names=self._names(), others=others, wall=wall)
+        clock = Clock(scheduler)
+        execution = Execution(*outputs, names=self._names(), others=others, clock=clock)
         return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
 
     def _names(self) -> dict[int, str]:

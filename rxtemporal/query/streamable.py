@@ -30,9 +30,9 @@ from rxtemporal.query.fluent.lifetimes import Lifetimes
 from rxtemporal.query.fluent.relational import Relational
 from rxtemporal.query.fluent.sequences import Sequences
 from rxtemporal.query.fluent.windows import Windows
-from rxtemporal.reactive.clock import Wall
+from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
-from rxtemporal.reactive.synchronize import OnCompleted, OnError, Subscriber, Unhandled
+from rxtemporal.reactive.synchronize import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution, Output
 from rxtemporal.runtime.outlet import Outlet
@@ -121,10 +121,10 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         An error of the query goes to ``on_error``. Without one it is raised here where the source
         is read here, and logged where it is pushed. What ``on_next`` raises is logged.
         """
-        unhandled = Unhandled()
-        observer = Subscriber(lambda: None, on_next, on_error or unhandled, on_completed)
+        default = RaiseOrLog()
+        observer = Subscriber(lambda: None, on_next, on_error or default, on_completed)
         subscription = self.to_observable(shape, ctis).subscribe(observer)  # type: ignore[arg-type]
-        unhandled.raise_now()
+        default.raise_error()
         return subscription
 
     def to_observable(
@@ -260,11 +260,11 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
         keeper = kept(resume, record, log, name)
         recorder = None if record is None else Recorder(record, name)
         input_log = None if log is None else InputLog(log, name)
-        execution = self._execution(outlet.sink.shape, Wall(scheduler))
+        execution = self._execution(outlet.sink.shape, Clock(scheduler))
         return Process(name, execution, [outlet], warn_after, recorder, keeper, input_log).start()
 
-    def _execution(self, shape: EventShape, wall: Wall | None = None) -> Execution:
-        return Execution(self._output(shape), others=imported([self._node], {}), wall=wall)
+    def _execution(self, shape: EventShape, clock: Clock | None = None) -> Execution:
+        return Execution(self._output(shape), others=imported([self._node], {}), clock=clock)
 
     def _output(self, shape: EventShape) -> Output:
         """Return what an execution takes: this stream, and how it leaves in a shape."""

@@ -18,7 +18,7 @@ from rxtemporal.errors import blame
 from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.reactive.synchronize import DirectSubject
 
-Lifted = Callable[..., Observable[EventBatch]]
+BatchOperator = Callable[..., Observable[EventBatch]]
 
 
 class Entry(DirectSubject[EventBatch]):
@@ -30,11 +30,13 @@ class Entry(DirectSubject[EventBatch]):
 
     def on_next(self, value: EventBatch) -> None:
         """Count a batch and deliver it."""
-        self.meter.passed(value)
+        self.meter.count(value)
         super().on_next(value)
 
 
-def lift(make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = True) -> Lifted:
+def lift(
+    make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = True
+) -> BatchOperator:
     """Return the Rx operator that runs a step: one for each subscription, made at its first batch.
 
     ``make`` gets the first batch, for its schema. What it or the step raises goes to
@@ -49,7 +51,7 @@ def lift(make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = 
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _Lifted(make, place, observer, passes_time, gauge or Gauge(1))
+            lifted = _StepObserver(make, place, observer, passes_time, gauge or Gauge(1))
             return source.subscribe(
                 lifted.on_next, observer.on_error, observer.on_completed, scheduler=scheduler
             )
@@ -59,7 +61,7 @@ def lift(make: Callable[[EventBatch], Step], place: str, *, passes_time: bool = 
     return operator
 
 
-class _Lifted:
+class _StepObserver:
     """A step in one subscription."""
 
     __slots__ = (
@@ -75,8 +77,8 @@ class _Lifted:
         passes_time: bool,
         gauge: Gauge,
     ) -> None:
-        self._taken, self._given = gauge.inputs[0].passed, gauge.output.passed
-        gauge.holder = self
+        self._taken, self._given = gauge.inputs[0].count, gauge.output.count
+        gauge.step = self
         self._passes_time = passes_time
         self._make = make
         self._place = place
@@ -141,7 +143,7 @@ def lift_two(
     make: Callable[[EventBatch, EventBatch], Merging],
     place: str,
     absent: Callable[[int, EventBatch], EventBatch],
-) -> Lifted:
+) -> BatchOperator:
     """Return the Rx operator that runs a step of two inputs: as ``lift``, for both of them.
 
     ``make`` gets a batch of each input, for their schemas; until both have shown theirs, what comes
@@ -155,7 +157,7 @@ def lift_two(
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _LiftedTwo(make, place, absent, observer, gauge or Gauge(2))
+            lifted = _MergingObserver(make, place, absent, observer, gauge or Gauge(2))
             inputs = [
                 source.subscribe(
                     partial(lifted.on_next, side),
@@ -172,7 +174,7 @@ def lift_two(
     return operator
 
 
-class _LiftedTwo:
+class _MergingObserver:
     """A step of two inputs in one subscription."""
 
     __slots__ = (
@@ -188,9 +190,9 @@ class _LiftedTwo:
         observer: abc.ObserverBase[EventBatch],
         gauge: Gauge,
     ) -> None:
-        self._taken = tuple(meter.passed for meter in gauge.inputs)
-        self._given = gauge.output.passed
-        gauge.holder = self
+        self._taken = tuple(meter.count for meter in gauge.inputs)
+        self._given = gauge.output.count
+        gauge.step = self
         self._make = make
         self._place = place
         self._absent = absent

@@ -1,4 +1,4 @@
-"""What passes by the inputs and the output of each operator, counted a batch at a time."""
+"""Counters at the inputs and the output of each operator, advanced a batch at a time."""
 
 from __future__ import annotations
 
@@ -8,51 +8,49 @@ from typing import Protocol
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 
-Clock = Callable[[], float]
 
-
-class Waits(Protocol):
-    """Something in which rows wait."""
+class RowHolder(Protocol):
+    """Something that holds rows until their time has come."""
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of rows held."""
 
     @property
     def next_due(self) -> int | None:
-        """The earliest time, in ticks, that waits for the CTI to pass it; None for nothing."""
+        """The earliest time, in ticks, that the CTI has to pass for a row to leave; None: none."""
 
 
-class Holder(Waits, Protocol):
-    """What holds the rows of an operator."""
+class RunningStep(RowHolder, Protocol):
+    """The step of one operator in one run."""
 
     @property
     def missing(self) -> int | None:
-        """The input (0 or 1) without whose fields nothing can begin; None where none is."""
+        """The input (0 or 1) whose fields have to be known before it can begin; None for none."""
 
     def save(self) -> bytes:
-        """Return what is held, as bytes."""
+        """Return the state as bytes."""
 
     def load(self, data: bytes) -> None:
-        """Go on from what ``save`` of what holds the same operator's rows returned."""
+        """Resume from what ``save`` of the same operator's step returned."""
 
 
 class Meter:
-    """One place that batches pass by: how many rows did, the CTI, and when that last moved.
+    """Counter of the rows that pass one place, with the CTI and when that last advanced.
 
     ``moved`` is a reading of the clock in seconds: when the CTI last advanced, or, before the
-    first, when the meter was made. Costs some 0.2 µs for each batch and nothing for each row.
+    first, when the meter was made. A batch costs some 0.2 µs, whatever its rows.
     """
 
     __slots__ = ("_clock", "cti", "moved", "rows")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.rows = 0
         self.cti = MIN_TIME
         self.moved = clock()
 
-    def passed(self, batch: EventBatch) -> None:
+    def count(self, batch: EventBatch) -> None:
         """Count a batch."""
         self.rows += len(batch)
         if batch.cti > self.cti:
@@ -61,26 +59,26 @@ class Meter:
 
 
 class Gauge:
-    """The meters of one operator in one run, and what holds its rows once it has begun."""
+    """The meters of one operator in one run, and its step once there is one."""
 
-    __slots__ = ("holder", "inputs", "output")
+    __slots__ = ("inputs", "output", "step")
 
-    def __init__(self, inputs: int, clock: Clock = float) -> None:
+    def __init__(self, inputs: int, clock: Callable[[], float] = float) -> None:
         self.inputs = tuple(Meter(clock) for _ in range(inputs))
         self.output = Meter(clock)
-        self.holder: Holder | None = None
+        self.step: RunningStep | None = None
 
     @property
     def rows(self) -> int:
-        """How many rows are held."""
-        return 0 if self.holder is None else self.holder.rows
+        """The number of rows held."""
+        return 0 if self.step is None else self.step.rows
 
     @property
     def next_due(self) -> int | None:
-        """The earliest time that waits for the CTI to pass it; None where nothing does."""
-        return None if self.holder is None else self.holder.next_due
+        """The earliest time that the CTI has to pass for a row to leave; None for none."""
+        return None if self.step is None else self.step.next_due
 
     @property
     def missing(self) -> int | None:
-        """The input (0 or 1) without whose fields the operator cannot begin; None for none."""
-        return None if self.holder is None else self.holder.missing
+        """The input (0 or 1) whose fields have to be known before it can begin; None for none."""
+        return None if self.step is None else self.step.missing

@@ -70,7 +70,7 @@ class Subscriber:
         try:
             self.receive(value)
         except Exception:
-            self._report("on_next")
+            self._count_failure("on_next")
 
     def on_error(self, error: Exception) -> None:
         """Hand over the error that ended the stream."""
@@ -80,7 +80,7 @@ class Subscriber:
         try:
             self._on_error(error)
         except Exception:
-            self._report("on_error")
+            self._count_failure("on_error")
 
     def on_completed(self) -> None:
         """Say that the stream has ended."""
@@ -89,14 +89,14 @@ class Subscriber:
         try:
             self._on_completed()
         except Exception:
-            self._report("on_completed")
+            self._count_failure("on_completed")
 
-    def _report(self, channel: str) -> None:
+    def _count_failure(self, channel: str) -> None:
         self._failed()
-        report_failure(channel)
+        log_failure(channel)
 
 
-class Unhandled:
+class RaiseOrLog:
     """Stands in for an ``on_error`` that nobody gave: raises where it can, and logs otherwise."""
 
     __slots__ = ("_error", "_returned")
@@ -112,7 +112,7 @@ class Unhandled:
         else:
             self._error = error
 
-    def raise_now(self) -> None:
+    def raise_error(self) -> None:
         """Raise what has been kept; from now on errors are logged."""
         self._returned = True
         if self._error is not None:
@@ -124,7 +124,7 @@ def log_unhandled(error: Exception) -> None:
     _log.error("stream failed and nobody handles it", error=repr(error))
 
 
-def report_failure(channel: str) -> None:
+def log_failure(channel: str) -> None:
     """Log the exception of a subscriber that is being handled."""
     _log.exception("a subscriber raised; the others are not affected", channel=channel)
 

@@ -202,7 +202,7 @@ def diagnosed(
     name: str, running: bool, execution: Execution, outlets: Sequence[Outlet]
 ) -> Diagnostics:
     """Return what has been counted so far. Takes no lock: a sink at work does not hold it up."""
-    now = execution.wall.elapsed()
+    now = execution.clock.elapsed()
     streams = tuple(_of_stream(each, now) for each in execution.readings)
     late: Counter[LateReason] = Counter()
     for stream in streams:

@@ -16,8 +16,8 @@ from rxtemporal.ingress.resumable import Following
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.ingress.sources import EventSource, ObservableSource, OpenEvents
 from rxtemporal.operators.plan import Node, Wiring
-from rxtemporal.reactive.clock import Wall
-from rxtemporal.reactive.lift import Entry, Lifted
+from rxtemporal.reactive.clock import Clock
+from rxtemporal.reactive.lift import BatchOperator, Entry
 from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.input_log import begun, relived
@@ -32,7 +32,7 @@ from rxtemporal.storage.event_log import InputLog, Recorder
 _log = get_logger(__name__)
 
 # a stream of a plan, and how it is shaped on its way out
-Output: TypeAlias = tuple[Node, Lifted]
+Output: TypeAlias = tuple[Node, BatchOperator]
 
 
 class Execution:
@@ -52,17 +52,17 @@ class Execution:
         *outputs: Output,
         names: Mapping[int, str] | None = None,
         others: Sequence[Node] = (),
-        wall: Wall | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.wall = wall or Wall()
-        clock = self.wall.elapsed
-        self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=clock)
+        self.clock = clock or Clock()
+        elapsed = self.clock.elapsed
+        self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=elapsed)
         # each stream that leaves, and what passes by on its way out
-        self.leaving = [(node, Gauge(1, clock)) for node, _ in outputs]
+        self.leaving = [(node, Gauge(1, elapsed)) for node, _ in outputs]
         shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
-        entries = _entries(self.wiring, clock)
+        entries = _entries(self.wiring, elapsed)
         handed = any(_hand_off(source) for source, _ in entries)
         self._consumer = Consumer() if handed else None
         # held while a source is read; with hand-offs, while its door judges
@@ -263,7 +263,7 @@ class Execution:
             subscription = reading.connect()
             if subscription is not None:
                 self._subscriptions.append(subscription)
-            self._subscriptions += watched(reading, self._idling, self.wall, self.lock)
+            self._subscriptions += watched(reading, self._idling, self.clock, self.lock)
 
     def _goes_on(self) -> bool:
         """Give the query what waits, for nobody is held up yet; whether the run still runs."""

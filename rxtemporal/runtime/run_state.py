@@ -44,7 +44,7 @@ class RunState:
             "inputs": {each.name: _description(each) for each in self._readings},
             "readings": {each.name: each.saved() for each in self._readings},
             "meters": [_meters(gauge) for gauge in self._gauges],
-            "held": [None if each.holder is None else each.holder.save() for each in self._gauges],
+            "held": [None if each.step is None else each.step.save() for each in self._gauges],
         }
         return dumps("run", state)
 
@@ -62,8 +62,8 @@ class RunState:
         for gauge, meters, held in zip(self._gauges, saved["meters"], saved["held"], strict=True):
             for meter, (rows, cti) in zip([*gauge.inputs, gauge.output], meters, strict=True):
                 meter.rows, meter.cti = rows, cti
-            if gauge.holder is not None and held is not None:
-                gauge.holder.load(held)
+            if gauge.step is not None and held is not None:
+                gauge.step.load(held)
 
 
 def _meters(gauge: Gauge) -> list[tuple[int, int]]:

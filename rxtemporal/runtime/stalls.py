@@ -13,8 +13,8 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.plan import Node
-from rxtemporal.reactive.clock import ALMOST, Recurring
-from rxtemporal.reactive.meters import Gauge, Meter, Waits
+from rxtemporal.reactive.clock import TOLERANCE, RepeatingTimer
+from rxtemporal.reactive.meters import Gauge, Meter, RowHolder
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reading
@@ -131,14 +131,14 @@ class _Search:
         self._output = output
         self._leaving = leaving
         self._gauges = execution.wiring.gauges
-        self._now = execution.wall.elapsed()
+        self._now = execution.clock.elapsed()
         self._time = execution.time
         self._readings: dict[int, Reading] = {id(r.source): r for r in execution.readings}
         nodes = output.every()
         holding = [self._gauges[each] for each in nodes if each.operator is not None]
         sources = [self._reading(each) for each in nodes if each.source is not None]
         self._names = [each.name for each in sources]
-        holders: list[Waits] = [*holding, *sources, leaving]
+        holders: list[RowHolder] = [*holding, *sources, leaving]
         self._rows = sum(each.rows for each in holders)
         due = [each.next_due for each in holders]
         self._due = min((each for each in due if each is not None), default=None)
@@ -248,12 +248,12 @@ class StallWatch:
         self._outlets = outlets
         # when something had last come out of a query as it was told of
         self._told: dict[str, float] = {}
-        self._timer = Recurring(execution.wall, self._look)
+        self._timer = RepeatingTimer(execution.clock, self._look)
 
     def begin(self) -> None:
         """Begin to watch."""
         if self._seconds is not None:
-            self._timer.begin(self._seconds)
+            self._timer.start(self._seconds)
 
     def dispose(self) -> None:
         """Watch no longer."""
@@ -262,12 +262,12 @@ class StallWatch:
     def _look(self) -> float | None:
         """Warn of who has been silent for long enough; return when to look again."""
         assert self._seconds is not None
-        now, again = self._execution.wall.elapsed(), [self._seconds]
+        now, again = self._execution.clock.elapsed(), [self._seconds]
         for outlet in self._outlets:
             left = outlet.wrote + self._seconds - now
             if outlet.cti >= MAX_TIME:
                 continue
-            if left > ALMOST:
+            if left > TOLERANCE:
                 again.append(left)
             elif self._told.get(outlet.name) != outlet.wrote:
                 self._told[outlet.name] = outlet.wrote

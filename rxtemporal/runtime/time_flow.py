@@ -10,7 +10,7 @@ from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import needs_policy
 from rxtemporal.operators.plan import Node
-from rxtemporal.reactive.clock import ALMOST, Recurring, Wall
+from rxtemporal.reactive.clock import TOLERANCE, Clock, RepeatingTimer
 from rxtemporal.runtime.reader import Reading
 
 
@@ -131,19 +131,19 @@ class Idling:
 
 
 def watched(
-    reading: Reading, idling: Idling, wall: Wall, lock: AbstractContextManager[object]
-) -> list[Recurring]:
+    reading: Reading, idling: Idling, clock: Clock, lock: AbstractContextManager[object]
+) -> list[RepeatingTimer]:
     """Watch a source as it has asked for; return what ends that."""
     asked = reading.source.lively
     if asked is None:
         return []
     watches: list[_Silence] = []
     if asked.heartbeat is not None:
-        beat = _Beat(reading, span(asked.heartbeat.delay, "delay"), wall)
-        watches.append(_Silence(reading, span(asked.heartbeat.every, "every"), beat, wall, lock))
+        beat = _Beat(reading, span(asked.heartbeat.delay, "delay"), clock)
+        watches.append(_Silence(reading, span(asked.heartbeat.every, "every"), beat, clock, lock))
     if asked.idle_after is not None:
         watches.append(
-            _Silence(reading, asked.idle_after, lambda: idling.rest(reading), wall, lock)
+            _Silence(reading, asked.idle_after, lambda: idling.rest(reading), clock, lock)
         )
     heard = [watch.heard for watch in watches]
 
@@ -158,13 +158,13 @@ def watched(
 class _Beat:
     """One stream's heartbeat: the wall clock's time less a delay."""
 
-    def __init__(self, reading: Reading, delay: int, wall: Wall) -> None:
+    def __init__(self, reading: Reading, delay: int, clock: Clock) -> None:
         self._reading = reading
         self._delay = delay
-        self._wall = wall
+        self._clock = clock
 
     def __call__(self) -> None:
-        if self._reading.advanced_to(max(self._wall.now() - self._delay, MIN_TIME)):
+        if self._reading.advanced_to(max(self._clock.now() - self._delay, MIN_TIME)):
             self._reading.followed_up()
 
 
@@ -176,33 +176,33 @@ class _Silence:
         reading: Reading,
         length: int,
         act: Callable[[], object],
-        wall: Wall,
+        clock: Clock,
         lock: AbstractContextManager[object],
     ) -> None:
         self._reading = reading
         self._seconds = length / TICKS_PER_SECOND
         self._act = act
-        self._wall = wall
+        self._clock = clock
         self._lock = lock
-        self._since = wall.elapsed()
-        self._timer = Recurring(wall, self._look)
+        self._since = clock.elapsed()
+        self._timer = RepeatingTimer(clock, self._look)
 
-    def begin(self) -> Recurring:
+    def begin(self) -> RepeatingTimer:
         """Begin to wait; what is returned ends it."""
-        self._timer.begin(self._seconds)
+        self._timer.start(self._seconds)
         return self._timer
 
     def heard(self) -> None:
         """Note that the source has sent something."""
-        self._since = self._wall.elapsed()
+        self._since = self._clock.elapsed()
 
     def _look(self) -> float | None:
         with self._lock:
             if self._reading.ended:
                 return None
-            left = self._since + self._seconds - self._wall.elapsed()
-            if left > ALMOST:
+            left = self._since + self._seconds - self._clock.elapsed()
+            if left > TOLERANCE:
                 return left
-            self._since = self._wall.elapsed()
+            self._since = self._clock.elapsed()
             self._act()
             return self._seconds

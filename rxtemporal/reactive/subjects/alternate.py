@@ -15,7 +15,7 @@ from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import Source
-from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, Subscriber, report_failure
+from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, Subscriber, log_failure
 
 
 class CtiSynchronizingSubjectAlternate(CtiSubject):
@@ -81,7 +81,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                             try:
                                 receive(out)
                             except Exception:
-                                self._report()
+                                self._count_failure()
                     if not self._waiting:
                         return
                     event, source = self._waiting.popleft()
@@ -147,9 +147,9 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._subscribers = subscribers
         self._receivers = tuple(each.receive for each in subscribers if each.receive is not None)
 
-    def _report(self) -> None:
+    def _count_failure(self) -> None:
         self._subscriber_failed()
-        report_failure("on_next")
+        log_failure("on_next")
 
     def _subscriber_failed(self) -> None:
         self._errors += 1
