@@ -283,7 +283,7 @@ def chosen(field: str) -> Any:
         (
             (plain,),
             (plain, {"advance_time": rxt.INCREASING_START_TIME}),
-            "here is.*; advance_time=AdvanceTimeSettings",
+            "Now: .*; advance_time=AdvanceTimeSettings",
         ),
     ],
 )
