@@ -312,7 +312,7 @@ def admit_merged(
     the time that is told with them is the last one reached.
     """
     # compiled code is loaded by the first query that needs it
-    from rxtemporal.engine.kernels.merged_doors import admit_merged
+    from rxtemporal.engine.kernels.door import admit_merged
 
     lengths = [len(each) for each in rows]
     begins = np.concatenate([[0], np.cumsum(lengths)])

@@ -116,7 +116,7 @@ class ClipToLimit(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.engine.steps.limit import LimitStep
+        from rxtemporal.engine.steps.clip import LimitStep
 
         return LimitStep(self.limit, schema)
 

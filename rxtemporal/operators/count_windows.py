@@ -13,7 +13,7 @@ from rxtemporal.operators.session_windows import StartWindows, checked_output
 from rxtemporal.operators.windows import Window
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.session_bounds import Gathering
+    from rxtemporal.engine.steps.start_windows import Gathering
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,7 +35,7 @@ class CountWindows(StartWindows):
 
     def bounds(self, schema: pl.Schema) -> Gathering:
         """Return new bounds."""
-        from rxtemporal.engine.steps.session_bounds import CountBounds
+        from rxtemporal.engine.steps.count_windows import CountBounds
 
         return CountBounds(self.n, schema)
 

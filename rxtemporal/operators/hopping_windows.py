@@ -47,7 +47,7 @@ class HoppingWindows(TimeWindows):
 
     def bounds(self) -> Bounds:
         """Return new bounds."""
-        from rxtemporal.engine.steps.window_bounds import HoppingBounds
+        from rxtemporal.engine.steps.hopping_windows import HoppingBounds
 
         return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
 

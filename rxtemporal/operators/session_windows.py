@@ -18,7 +18,7 @@ from rxtemporal.operators.window_results import ResultSpec
 from rxtemporal.operators.windows import Window
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.session_bounds import Gathering
+    from rxtemporal.engine.steps.start_windows import Gathering
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +58,7 @@ class StartWindows(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.engine.steps.session_windows import GatheredStep
+        from rxtemporal.engine.steps.start_windows import GatheredStep
 
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
@@ -85,7 +85,7 @@ class SessionWindows(StartWindows):
 
     def bounds(self, schema: pl.Schema) -> Gathering:
         """Return new bounds."""
-        from rxtemporal.engine.steps.session_bounds import SessionBounds
+        from rxtemporal.engine.steps.session_windows import SessionBounds
 
         return SessionBounds(self.timeout, self.max_duration, schema)
 

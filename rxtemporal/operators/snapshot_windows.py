@@ -28,7 +28,7 @@ class SnapshotWindows(TimeWindows):
 
     def bounds(self) -> Bounds:
         """Return new bounds."""
-        from rxtemporal.engine.steps.window_bounds import SnapshotBounds
+        from rxtemporal.engine.steps.snapshot_windows import SnapshotBounds
 
         return SnapshotBounds(finished=self.result.finished)
 

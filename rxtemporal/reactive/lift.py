@@ -12,8 +12,7 @@ from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.steps.step import Merging, Step
-from rxtemporal.engine.steps.waiting import earliest_due
+from rxtemporal.engine.steps.step import Merging, Step, earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.reactive.synchronize import DirectSubject

@@ -18,8 +18,10 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
+from rxtemporal.engine.steps.count_windows import CountBounds
 from rxtemporal.engine.steps.group import GroupStep
-from rxtemporal.engine.steps.session_bounds import CountBounds, Gathering, SessionBounds
+from rxtemporal.engine.steps.session_windows import SessionBounds
+from rxtemporal.engine.steps.start_windows import Gathering
 from rxtemporal.operators.session_lifetimes import session_lifetimes
 
 SCHEMA = pl.Schema(physical.SCHEMA)

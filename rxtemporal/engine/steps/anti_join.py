@@ -13,10 +13,10 @@ from rxtemporal.engine.kernels.coverage import NONE, pieces
 from rxtemporal.engine.kernels.order import merged
 from rxtemporal.engine.steps.distinct import Coverage
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.edge_table import OpenEdges
 from rxtemporal.engine.steps.join import Merged
 from rxtemporal.engine.steps.join_keys import Keying, Regrouping
-from rxtemporal.engine.steps.pairs import TAG, Found, Pairs
+from rxtemporal.engine.steps.join_pairs import TAG, Found, Pairs
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import Rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.where_select import satisfying

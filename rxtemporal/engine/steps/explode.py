@@ -7,7 +7,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.state import Stateful
 
 

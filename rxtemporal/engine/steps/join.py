@@ -11,7 +11,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import typed
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.join_keys import Keying, Regrouping
-from rxtemporal.engine.steps.pairs import START, Found, Pairs
+from rxtemporal.engine.steps.join_pairs import START, Found, Pairs
 from rxtemporal.engine.steps.rows import Rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.where_select import satisfying

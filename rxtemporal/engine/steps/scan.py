@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch, Groups, Int64s
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import Rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError

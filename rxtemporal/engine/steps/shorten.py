@@ -10,7 +10,7 @@ from rxtemporal.core.ticks import MAX_TIME, add
 from rxtemporal.engine.kernels.lifetimes import moved
 from rxtemporal.engine.steps.open_rows import WaitingRows
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.waiting import earliest_due
+from rxtemporal.engine.steps.step import earliest_due
 
 
 class ShortenStep(Stateful):

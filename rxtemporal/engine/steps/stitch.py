@@ -10,7 +10,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import Rows, grown
 from rxtemporal.engine.steps.state import Stateful
 

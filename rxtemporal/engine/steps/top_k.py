@@ -5,9 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.steps.row_results import RowByRow
 from rxtemporal.engine.steps.window_bounds import Windows
-from rxtemporal.engine.steps.window_results import Made
+from rxtemporal.engine.steps.window_results import Made, RowByRow
 from rxtemporal.engine.steps.window_rows import WINDOW, Contents
 
 RANK = "rank"

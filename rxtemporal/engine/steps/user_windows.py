@@ -13,11 +13,10 @@ import polars as pl
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import takes
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
-from rxtemporal.engine.steps.row_results import RowByRow
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
-from rxtemporal.engine.steps.window_results import Made
+from rxtemporal.engine.steps.window_results import Made, RowByRow
 from rxtemporal.engine.steps.window_rows import ROW_END, ROW_START, WINDOW, Contents, Listed
 from rxtemporal.errors import SchemaError
 

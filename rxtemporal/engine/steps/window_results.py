@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import polars as pl
 
@@ -139,3 +139,22 @@ class Aggregated(Stateful):
                 series = output.by.values(output.name, contents)
             columns.append(series)
         return Made(columns)
+
+
+class RowByRow(Stateful):
+    """Looks at the rows of each window, keeps no columns of its own and holds nothing."""
+
+    lists = True
+    finished = False
+    once = False
+    dtypes: ClassVar[Sequence[Any]] = ()
+
+    def columns(self, payload: pl.DataFrame) -> list[Column]:
+        """Return nothing."""
+        return []
+
+    def swept(
+        self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
+    ) -> list[pl.Series | None]:
+        """Return nothing."""
+        return []

@@ -11,15 +11,15 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import typed
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.kernels.changes import BITS, ENDS, LAST, changes, forget
 from rxtemporal.engine.kernels.order import merged
+from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, changes, forget
 from rxtemporal.engine.kernels.window_rows import contents
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import Rows, grown, relink
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.waiting import earliest_due
+from rxtemporal.engine.steps.step import earliest_due
 from rxtemporal.engine.steps.window_bounds import Bounds, Windows
 from rxtemporal.engine.steps.window_results import Results
 from rxtemporal.engine.steps.window_rows import Contents

@@ -1,22 +1,29 @@
-"""Bounds of session and count windows: which windows there are, and which rows start in each."""
+"""Windows that hold the rows that start in them, and the results over them."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import typed
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.kernels.count_windows import oldest, slide
+from rxtemporal.engine.kernels.count_windows import oldest
 from rxtemporal.engine.kernels.session_windows import followed
+from rxtemporal.engine.kernels.window_changes import BITS
+from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import Rows, grown
-from rxtemporal.engine.steps.session_lifetimes import Sessions, keys_of
+from rxtemporal.engine.steps.session_lifetimes import keys_of
 from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_results import Made, Results
+from rxtemporal.engine.steps.window_rows import Contents
 
 # the columns of the rows that are held
 START, END, KEY, LINK, EDGE = range(5)
@@ -199,76 +206,65 @@ class Gathering(Stateful):
         return Gathered(start[order], end[order], key[order], *listed)
 
 
-class SessionBounds(Gathering):
-    """One window ``[first start, session end)`` for each session of a key.
+class GatheredStep(Stateful):
+    """Results over windows of rows that start in them, told when a window is final.
 
-    It is final with a CTI that is not below its end. Where results live for the whole window, the
-    output CTI is held at the start of the oldest session that is still open.
+    Holds the rows that a window to come may hold. Each window's results are computed anew.
     """
 
-    held = (*Gathering.held, "_sessions")
+    held = ("_bounds",)
 
-    def __init__(self, timeout: int, max_duration: int | None, payload: pl.Schema) -> None:
-        super().__init__(payload)
-        self._sessions = Sessions(timeout, max_duration)
-
-    def _closed(self, cti: int, due: Int64s) -> Gathered:
-        start, _, key, link, _ = self._rows.columns
-        closed = self._sessions.advance(cti, due, start, key, link)
-        began = closed.began
-        self._waiting.add(start[began], key[began], self._sessions.since)
-        found = self._in_order(closed.first, closed.end, closed.key, closed.head, closed.count)
-        self._release(found.row)
-        return found
+    def __init__(
+        self, bounds: Gathering, results: Callable[[], Results], schema: pl.Schema, *, points: bool
+    ) -> None:
+        self._bounds = bounds
+        self._results = results
+        self._schema = schema
+        self._points = points
 
     @property
-    def _since(self) -> Int64s:
-        return self._sessions.since
+    def rows(self) -> int:
+        """How many rows are held."""
+        return self._bounds.rows
 
-    def _grow(self, keys: int) -> None:
-        self._sessions.grow(keys)
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that start, and return the results of the windows that are final."""
+        self._bounds.take(batch)
+        found = self._bounds.closed(batch.cti)
+        cti = self._bounds.cti(batch.cti, points=self._points)
+        if not len(found):
+            return EventBatch.empty(self._schema, cti)
+        start, end = found.start, found.end
+        if self._points:
+            start, end = end, np.minimum(end + TICK, MAX_TIME)
+        made = self._made(found)
+        of = np.arange(len(found)) if made.of is None else made.of
+        start, end = start[of], end[of]
+        if made.lifetimes is not None and not self._points:
+            start, end = made.lifetimes
+        keys = []
+        if batch.groups is not None:
+            keys = batch.groups.coder.columns(found.key[of])
+        payload = typed([*keys, *made.columns], self._schema)
+        result = EventBatch.of_rows(start, end, payload, cti)
+        # a window that reaches the end of time has no point there
+        return result.take(result.start < MAX_TIME)
 
-    def _renumber(self, new: Int64s, keys: Int64s) -> None:
-        self._sessions.renumber(new, keys)
-
-
-class CountBounds(Gathering):
-    """Windows of ``n`` consecutive distinct starts of a key, sliding by one.
-
-    A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start.
-    Where results live for the whole window, the output CTI is held at the oldest start that a
-    window to come holds, over all keys: a key that falls silent holds it for good.
-    """
-
-    held = (*Gathering.held, "_state")
-
-    def __init__(self, n: int, payload: pl.Schema) -> None:
-        super().__init__(payload)
-        self._n = n
-        # head, tail, count, distinct, since by key, and room for the kernel to work in
-        self._state = [np.zeros(0, np.int64) for _ in range(6)]
-
-    def _closed(self, cti: int, due: Int64s) -> Gathered:
-        start, _, key, link, _ = self._rows.columns
-        first, last, keys, head, count, gone, gone_count, began = slide(
-            due, start, key, link, self._n, *self._state
-        )
-        self._waiting.add(start[began], key[began], self._since)
-        found = self._in_order(first, last + TICK, keys, head, count)
-        self._release(followed(gone, gone_count, link)[1])
-        return found
-
-    @property
-    def _since(self) -> Int64s:
-        return self._state[4]
-
-    def _grow(self, keys: int) -> None:
-        fills = (-1, -1, 0, 0, MAX_TIME, 0)
-        self._state = [
-            grown(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
-        ]
-
-    def _renumber(self, new: Int64s, keys: Int64s) -> None:
-        head, tail, count = self._state[:3]
-        listed = keys[count[keys] > 0]
-        head[listed], tail[listed] = new[head[listed]], new[tail[listed]]
+    def _made(self, found: Gathered) -> Made:
+        """Compute the results of each window from its rows."""
+        results = self._results()
+        payload = self._bounds.payload(found.row)
+        pairs, count = len(found.row), len(found)
+        at, alive = np.full(count, pairs), np.bincount(found.window, minlength=count)
+        no = np.zeros(count, np.int64)
+        windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
+        # each pair of a window and a row is a row of its own here, and the window is its key
+        changes = Changes(np.arange(pairs) << BITS, found.window)
+        swept = results.swept(windows, changes, results.columns(payload), count)
+        contents = None
+        if results.lists:
+            contents = Contents.of(
+                found.window, payload, self._bounds.starts[found.row],
+                self._bounds.ends[found.row], found.start, found.end,
+            )  # fmt: skip
+        return results.frame(swept, windows, contents)

@@ -1,4 +1,4 @@
-"""What begins and ends, as one integer each: ``row << BITS``, and what happens to the row.
+"""Changes to what windows hold, one integer each: ``row << BITS`` and what happens to the row.
 
 With ``ENDS`` it is no longer held, with ``LAST`` it is not needed after that, with ``ONCE`` it is
 held by one window alone, which is one change.
@@ -17,6 +17,7 @@ ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 _MAX = MAX_TIME
 
 Ints = npt.NDArray[np.int64]
+
 Bools = npt.NDArray[np.bool_]
 
 

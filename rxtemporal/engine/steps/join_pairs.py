@@ -1,4 +1,4 @@
-"""The heart of every join: which rows of two streams meet, from when until when."""
+"""Pairs of rows of two streams that meet, from when until when: the core of every join."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from rxtemporal.engine.kernels.join import (
 )
 from rxtemporal.engine.kernels.order import merged
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.edge_table import OpenEdges
+from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import Rows, grown, relink
 from rxtemporal.engine.steps.state import Stateful
 
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
+
 PLACES = 8
 
 

@@ -1,0 +1,55 @@
+"""Bounds of count windows: consecutive distinct starts of a key."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.kernels.count_windows import slide
+from rxtemporal.engine.kernels.session_windows import followed
+from rxtemporal.engine.steps.rows import grown
+from rxtemporal.engine.steps.start_windows import Gathered, Gathering
+
+
+class CountBounds(Gathering):
+    """Windows of ``n`` consecutive distinct starts of a key, sliding by one.
+
+    A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start.
+    Where results live for the whole window, the output CTI is held at the oldest start that a
+    window to come holds, over all keys: a key that falls silent holds it for good.
+    """
+
+    held = (*Gathering.held, "_state")
+
+    def __init__(self, n: int, payload: pl.Schema) -> None:
+        super().__init__(payload)
+        self._n = n
+        # head, tail, count, distinct, since by key, and room for the kernel to work in
+        self._state = [np.zeros(0, np.int64) for _ in range(6)]
+
+    def _closed(self, cti: int, due: Int64s) -> Gathered:
+        start, _, key, link, _ = self._rows.columns
+        first, last, keys, head, count, gone, gone_count, began = slide(
+            due, start, key, link, self._n, *self._state
+        )
+        self._waiting.add(start[began], key[began], self._since)
+        found = self._in_order(first, last + TICK, keys, head, count)
+        self._release(followed(gone, gone_count, link)[1])
+        return found
+
+    @property
+    def _since(self) -> Int64s:
+        return self._state[4]
+
+    def _grow(self, keys: int) -> None:
+        fills = (-1, -1, 0, 0, MAX_TIME, 0)
+        self._state = [
+            grown(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
+        ]
+
+    def _renumber(self, new: Int64s, keys: Int64s) -> None:
+        head, tail, count = self._state[:3]
+        listed = keys[count[keys] > 0]
+        head[listed], tail[listed] = new[head[listed]], new[tail[listed]]

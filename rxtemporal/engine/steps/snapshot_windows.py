@@ -1,0 +1,77 @@
+"""Bounds of snapshot windows: stretches in which the rows alive do not change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.snapshot_windows import snapshots
+from rxtemporal.engine.steps.aggregates import Changes
+from rxtemporal.engine.steps.rows import taller
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.steps.window_bounds import Windows
+
+
+class SnapshotBounds(Stateful):
+    """One window for each maximal stretch of time in which a key's rows alive do not change.
+
+    ``finished``: only windows that have ended are told, and the CTI waits for the oldest that has
+    not; otherwise a window that has begun leaves as a start edge.
+    """
+
+    once = False
+    held = ("_state", "_late", "_next_edge")
+
+    def __init__(self, *, finished: bool = False) -> None:
+        self._finished = finished
+        self._state = np.zeros((0, 3), np.int64)
+        self._late = np.zeros(0, np.int64)
+        self._next_edge = 1
+
+    def begins(self, batch: EventBatch) -> Int64s:
+        """A row is held from its start."""
+        return batch.start
+
+    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
+        """A row is held up to its end."""
+        return batch.end
+
+    def limits(self, cti: int) -> tuple[int, int]:
+        """What begins before the CTI is known, and what ends before it or then.
+
+        What begins at the CTI itself may go on; but it ends the snapshot before it for good, and
+        where only ended ones are told that is all that counts.
+        """
+        return (cti + 1 if self._finished else cti), cti + 1
+
+    def due(self, at: int | None) -> int | None:
+        """The place itself: the axis is time, and nothing is told between two changes."""
+        return at
+
+    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
+        """Return the snapshots that the changes open and close."""
+        self._state = taller(self._state, keys)
+        *columns, self._late, self._next_edge = snapshots(
+            at, changes.what, changes.key, self._state, self._late, cti, self._next_edge,
+            not self._finished,
+        )  # fmt: skip
+        if self._finished and cti == MAX_TIME:
+            columns = self._unfinished(columns, len(at))
+        return Windows(*columns)
+
+    def _unfinished(self, columns: list[Int64s], at: int) -> list[Int64s]:
+        """Return the columns with the snapshots that never end, complete now that time has."""
+        keys = np.flatnonzero(self._state[:, 0])
+        alive, since = self._state[keys, 0], self._state[keys, 1]
+        self._state[keys, 0] = 0
+        end, edge, place = (np.full(len(keys), value) for value in (MAX_TIME, 0, at))
+        more = since, end, edge, keys, place, alive
+        return [np.concatenate(both) for both in zip(columns, more, strict=True)]
+
+    def cti(self, cti: int) -> int:
+        """Return the CTI itself, or the start of the oldest snapshot that has to end first."""
+        if not self._finished or cti == MAX_TIME:
+            return cti
+        since = self._state[self._state[:, 0] > 0, 1]
+        return min(cti, int(since.min())) if len(since) else cti
