@@ -61,30 +61,12 @@ def pushed(items: Sequence[Any]) -> list[rxt.EventBatch]:
     """Push one event after the other into a query, and return its results."""
     subject: Subject[Any] = Subject()
     stream = rxt.from_observable(subject, schema=FIELDS, batch_rows=1_024)
-    sink = Kept()
+    sink = rxt.Collect(rxt.EventShape.EDGE)
     with stream.run(sink):
         for item in items:
             subject.on_next(item)
         subject.on_completed()
     return sink.batches
-
-
-class Kept:
-    """A sink that keeps the batches."""
-
-    shape = rxt.EventShape.EDGE
-
-    def __init__(self) -> None:
-        self.batches: list[rxt.EventBatch] = []
-
-    def open(self, name: str, schema: pl.Schema) -> None:
-        pass
-
-    def write(self, batch: rxt.EventBatch) -> None:
-        self.batches.append(batch)
-
-    def close(self, error: BaseException | None) -> None:
-        pass
 
 
 def rate(count: int, times: int) -> None:

@@ -24,7 +24,7 @@ LOADS = (100, 1_000, 10_000, 50_000, None)
 SCHEMA = {"sent": pl.Float64, "value": pl.Int64}
 
 
-class Commits:
+class Commits(rxt.Sink):
     """A sink that takes a time for each batch, and notes how long each row was on its way."""
 
     shape = rxt.EventShape.POINT
@@ -34,18 +34,12 @@ class Commits:
         self.latencies: list[np.ndarray[Any, Any]] = []
         self.total = 0
 
-    def open(self, name: str, schema: pl.Schema) -> None:
-        """Nothing is to be opened."""
-
     def write(self, batch: rxt.EventBatch) -> None:
         """Take the time of a commit; a batch without rows costs nothing."""
         if len(batch):
             time.sleep(self._seconds)
             self.latencies.append(time.perf_counter() - batch.payload["sent"].to_numpy())
             self.total += batch.payload["twice"].sum()
-
-    def close(self, error: BaseException | None) -> None:
-        """Nothing is to be closed."""
 
 
 def push(subject: Subject[Any], load: int | None, seconds: float, most: int) -> tuple[int, float]:

@@ -129,7 +129,7 @@ class Joined(Feed):
         super().end()
 
 
-class Counting:
+class Counting(rxt.Sink):
     """A sink that adds up what a feed expects, and keeps nothing."""
 
     shape = rxt.EventShape.EDGE
@@ -138,16 +138,10 @@ class Counting:
         self._feed = feed
         self.total = self.rows = 0
 
-    def open(self, name: str, schema: pl.Schema) -> None:
-        pass
-
     def write(self, batch: rxt.EventBatch) -> None:
         whole = batch.take(batch.end != rxt.MAX_TIME)
         self.rows += len(whole)
         self.total += self._feed.counted(whole)
-
-    def close(self, error: BaseException | None) -> None:
-        pass
 
 
 FEEDS: dict[str, type[Feed]] = {"w2": Tumbling, "w4": Joined, "w6": Snapshots}

@@ -11,35 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
+
+import polars as pl
 
 import rxtemporal as rxt
 from rxtemporal import agg
 
 CLIENTS, LINES = 8, 500
 SCHEMA = {"client": str, "value": int}
-
-
-class Totals:
-    """A sink that adds up what each window has counted."""
-
-    shape = rxt.EventShape.INTERVAL
-
-    def __init__(self) -> None:
-        self.lines: Counter[str] = Counter()
-        self.values: Counter[str] = Counter()
-
-    def open(self, name, schema):
-        """Nothing has to be made ready."""
-
-    def write(self, batch: rxt.EventBatch) -> None:
-        """Add a batch of windows."""
-        for client, n, total in batch.payload.select("client", "n", "total").iter_rows():
-            self.lines[client] += n
-            self.values[client] += total
-
-    def close(self, error):
-        """Nothing has to be closed."""
 
 
 async def serve(subject, reader, writer) -> None:
@@ -72,8 +51,8 @@ async def main() -> None:
     hand_off = rxt.HandOff(max_rows=1_000, when_full=rxt.WhenFull.SPILL)
     lines = rxt.from_observable(subject, schema=SCHEMA, name="lines", hand_off=hand_off)
     counted = lines.group_by("client").tumbling_window(100)
-    totals = Totals()
-    process = counted.aggregate(n=agg.count(), total=agg.sum("value")).run(totals)
+    results = rxt.Collect()
+    process = counted.aggregate(n=agg.count(), total=agg.sum("value")).run(results)
 
     async with await asyncio.start_server(
         lambda *streams: serve(subject, *streams), "127.0.0.1", 0
@@ -83,8 +62,9 @@ async def main() -> None:
     subject.on_completed()
     await asyncio.to_thread(process.wait, 60)
 
-    for client in sorted(totals.lines):
-        print(f"{client}: {totals.lines[client]} lines, sum {totals.values[client]:,}")
+    totals = results.to_polars().group_by("client").agg(pl.sum("n", "total")).sort("client")
+    for client, n, total in totals.iter_rows():
+        print(f"{client}: {n} lines, sum {total:,}")
     waiting = process.diagnostics().streams[0].hand_off.rows_waiting
     print(f"{subject.stats().late} late, {waiting} left")
 

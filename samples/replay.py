@@ -38,25 +38,7 @@ def warmest(readings: rxt.Streamable, rooms: rxt.Streamable) -> rxt.Streamable:
     )
 
 
-class Table:
-    """A sink that keeps the rows."""
-
-    shape = rxt.EventShape.INTERVAL
-
-    def open(self, name: str, schema: pl.Schema) -> None:
-        """Begin with an empty table."""
-        self.rows: list[tuple[str, int, int, float]] = []
-
-    def write(self, batch: rxt.EventBatch) -> None:
-        """Keep the rows of a batch."""
-        for row in batch.to_dicts(time="datetime"):
-            self.rows.append((f"{row['start_time']:%H:%M}", row["floor"], row["n"], row["warmest"]))
-
-    def close(self, error: BaseException | None) -> None:
-        """There is nothing to let go of."""
-
-
-def live(folder: str) -> tuple[Table, rxt.Process]:
+def live(folder: str) -> tuple[rxt.Collect, rxt.Process]:
     """Run the query over two sources that push, and record what they bring."""
     sources = {"readings": Subject(), "rooms": Subject()}
     app = rxt.Application("house")
@@ -65,8 +47,8 @@ def live(folder: str) -> tuple[Table, rxt.Process]:
     )
     rooms = app.define_stream("rooms", rxt.from_observable(sources["rooms"], advance_time=FOLLOW))
     app.query("warmest", warmest(readings, rooms))
-    table = Table()
-    process = app.run("warmest", table, record=folder)
+    results = rxt.Collect()
+    process = app.run("warmest", results, record=folder)
     for room, floor in ("lab", 1), ("attic", 4):
         sources["rooms"].on_next(rxt.EdgeEvent.create_start(NOON, {"room": room, "floor": floor}))
     for n in range(90):
@@ -79,38 +61,42 @@ def live(folder: str) -> tuple[Table, rxt.Process]:
     for source in sources.values():
         source.on_completed()
     process.wait()
-    return table, process
+    return results, process
 
 
-def told(name: str, table: Table, process: rxt.Process) -> None:
+def show_counts(name: str, results: rxt.Collect, process: rxt.Process) -> None:
     late = process.diagnostics().late
-    print(f"{name}: {len(table.rows)} rows, {sum(late.values())} events too late")
+    print(f"{name}: {len(results.batch)} rows, {sum(late.values())} events too late")
 
 
-def compared(one: Table, other: Table) -> str:
-    """Rows that are final at the same time come in any order."""
-    return "the same" if sorted(one.rows) == sorted(other.rows) else "not the same"
+def sort_rows(results: rxt.Collect) -> pl.DataFrame:
+    """Rows that become final at the same time come in any order."""
+    return results.to_polars().sort("start_time", "floor")
+
+
+def compare(one: rxt.Collect, other: rxt.Collect) -> str:
+    return "the same" if sort_rows(one).equals(sort_rows(other)) else "not the same"
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         first, process = live(folder)
-        told("live", first, process)
-        for start, floor, n, temp in sorted(first.rows):
-            print(f"  {start}  floor {floor}  {n:2} readings, up to {temp} degrees")
+        show_counts("live", first, process)
+        for start, _, floor, n, temp in sort_rows(first).iter_rows():
+            print(f"  {start:%H:%M}  floor {floor}  {n:2} readings, up to {temp} degrees")
 
         streams = rxt.replay(folder)
-        again, table = warmest(**streams), Table()
-        with again.run(table) as process:
+        query, again = warmest(**streams), rxt.Collect()
+        with query.run(again) as process:
             process.wait()
-        told("replay", table, process)
-        print(f"  {compared(first, table)}")
+        show_counts("replay", again, process)
+        print(f"  {compare(first, again)}")
 
-        clock, table = TestScheduler(), Table()
-        with rxt.at_speed(again, 600, clock=clock).run(table) as process:
+        clock, paced = TestScheduler(), rxt.Collect()
+        with rxt.at_speed(query, 600, clock=clock).run(paced) as process:
             process.wait()
-        told("at ten minutes a second", table, process)
-        print(f"  {compared(first, table)}, in {clock.clock:.1f} s")
+        show_counts("at ten minutes a second", paced, process)
+        print(f"  {compare(first, paced)}, in {clock.clock:.1f} s")
 
 
 if __name__ == "__main__":

@@ -54,14 +54,9 @@ def replay(path: str | os.PathLike[str]) -> Streams:
 
     >>> import tempfile
     >>> import rxtemporal as rxt
-    >>> class Nowhere:
-    ...     shape = rxt.EventShape.INTERVAL
-    ...     def open(self, name, schema): ...
-    ...     def write(self, batch): ...
-    ...     def close(self, error): ...
     >>> folder = tempfile.TemporaryDirectory()
     >>> readings = rxt.from_events([rxt.PointEvent(4, 20), rxt.PointEvent(7, 25)], name="readings")
-    >>> with readings.run(Nowhere(), record=folder.name) as process:
+    >>> with readings.run(rxt.Collect(), record=folder.name) as process:
     ...     pass
     >>> rxt.replay(folder.name)["readings"].where(lambda row: row["payload"] > 20).to_events()
     [IntervalEvent(7, 8, 25)]

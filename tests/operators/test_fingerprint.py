@@ -215,20 +215,8 @@ def test_a_folder_is_not_gone_on_with_by_another_query(tmp_path: Path) -> None:
         frame = pl.DataFrame({"start": range(5), "x": range(5)})
         return [rxt.from_polars(frame, start="start", name=name) for name in (A, B)]
 
-    class Nowhere:
-        shape = EventShape.INTERVAL
-
-        def open(self, *given: Any) -> None:
-            pass
-
-        def write(self, batch: rxt.EventBatch) -> None:
-            pass
-
-        def close(self, error: BaseException | None) -> None:
-            pass
-
     one, other = streams()
-    one.left_anti_join(other, on="x").run(Nowhere(), resume=tmp_path).wait(60)
+    one.left_anti_join(other, on="x").run(rxt.Collect(), resume=tmp_path).wait(60)
     one, other = streams()
     with pytest.raises(CheckpointError, match=r"of 'a' and 'b'. Now: .* of 'b' and 'a'"):
-        other.left_anti_join(one, on="x").run(Nowhere(), resume=tmp_path).wait(60)
+        other.left_anti_join(one, on="x").run(rxt.Collect(), resume=tmp_path).wait(60)

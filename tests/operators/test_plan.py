@@ -235,19 +235,7 @@ def test_diagnostics_tell_what_operators_hold() -> None:
     source = Subject[Any]()
     query = rxt.from_observable(source, schema=SCHEMA).snapshot_window().aggregate(n=agg.count())
 
-    class Nowhere:
-        shape = rxt.EventShape.EDGE
-
-        def open(self, name: str, schema: pl.Schema) -> None:
-            """Take nothing."""
-
-        def write(self, batch: rxt.EventBatch) -> None:
-            """Take nothing."""
-
-        def close(self, error: BaseException | None) -> None:
-            """Take nothing."""
-
-    process = query.run(Nowhere())
+    process = query.run(rxt.Collect(rxt.EventShape.EDGE))
     source.on_next(IntervalEvent(0, 10, {"k": "a", "x": 1}))
     source.on_next(Cti(5))
     (operator,) = process.diagnostics().operators

@@ -627,14 +627,10 @@ import rxtemporal as rxt
 from rxtemporal.storage.event_log import logstore
 from reactivex.subject import Subject
 
-class Lines:
-    shape = rxt.EventShape.INTERVAL
-    def open(self, name, schema):
-        self.file = open(sys.argv[2], "a")
-    def write(self, batch):
+def write(batch):
+    with open(sys.argv[2], "a") as file:
         for row in batch.to_dicts(time="ticks"):
-            print(row["start_time"], row["n"], file=self.file, flush=True)
-    def close(self, error): ...
+            print(row["start_time"], row["n"], file=file)
 
 logstore.MOST_BYTES = 20_000
 subject = Subject()
@@ -643,7 +639,7 @@ behind = rxt.AdvanceTimeSettings(
 )
 stream = rxt.from_observable(subject, name="live", advance_time=behind)
 counted = stream.tumbling_window(10).aggregate(n=rxt.agg.count())
-process = counted.run(Lines(), log=sys.argv[1])
+process = counted.run(write, log=sys.argv[1])
 print("begun", flush=True)
 for line in sys.stdin:
     subject.on_next(rxt.PointEvent(int(line), int(line)))

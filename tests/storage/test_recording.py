@@ -329,15 +329,9 @@ import rxtemporal as rxt
 from rxtemporal.storage.event_log import recorder
 from reactivex.subject import Subject
 
-class Nowhere:
-    shape = rxt.EventShape.INTERVAL
-    def open(self, name, schema): ...
-    def write(self, batch): ...
-    def close(self, error): ...
-
 recorder.MOST_RECORDS = recorder.MOST_WAITING = 50
 subject = Subject()
-rxt.from_observable(subject, name="live").run(Nowhere(), record=sys.argv[1])
+rxt.from_observable(subject, name="live").run(rxt.Collect(), record=sys.argv[1])
 for time in range(100_000):
     subject.on_next(rxt.PointEvent(time, time))
     if time == 1_000:
