@@ -169,15 +169,55 @@ def _takes_datetime(function: Callable[..., Any]) -> bool:
 def alter_event_lifetime(
     start: TimesGiven | None = None, duration: LengthGiven | None = None
 ) -> AlterEventLifetime:
-    """Alter starts by a function of time, then durations by one of the row."""
+    """Give each row the lifetime ``[f(start), f(start) + g(row))``.
+
+    ``start`` is f, a function of time alone, since CTIs go through it too: the output CTI is
+    ``f(t)``. It is a Python function, which gets and returns ticks (or aware datetimes, if its
+    parameter is annotated ``datetime`` or it cannot take an int), or a polars expression over
+    ``start``, which is a Datetime in UTC or, if it cannot be computed so, ticks. Without it starts
+    and CTIs stay.
+
+    ``duration`` is g: a timedelta or ticks; a polars expression over the payload, ``start`` and
+    ``end`` (which hide fields of these names), of type Duration or integer; or a Python function of
+    the row as an ``IntervalEvent``, which returns a timedelta or ticks. g sees the row as it was
+    before. Without it the duration stays. Python functions cost a call for each row.
+
+    If g names no ``end``, rows are complete at once and end edges say nothing new. Otherwise (a
+    Python function always counts so) an open row stays open until its end edge comes, and a row
+    that never ends stays so. f leaves the ends of time where they are, and other results stop
+    there; a row that is emptied by it is gone. No row is held.
+
+    Errors: what lands before the last output CTI (a CTI or a start, or the end of an open row) is a
+    ``CtiViolationError``: f and g have to keep the order of times. A duration that is not positive
+    is an ``EventError``; a result of a wrong type a ``SchemaError``.
+    Source: *Dangers of time travel*, ``AlterEventLifetime``.
+    """
     return AlterEventLifetime(start=start, duration=duration, line=composed_at())
 
 
 def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
-    """Alter starts by a function of time; durations stay."""
+    """Move each start to ``f(start)``; the duration stays.
+
+    As ``alter_event_lifetime``; the output CTI is ``f(t)``. An end moves as far as its start does,
+    which is not how far f would move it: unless f is a fixed shift, the end of an open row may land
+    before the CTI, and that is a ``CtiViolationError``.
+    Source: *Dangers of time travel*, ``AlterEventStartTime``.
+    """
     return AlterEventLifetime(name="alter_event_start_time", start=start, line=composed_at())
 
 
 def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
-    """Alter durations by a function of the row; starts stay."""
+    """Let each row live for ``g(row)`` from its start on.
+
+    As ``alter_event_lifetime``; the CTI stays ``t``. With a fixed duration, or one that does not
+    read ``end``, rows are complete at once and nothing can break. If it does, and shortens, the end
+    of an open row may land before the CTI, and that is a ``CtiViolationError``; to shorten by a
+    fixed span there is ``extend_lifetime``, to shorten to one ``clip_event_duration``.
+    Source: *Dangers of time travel*, ``AlterEventDuration``.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.alter_event_duration(2).to_polars().rows()
+    [(3, 5, 'a'), (8, 10, 'b')]
+    """
     return AlterEventLifetime(name="alter_event_duration", duration=duration, line=composed_at())

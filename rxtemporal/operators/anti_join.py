@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
 from rxtemporal.engine.steps.step import Merging
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys
+from rxtemporal.operators.stream import Other
 from rxtemporal.reactive.synchronize import composed_at
 
 
@@ -70,7 +70,12 @@ class TurnedAntiJoin(LeftAntiJoin):
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
 
 
-def left_anti_join(other: Any, on: On = None, where: pl.Expr | None = None) -> Beside:
-    """Rows during the parts of their lifetime in which no matching other is alive."""
+def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) -> Beside:
+    """Keep the parts of each lifetime in which no matching other row is alive.
+
+    Each part is a row of its own. A part leaves when both CTIs have passed its start, and is closed
+    when something covers it. In ``where``, right fields that clash have the suffix ``_right``. Rows
+    are held until they have ended before both CTIs.
+    """
     pairs = pairs_of(on, "left_anti_join")
     return Beside(LeftAntiJoin(on=pairs, where=where, line=composed_at()), other)

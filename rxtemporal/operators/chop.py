@@ -30,6 +30,21 @@ class Chop(RowByRow):
 
 
 def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
-    """Cut lifetimes at every boundary ``offset + n * period`` strictly inside."""
+    """Cut each lifetime at every boundary ``offset + n * period`` strictly inside it.
+
+    A row whose end is known gives all its pieces at once. Of one that is open or never ends the
+    pieces that start before the CTI leave: complete where they end by then, and the one that goes
+    on as a start edge. The CTI passes unchanged. Rows that are open or never end are held until
+    they end.
+
+    Errors: ``UnboundedWindowError`` at the end of time if a row never ends, for its pieces are
+    without number, and for more than 2**27 pieces at once. The default offset is
+    1970-01-01T00:00:00Z, a Thursday.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.chop(5).to_polars().rows()
+    [(3, 5, 'a'), (5, 10, 'a'), (8, 9, 'b'), (10, 14, 'a')]
+    """
     at = ticks(offset) if isinstance(offset, timedelta) else time_ticks(offset)
     return Chop(period=span(period, "period", least=1), offset=at, line=composed_at())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import polars as pl
 
@@ -15,6 +14,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys, Operator, RowByRow
 from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.stream import Other
 from rxtemporal.reactive.synchronize import composed_at
 
 
@@ -89,8 +89,22 @@ class _Same(Matching):
     name = "to_signal"
 
 
-def clip_event_duration(other_or_limit: Any, on: On = None) -> Beside | Operator:
-    """End rows where the next matching row of another stream begins, or after a time at most."""
+def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside | Operator:
+    """End each row where the next matching row of another stream begins, or after a limit.
+
+    A row that begins at the same time, or is alive already, does not clip; only starts count. A row
+    leaves when both CTIs have passed its start, and its end follows. Held: rows until they are
+    clipped or have ended.
+
+    With a limit (a span of time) a row lives that long at most; then the CTI passes unchanged and
+    only open rows are held, until they reach the limit.
+    Source: StreamInsight's ``ClipEventDuration``.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.clip_event_duration(5).to_polars().rows()
+    [(3, 8, 'a'), (8, 9, 'b')]
+    """
     if isinstance(other_or_limit, (int, timedelta)):
         if on is not None:
             raise ArgumentError("clip_event_duration takes on= only with another stream")
@@ -100,7 +114,12 @@ def clip_event_duration(other_or_limit: Any, on: On = None) -> Beside | Operator
 
 
 def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
-    """Make a signal of points: each lasts until the next one of the same key."""
+    """Make a signal of points: each row lasts until the next one of the same key.
+
+    Only starts count. Two that start together both last; the last one of a key never ends. A row
+    leaves as a start edge when the CTI passes its start, and the next one closes it. The CTI passes
+    unchanged. Held: the latest rows of each key.
+    """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
     return ToSignal(on=pairs_of(on, "to_signal"), line=composed_at())

@@ -9,8 +9,9 @@ import polars as pl
 
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.session_windows import StartWindows, checked_output
-from rxtemporal.operators.windows import Window
+from rxtemporal.operators.windows import Windowed, windows
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.start_windows import Gathering
@@ -40,9 +41,16 @@ class CountWindows(StartWindows):
         return CountBounds(self.n, schema)
 
 
-def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Window:
-    """Windows of ``n`` consecutive distinct start times, sliding by one."""
+def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Windowed[Chain]:
+    """Make a window of every ``n`` consecutive distinct start times of a key.
+
+    Each window is ``[first start, n-th start + 1 tick)`` and holds the rows that start in it; the
+    next one begins one start later; fewer than ``n`` starts give none. A result is a point at the
+    window's end. As a whole window (``output=WindowOutput.WINDOW``) it holds the CTI at the start
+    of the oldest unfinished window, so a key that falls silent holds everything back for good.
+    Held: the rows of each key's last n - 1 starts. Source: StreamInsight's count windows.
+    """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
     at = checked_output(output)
-    return Window(lambda result, line: CountWindows(n=n, at=at, result=result, line=line))
+    return windows(lambda result, line: CountWindows(n=n, at=at, result=result, line=line))

@@ -49,7 +49,13 @@ class Distinct(Operator):
 
 
 def distinct(*fields: str) -> Distinct:
-    """One row for each maximal stretch of time in which the fields' value is alive."""
+    """Give one row for each maximal stretch of time in which a value is alive.
+
+    The value is that of the named fields, or of all fields if none is named; null equals null, NaN
+    equals NaN and -0.0 equals 0.0. A stretch leaves as a start edge when the CTI passes its start,
+    and is closed when the CTI passes its end; the CTI passes unchanged. Held: starts and ends ahead
+    of the CTI, and every value seen.
+    """
     for field in fields:
         if not isinstance(field, str):
             raise ArgumentError(f"distinct takes names of fields, got {field!r}")

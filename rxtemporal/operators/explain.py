@@ -18,7 +18,7 @@ LATE = {
 }
 
 
-def explained(output: Node) -> str:
+def explain(output: Node) -> str:
     """Return the plan as text: each operator under what it feeds, its CTI rule and its state.
 
     Below each source stands where its time comes from.

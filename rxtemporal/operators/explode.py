@@ -48,7 +48,19 @@ class Explode(Operator):
 
 
 def explode(field: str) -> Explode:
-    """Give each row once for each element of a list field."""
+    """Give each row once for each element of a list field.
+
+    The element takes the list's place; an empty or null list gives no row. Lists live inside a
+    query only: ``select`` and ``with_columns`` make them. Lifetimes and CTIs pass unchanged; the
+    rows of an open row are open and end with it. Held: the ids of open rows, until they end. A
+    field that is no list is a ``SchemaError``.
+
+    >>> import polars as pl
+    >>> import rxtemporal as rxt
+    >>> notes = rxt.from_events([rxt.PointEvent(1, {"text": "to be or"})])
+    >>> notes.select(word=pl.col("text").str.split(" ")).explode("word").to_polars().rows()
+    [(1, 2, 'to'), (1, 2, 'be'), (1, 2, 'or')]
+    """
     if not isinstance(field, str):
         raise ArgumentError(f"explode takes the name of a field, got {field!r}")
     return Explode(field=field, line=composed_at())

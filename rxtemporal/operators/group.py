@@ -1,19 +1,17 @@
-"""group_by: what follows is computed for each key."""
+"""group_by, ungroup and apply: operators computed for each key; multicast: a stream used twice."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
-from reactivex import Observable
-from reactivex import operators as rx_operators
 
-from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.steps.group import GroupStep, UngroupStep
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.operators.operator import Branch, Keys, RowByRow
 from rxtemporal.reactive.synchronize import composed_at
 
 
@@ -62,7 +60,11 @@ class GroupBy(RowByRow):
 
 
 def group_by(*keys: str) -> GroupBy:
-    """Group the stream: everything after it is per key, until an aggregate ends the grouping."""
+    """Group the stream by fields: everything after it is computed for each key.
+
+    Rows, lifetimes and CTIs pass unchanged. Null is a key like any other, NaN equals NaN.
+    ``aggregate`` ends the grouping and puts the keys first in the payload. Held: every key seen.
+    """
     return GroupBy(by=keys, line=composed_at())
 
 
@@ -90,30 +92,33 @@ class Ungroup(RowByRow):
 
 
 def ungroup() -> Ungroup:
-    """End a grouping; rows and fields stay as they are."""
+    """End a grouping; rows, fields, lifetimes and CTIs stay as they are."""
     return Ungroup(line=composed_at())
 
 
-Batches = Observable[EventBatch]
-Branch = Callable[[Batches], Batches]
+def multicast(fn: Callable[[Any], Any]) -> Branch:
+    """Use a stream several times, computed once.
+
+    ``fn`` gets the stream and returns one. A plan computes a stream that it uses twice once anyway;
+    in a ``pipe`` this operator sees to it. Rows and CTIs pass unchanged to each use, and nothing is
+    held.
+    """
+    return Branch("multicast", fn)
 
 
-def multicast(fn: Branch) -> Branch:
-    """Give ``fn`` the stream as one that may be used several times and is computed once."""
-    return rx_operators.publish(_branch(fn, "multicast"))
-
-
-def apply(fn: Branch) -> Branch:
+def apply(fn: Callable[[Any], Any]) -> Branch:
     """Run a whole branch for each key of a grouped stream, and end the grouping.
 
-    The keys come first in the payload.
+    ``fn`` gets the grouped stream and returns one; whatever it does is done for each key. The keys
+    come first in the payload. What is held, and the CTI, are those of the branch: one key that
+    holds something back holds the CTI of all.
+
+    >>> import rxtemporal as rxt
+    >>> from rxtemporal import agg
+    >>> sales = rxt.from_events([rxt.IntervalEvent(1, 4, {"k": "a", "x": 2})])
+    >>> def total(group):
+    ...     return group.snapshot_window().aggregate(total=agg.sum("x"))
+    >>> sales.group_by("k").apply(total).to_events()
+    [IntervalEvent(1, 4, {'k': 'a', 'total': 2})]
     """
-    branch = multicast(_branch(fn, "apply"))
-    end = Ungroup(keys_first=True, line=composed_at())
-    return lambda source: end(branch(source))
-
-
-def _branch(fn: Branch, operator: str) -> Branch:
-    if not callable(fn):
-        raise ArgumentError(f"{operator} takes a function from a stream to a stream, got {fn!r}")
-    return fn
+    return Branch("apply", fn, Ungroup(keys_first=True, line=composed_at()))

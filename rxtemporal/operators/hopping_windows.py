@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, Time, span, time_ticks
 from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.snap import snap_to_window_intervals
 from rxtemporal.operators.snapshot_windows import SnapshotWindows
-from rxtemporal.operators.windows import TimeWindows, Window
+from rxtemporal.operators.windows import TimeWindows, Windowed, windows
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.window_bounds import Bounds
@@ -58,8 +59,17 @@ def hopping_window(
     alignment: Time = 0,
     *,
     output: WindowOutput = WindowOutput.WINDOW,
-) -> Window:
-    """The windows ``[a + np, a + np + d)``; a row belongs to each one that it touches."""
+) -> Windowed[Chain]:
+    """Cut time into the windows ``[a + np, a + np + d)`` for every integer n.
+
+    A row belongs to each window that its lifetime touches; empty windows give nothing. A result
+    lives for its window, and then the output CTI is the start of the earliest window that ends
+    after the input's; or, with ``output=WindowOutput.POINT_AT_END``, it is a point that starts at
+    the window's end, and the CTI passes unchanged. The default alignment is 1970-01-01T00:00:00Z, a
+    Thursday. A row that never ends has windows up to the CTI; at the end of time it is an
+    ``UnboundedWindowError``: see ``hopping_window2``.
+    Source: StreamInsight's hopping windows.
+    """
     if not isinstance(output, WindowOutput):
         raise ArgumentError(f"output is a WindowOutput, got {output!r}")
     grid = {
@@ -67,20 +77,32 @@ def hopping_window(
         "period": span(period, "period", least=1),
         "alignment": time_ticks(alignment),
     }
-    return Window(lambda result, line: HoppingWindows(**grid, at=output, result=result, line=line))
+    return windows(lambda result, line: HoppingWindows(**grid, at=output, result=result, line=line))
 
 
 def tumbling_window(
     duration: Span, alignment: Time = 0, *, output: WindowOutput = WindowOutput.WINDOW
-) -> Window:
-    """Hopping windows that follow one another without overlap."""
+) -> Windowed[Chain]:
+    """Cut time into windows that follow one another: ``hopping_window`` with p = d.
+
+    The output CTI is the start of the window that ``t`` lies in, as a result lives for its window;
+    or ``t``, with ``output=WindowOutput.POINT_AT_END``.
+    """
     return hopping_window(duration, duration, alignment, output=output)
 
 
-def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window:
-    """Hopping windows that give output only where it changes: snapped lifetimes, then snapshots."""
+def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Windowed[Chain]:
+    """Cut time into hopping windows that give output only where the input changes.
+
+    ``snap_to_window_intervals``, then ``snapshot_window``: each result lives for the interval
+    assigned to its window, which begins at the window's end, and equal neighbours that nothing
+    separates are one row, so a row that never ends gives a finite result. The output CTI is the end
+    of the earliest window that ends after the input's, so it runs ahead. The default alignment is
+    1970-01-01T00:00:00Z.
+    Source: *Taming Hopping Windows*, ``HoppingWindow2``.
+    """
     snapped = snap_to_window_intervals(duration, period, alignment)
     name = "hopping_window2()"
-    return Window(
+    return windows(
         lambda result, line: SnapshotWindows(window=name, result=result, line=line), (snapped,)
     )

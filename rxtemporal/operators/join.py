@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -13,6 +12,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.operators.partition_keys import Apart, Fields
+from rxtemporal.operators.stream import Other
 from rxtemporal.reactive.synchronize import composed_at
 
 On = str | Sequence[str] | Mapping[str, str] | None
@@ -175,14 +175,36 @@ class Join(Matching):
 
 
 def join(
-    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+    other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
-    """Both payloads of matching rows, for as long as both live."""
+    """Give both payloads for each pair of matching rows, while both rows live.
+
+    Fields in ``on`` that have one name appear once; of other fields with the same name the right
+    one gets ``suffix``, and without one they are an error. A pair leaves when both CTIs have passed
+    its start; while its end is not certain, as a start edge. Rows are held until they have ended
+    before both CTIs. Cost: of what is new and of the pairs it makes.
+    Source: StreamInsight's and Trill's ``Join``.
+
+    ``on`` is a field's name, names, or a mapping left -> right; null matches nothing, NaN equals
+    NaN and -0.0 equals 0.0. ``where`` is a polars predicate over the joined fields; null is false.
+    Both streams are ungrouped, or grouped by the same keys; then rows match in their group alone,
+    where null equals null. The output CTI is the lower of the two inputs': a side that does not
+    advance holds everything back.
+
+    >>> import rxtemporal as rxt
+    >>> cars = rxt.from_events([rxt.IntervalEvent(1, 9, {"k": 1, "plate": "A"})])
+    >>> tolls = rxt.from_events([rxt.IntervalEvent(4, 20, {"k": 1, "toll": 7})])
+    >>> cars.join(tolls, on="k").to_events()
+    [IntervalEvent(4, 9, {'k': 1, 'plate': 'A', 'toll': 7})]
+    """
     pairs = pairs_of(on, "join")
     return Beside(Join(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
 
 
-def cross_join(other: Any, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
-    """Every row with every other that is alive at the same time."""
+def cross_join(other: Other, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
+    """Join every row with every other that is alive at the same time.
+
+    When pairs leave, the CTI, and what is held are as with ``join``.
+    """
     operator = Join(name="cross_join", where=where, suffix=suffix, line=composed_at())
     return Beside(operator, other)

@@ -77,20 +77,60 @@ class ExtendLifetime(RowByRow):
 
 
 def shift_event_time(d: Span) -> ShiftEventTime:
-    """Move both ends of each lifetime by a fixed span, and the CTI with them."""
+    """Move each row by ``d`` in time: ``[start + d, end + d)``.
+
+    ``d`` is a timedelta or ticks; a negative one moves rows to earlier. The CTI is moved as well,
+    so no promise can break. The ends of time stay where they are, and what would go past them stops
+    there; a row that is emptied by it is gone. Rows pass at once and nothing is held, with one
+    exception: backwards, the open rows that come to start at the beginning of time wait until the
+    CTI is above it.
+    Source: *Dangers of time travel*, ``ShiftEventTime``.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.shift_event_time(10).to_polars().rows()
+    [(13, 24, 'a'), (18, 19, 'b')]
+    """
     return ShiftEventTime(by=span(d, "d"), line=composed_at())
 
 
 def to_point_events() -> ToPointEvents:
-    """Make each row a point at its start."""
+    """Make each row a point at its start.
+
+    Rows leave at once as ``[start, start + 1 tick)``, open ones too, whose end edges then say
+    nothing new. The CTI passes unchanged and nothing is held.
+    Source: StreamInsight's ``ToPointEventStream``.
+    """
     return ToPointEvents(line=composed_at())
 
 
 def point_at_end() -> PointAtEnd:
-    """Make each row that ends a point at its end."""
+    """Make each row that ends a point at its end.
+
+    A row leaves as ``[end, end + 1 tick)`` when its end is known; one that never ends gives none.
+    The CTI passes unchanged and nothing is held.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.point_at_end().to_polars().rows()
+    [(9, 10, 'b'), (14, 15, 'a')]
+    """
     return PointAtEnd(line=composed_at())
 
 
 def extend_lifetime(d: Span) -> ExtendLifetime:
-    """Move each end by a fixed span, of either sign."""
+    """Move each end by ``d``: ``[start, end + d)``; a row emptied by it vanishes.
+
+    Starts stay, and rows that never end stay so. To later, rows and CTIs pass at once and nothing
+    is held.
+
+    To earlier, rows not longer than ``-d`` vanish. So a start edge is held until the CTI plus ``d``
+    is above its start; and since its end edge will come to lie ``-d`` earlier, while any row is
+    open the output CTI is min(``t``, max(``t + d``, start of the oldest open row)).
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.extend_lifetime(-1).to_polars().rows()
+    [(3, 13, 'a')]
+    """
     return ExtendLifetime(by=span(d, "d"), line=composed_at())

@@ -1,13 +1,15 @@
-"""What an operator is: a frozen description, validated when composed, that makes steps."""
+"""Operators: frozen descriptions, validated when composed, that make steps."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import polars as pl
 from reactivex import Observable
+from reactivex import operators as rx_operators
 
 from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
@@ -114,7 +116,7 @@ class Operator(_Description):
         step.made_for = self.fingerprint((schema,), keys)
         return step
 
-    def checked(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+    def check(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return ``output``, and blame this operator where it raises."""
         try:
             return self.output(schema, keys)
@@ -167,7 +169,7 @@ class TwoInputs(_Description):
         step.made_for = self.fingerprint((left, right), keys)
         return step
 
-    def checked(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:
+    def check(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:
         """Return ``output``, and blame this operator where it raises."""
         try:
             return self._output(left, right, keys, others)
@@ -215,7 +217,7 @@ class TwoInputs(_Description):
 
 @dataclasses.dataclass(frozen=True)
 class Beside:
-    """An operator of two inputs and its right one, as a value for the left one's ``pipe``."""
+    """An operator of two inputs and its right one, as a value for the left one."""
 
     operator: TwoInputs
     other: Any
@@ -239,3 +241,25 @@ class Chain:
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         """Return the observable of what all of them make of a source's batches."""
         return reduce(lambda stream, operator: operator(stream), self.operators, source)
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """A function from a stream to a stream, as one value; ``end`` is the operator that follows."""
+
+    name: str
+    function: Callable[[Any], Any]
+    end: Operator | None = None
+    cti_rule = "the branch's"
+    holds = "what the branch holds"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ArgumentError(
+                f"{self.name} takes a function from a stream to a stream, got {self.function!r}"
+            )
+
+    def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
+        """Return the observable of what the function makes of a source, which is read once."""
+        result = source.pipe(rx_operators.publish(self.function))
+        return result if self.end is None else self.end(result)

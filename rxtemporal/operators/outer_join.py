@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -12,6 +11,7 @@ from rxtemporal.engine.steps.step import Merging
 from rxtemporal.operators.anti_join import LeftAntiJoin, TurnedAntiJoin
 from rxtemporal.operators.join import Handed, Join, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys
+from rxtemporal.operators.stream import Other
 from rxtemporal.reactive.synchronize import composed_at
 
 
@@ -71,17 +71,24 @@ class OuterJoin(Matching):
 
 
 def left_outer_join(
-    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+    other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
-    """A join, and the left rows while they have no partner, the right's fields null."""
+    """Unite ``join`` with the left rows while they match nothing, right fields null.
+
+    When rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
+    """
     pairs = pairs_of(on, "left_outer_join")
     return Beside(OuterJoin(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
 
 
 def full_outer_join(
-    other: Any, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+    other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
-    """A join, and the rows of both sides while they have no partner."""
+    """Unite ``join`` with the rows of both sides while they match nothing.
+
+    Missing fields are null; fields in ``on`` under one name come from whichever side is there. When
+    rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
+    """
     pairs = pairs_of(on, "full_outer_join")
     operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True, line=composed_at())
     return Beside(operator, other)

@@ -51,7 +51,27 @@ class Scan(Operator):
 
 
 def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
-    """Go along the rows with a state: ``fn(state, start, payload) -> (state, result)``."""
+    """Go along the rows with a state: a stream operator of your own.
+
+    ``fn(state, start, payload)`` is called once for each row, when the CTI has passed its start, in
+    order of (start, payload), nulls first. ``start`` is in ticks and ``payload`` a dict; the row's
+    end is not shown. It returns the next state, and None, a payload or a list of payloads with the
+    fields of ``schema``. These live as long as the row: those of an open row leave as start edges.
+    The CTI passes unchanged.
+
+    Each group key has a state of its own, which begins as a copy of ``seed``; the keys come first
+    in the results. A state has to be made of numbers, strings, times, lists, tuples, dicts and
+    sets, so that it can be saved. Held: rows that are not committed, the results of open rows, and
+    a state for each key seen. What ``fn`` raises fails the query. It costs a call for each row.
+
+    >>> import rxtemporal as rxt
+    >>> def total(state, start, payload):
+    ...     state += payload["x"]
+    ...     return state, {"total": state}
+    >>> numbers = rxt.from_events([rxt.PointEvent(t, {"x": t}) for t in (1, 2, 3)])
+    >>> numbers.scan(0, total, schema={"total": int}).to_polars()["total"].to_list()
+    [1, 3, 6]
+    """
     if not callable(fn):
         raise ArgumentError(
             f"scan takes a seed and a function fn(state, start, payload), got {fn!r}. "

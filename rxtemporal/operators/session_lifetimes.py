@@ -35,7 +35,24 @@ class SessionLifetimes(Operator):
 
 
 def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> SessionLifetimes:
-    """Let each row live until its session ends: starts that follow each other by < timeout."""
+    """Let each row live until its session ends.
+
+    Rows of a key whose starts follow each other by less than ``timeout`` share a session (a gap of
+    exactly ``timeout`` closes it), which ends ``timeout`` after its last start. Only starts count:
+    ends and end edges are swallowed. A row leaves as a start edge when the CTI has passed its
+    start, and its end follows with the first CTI that is not below the session's end. The CTI
+    passes unchanged. Held: the rows of sessions that have not ended, and some numbers for each key
+    seen.
+
+    ``max_duration`` M caps a session on an absolute grid: with c the greatest multiple of M
+    (counted from 1970-01-01T00:00:00Z) not above its first start, it ends at c + M at the latest if
+    it starts at c, else at c + 2M; one that follows a session closed by its cap, at its own c + M.
+
+    >>> import rxtemporal as rxt
+    >>> clicks = [rxt.PointEvent(t, {"page": "a"}) for t in (0, 4, 20)]
+    >>> rxt.from_events(clicks).session_lifetimes(10).to_polars(time="ticks").rows()
+    [(0, 14, 'a'), (4, 14, 'a'), (20, 30, 'a')]
+    """
     longest = None if max_duration is None else span(max_duration, "max_duration", least=1)
     return SessionLifetimes(
         timeout=span(timeout, "timeout", least=1), max_duration=longest, line=composed_at()

@@ -12,10 +12,10 @@ from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.operator import Chain, Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.operators.window_results import ResultSpec
-from rxtemporal.operators.windows import Window
+from rxtemporal.operators.windows import Windowed, windows
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.start_windows import Gathering
@@ -102,11 +102,18 @@ def session_window(
     max_duration: Span | None = None,
     *,
     output: WindowOutput = WindowOutput.WINDOW,
-) -> Window:
-    """One window for each session: rows whose starts follow each other by less than a time-out."""
+) -> Windowed[Chain]:
+    """Make a window ``[first start, last start + timeout)`` for each session of a key.
+
+    Rows whose starts follow each other by less than ``timeout`` share a session; the window holds
+    the rows that start in it, whatever their ends. ``max_duration`` caps it as in
+    ``session_lifetimes``. A result comes when no row can prolong the session; meanwhile the CTI is
+    held at the start of the oldest open session, unless results are points at the windows' ends.
+    Held: the rows of open sessions.
+    """
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
     gap, at = span(timeout, "timeout", least=1), checked_output(output)
-    return Window(
+    return windows(
         lambda result, line: SessionWindows(
             timeout=gap, max_duration=most, at=at, result=result, line=line
         )

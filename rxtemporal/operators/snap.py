@@ -49,7 +49,13 @@ class SnapToWindowIntervals(RowByRow):
 def snap_to_window_intervals(
     duration: Span, period: Span, alignment: Time = 0
 ) -> SnapToWindowIntervals:
-    """Alter lifetimes to cover the assigned interval of every hopping window they touch."""
+    """Alter lifetimes to cover the assigned interval of every hopping window they touch.
+
+    The windows are ``[a + np, a + np + d)`` for every integer n, and the interval assigned to one
+    is ``[end, end + p)``. A row that touches no window (where p > d) vanishes. The CTI is altered
+    as a start is. Only open rows in a gap are held, until the CTI decides.
+    Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
+    """
     return SnapToWindowIntervals(
         duration=span(duration, "duration", least=1),
         period=span(period, "period", least=1),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.window_bounds import Bounds
-from rxtemporal.operators.windows import TimeWindows, Window
+from rxtemporal.operators.operator import Chain
+from rxtemporal.operators.windows import TimeWindows, Windowed, windows
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,6 +34,10 @@ class SnapshotWindows(TimeWindows):
         return SnapshotBounds(finished=self.result.finished)
 
 
-def snapshot_window() -> Window:
-    """One window for each maximal stretch of time in which the set of rows alive is the same."""
-    return Window(lambda result, line: SnapshotWindows(result=result, line=line))
+def snapshot_window() -> Windowed[Chain]:
+    """Cut time into the longest stretches in which the rows alive stay the same.
+
+    Each stretch is a window; there is none where nothing is alive. Follow it with ``aggregate``.
+    The CTI passes unchanged: a snapshot that has begun and not ended leaves as a start edge.
+    """
+    return windows(lambda result, line: SnapshotWindows(result=result, line=line))

@@ -43,5 +43,17 @@ class Stitch(Operator):
 
 
 def stitch() -> Stitch:
-    """Join rows of equal payload where one ends at the tick at which the other starts."""
+    """Join rows of equal payload where one ends at the tick at which the other starts.
+
+    Null equals null and NaN equals NaN. Rows that overlap are not joined: where more of them end
+    than begin, those whose chain began first go on; of equal rows that begin together, the one that
+    ends first continues the chain that began last. A chain leaves as a start edge when the CTI has
+    passed its start, and its end follows when the CTI has passed that: at its end a row may still
+    begin. The CTI passes unchanged. Held: the rows that have not ended.
+
+    >>> import rxtemporal as rxt
+    >>> on = [rxt.IntervalEvent(s, e, {"lamp": "on"}) for s, e in ((0, 5), (5, 9), (12, 13))]
+    >>> rxt.from_events(on).stitch().to_polars(time="ticks").rows()
+    [(0, 9, 'on'), (12, 13, 'on')]
+    """
     return Stitch(line=composed_at())

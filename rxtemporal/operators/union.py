@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import polars as pl
 
@@ -11,6 +10,7 @@ from rxtemporal.engine.steps.step import Merging
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.operators.partition_keys import Apart
+from rxtemporal.operators.stream import Other
 from rxtemporal.reactive.synchronize import composed_at
 
 
@@ -45,6 +45,10 @@ class Union(TwoInputs):
         return UnionStep(left, keys)
 
 
-def union(other: Any) -> Beside:
-    """The rows of both streams."""
+def union(other: Other) -> Beside:
+    """Unite the rows of two streams of the same fields.
+
+    Rows and lifetimes pass unchanged and at once; the output CTI is the lower of the two. Nothing
+    is held.
+    """
     return Beside(Union(line=composed_at()), other)

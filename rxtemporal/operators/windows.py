@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
 
@@ -21,6 +21,9 @@ from rxtemporal.reactive.synchronize import composed_at
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.window_bounds import Bounds
+
+Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,21 +79,40 @@ class TimeWindows(Operator):
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
-    """A window of a pipe: ``aggregate``, ``top_k`` or ``apply`` make it an operator.
+class Windowed(Generic[Result]):
+    """Windows: ``aggregate``, ``top_k`` or ``apply`` says what to make of each.
 
-    ``before`` are the operators that alter lifetimes so that the windows are those meant.
+    All of them end a grouping: the keys come first in the payload. The output CTI is the window's.
+    Held: the rows until they have ended before the CTI, and for each key its running aggregates.
+
+    ``before`` are the operators that alter lifetimes so that the windows are those meant; ``then``
+    takes the finished operator: the windows of a stream give a stream, those of a pipe its value.
     """
 
     over: Callable[[ResultSpec, str], Operator]
+    then: Callable[[Chain], Result]
     before: tuple[Operator, ...] = ()
 
-    def aggregate(self, **aggregates: Aggregate) -> Chain:
-        """Return the operator: one row for each window and key, the keys first in the payload."""
+    def of(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
+        """Return the same windows, of which ``compose`` makes something else."""
+        return Windowed(self.over, compose, self.before)
+
+    def aggregate(self, **aggregates: Aggregate) -> Result:
+        """Give one row for each window and key: the keys, then the named aggregates.
+
+        Cost: of what is new, whatever is alive, for the aggregates that run along (see
+        ``rxtemporal.agg``); the others cost what the windows hold. An integer sum that overflows is
+        an error.
+        """
         return self._with(Aggregates(tuple(aggregates.items())))
 
-    def top_k(self, k: int, by: str | pl.Expr, *, descending: bool = True) -> Chain:
-        """Return the operator: the rows of rank ``k`` or better in each window, with ``rank``."""
+    def top_k(self, k: int, by: str | pl.Expr, *, descending: bool = True) -> Result:
+        """Give the rows of rank ``k`` or better in each window, with the field ``rank``.
+
+        Rows with equal values share a rank, so there may be more than ``k``. Rank 1 is the greatest
+        value of ``by`` (a field or an expression), or with ``descending=False`` the least; nulls
+        come last in both. A row lives for the window. Cost: of what the windows hold.
+        """
         return self._with(TopK(k, by, descending))
 
     def apply(
@@ -99,9 +121,23 @@ class Window:
         *,
         schema: Any = None,
         time_sensitive: bool = False,
-    ) -> Chain:
-        """Return the operator: what a function makes of the rows of each window."""
+    ) -> Result:
+        """Give what a function makes of the rows of each window: a user-defined operator.
+
+        The function gets the payloads as a list of dicts, in order of (start, payload), and returns
+        payloads, which live for the window. With ``time_sensitive`` it gets interval events with
+        lifetimes clipped to the window, and the window (``start``, ``end``, in ticks); it may give
+        interval events that lie in the window. ``schema`` names the fields of what it returns. What
+        it raises goes to ``on_error``. Cost: a call for each window.
+        """
         return self._with(Apply(function, schema, time_sensitive))
 
-    def _with(self, result: ResultSpec) -> Chain:
-        return Chain((*self.before, self.over(result, composed_at())))
+    def _with(self, result: ResultSpec) -> Result:
+        return self.then(Chain((*self.before, self.over(result, composed_at()))))
+
+
+def windows(
+    over: Callable[[ResultSpec, str], Operator], before: tuple[Operator, ...] = ()
+) -> Windowed[Chain]:
+    """Return windows for a pipe."""
+    return Windowed(over, lambda chain: chain, before)

@@ -1,4 +1,4 @@
-"""Streams, fluently: a query is a chain of methods on a ``Streamable``."""
+"""Streams: a query is a chain of methods on a ``Streamable``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
+from rxtemporal import operators as ops
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.core.schema import refuse_lists
@@ -24,12 +25,9 @@ from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.unpacker import unpacked
 from rxtemporal.operators.plan import Node
+from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import results
-from rxtemporal.query.fluent.joins import Joins
-from rxtemporal.query.fluent.lifetimes import Lifetimes
-from rxtemporal.query.fluent.relational import Relational
-from rxtemporal.query.fluent.sequences import Sequences
-from rxtemporal.query.fluent.windows import Windows
+from rxtemporal.query.method import method, window_method
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.synchronize import OnCompleted, OnError, RaiseOrLog, Subscriber
@@ -44,7 +42,7 @@ from rxtemporal.storage.event_log import InputLog, Recorder
 Result = TypeVar("Result")
 
 
-class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
+class Streamable(Stream):
     """A temporal stream, and what is to be computed from it.
 
     Nothing runs until a result is asked for (``to_polars``, ``subscribe``, ``run`` …); each request
@@ -66,6 +64,49 @@ class Streamable(Relational, Joins, Lifetimes, Sequences, Windows):
     IntervalEvent(4, 6, {'warmest': 24})
     IntervalEvent(6, 10, {'warmest': 20})
     """
+
+    # Relational operators: payloads change and lifetimes stay.
+    where = method(ops.where)
+    select = method(ops.select)
+    with_columns = method(ops.with_columns)
+    drop = method(ops.drop)
+    explode = method(ops.explode)
+    distinct = method(ops.distinct)
+    # Groups and branches.
+    group_by = method(ops.group_by)
+    ungroup = method(ops.ungroup)
+    apply = method(ops.apply)
+    multicast = method(ops.multicast)
+    # Two streams.
+    union = method(ops.union)
+    join = method(ops.join)
+    cross_join = method(ops.cross_join)
+    left_anti_join = method(ops.left_anti_join)
+    left_outer_join = method(ops.left_outer_join)
+    full_outer_join = method(ops.full_outer_join)
+    # Lifetimes: payloads and groups stay.
+    shift_event_time = method(ops.shift_event_time)
+    extend_lifetime = method(ops.extend_lifetime)
+    clip_event_duration = method(ops.clip_event_duration)
+    to_point_events = method(ops.to_point_events)
+    point_at_end = method(ops.point_at_end)
+    chop = method(ops.chop)
+    to_signal = method(ops.to_signal)
+    session_lifetimes = method(ops.session_lifetimes)
+    snap_to_window_intervals = method(ops.snap_to_window_intervals)
+    alter_event_duration = method(ops.alter_event_duration)
+    alter_event_start_time = method(ops.alter_event_start_time)
+    alter_event_lifetime = method(ops.alter_event_lifetime)
+    # Rows of a key as they follow each other.
+    scan = method(ops.scan)
+    stitch = method(ops.stitch)
+    # Windows: aggregate, top_k or apply says what is made of each.
+    snapshot_window = window_method(ops.snapshot_window)
+    hopping_window = window_method(ops.hopping_window)
+    tumbling_window = window_method(ops.tumbling_window)
+    hopping_window2 = window_method(ops.hopping_window2)
+    session_window = window_method(ops.session_window)
+    count_window = window_method(ops.count_window)
 
     def __repr__(self) -> str:
         fields = "unknown fields" if self.schema is None else ", ".join(self.schema)

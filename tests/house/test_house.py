@@ -19,7 +19,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import errors
-from rxtemporal.query.fluent.windows import Windowed
+from rxtemporal.operators.windows import Windowed
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rxtemporal"

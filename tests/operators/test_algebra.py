@@ -5,19 +5,15 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from algebra import PAGE, TABLES, generate
 from child_process import environment
 from operator_plans import PLANS
 
 import rxtemporal as rxt
 from rxtemporal import operators as ops
-from rxtemporal.operators.windows import Window
-from rxtemporal.query.fluent.windows import Windowed
-
-PAGE = Path(__file__).parents[2] / "docs" / "algebra.md"
 
 # methods of a stream that make no stream: what it is, and how its results are had
 NO_OPERATORS = {
@@ -51,26 +47,22 @@ def public(cls: type) -> set[str]:
 def test_every_operator_is_a_method_and_every_method_an_operator() -> None:
     """What works in a pipe works fluently and the other way round."""
     assert public(rxt.Streamable) - NO_OPERATORS == set(ops.__all__)
-    assert public(Windowed) == public(Window) - {"over", "before"}
 
 
 @pytest.mark.parametrize("name", sorted(set(ops.__all__)))
-def test_a_method_takes_what_its_operator_takes(name: str) -> None:
-    """Names, order and defaults of arguments are the same."""
-    assert parameters(getattr(rxt.Streamable, name)) == parameters(getattr(ops, name))
-
-
-def test_a_windows_methods_take_what_its_operators_take() -> None:
-    """Names, order and defaults of arguments are the same."""
-    for name in public(Windowed):
-        assert parameters(getattr(Windowed, name)) == parameters(getattr(Window, name)), name
+def test_a_method_is_described_by_its_operator(name: str) -> None:
+    """Arguments and docstring of the method are the operator's, on the class and on a stream."""
+    operator, method = getattr(ops, name), getattr(rxt.Streamable, name)
+    assert parameters(method) == parameters(operator)
+    assert parameters(getattr(rxt.from_events([]), name)) == parameters(operator)
+    assert inspect.getdoc(method) == inspect.getdoc(operator)
+    assert name in inspect.getsource(rxt.Streamable)
 
 
 @pytest.mark.parametrize("name", sorted(set(ops.__all__)))
 def test_an_operator_says_what_becomes_of_ctis(name: str) -> None:
-    """The docstring of each method tells of the output CTI; that of the value is there."""
-    assert "CTI" in (inspect.getdoc(getattr(rxt.Streamable, name)) or "")
-    assert inspect.getdoc(getattr(ops, name))
+    """The docstring of each operator tells of the output CTI."""
+    assert "CTI" in (inspect.getdoc(getattr(ops, name)) or "")
 
 
 def test_every_operator_is_explained_here() -> None:
@@ -111,8 +103,12 @@ def test_composing_and_explaining_load_no_kernels() -> None:
     assert done.stdout == "False\n"
 
 
-def test_the_page_of_the_algebra_has_them_all() -> None:
-    """Each operator, and what a window takes, has its row in docs/algebra.md."""
-    rows = [line for line in PAGE.read_text("utf-8").split("\n") if line.startswith("| `")]
-    for name in {*ops.__all__, *public(Windowed)} - {"multicast"}:
-        assert any(f"`{name}(" in row.split(" | ")[0] for row in rows), name
+def test_the_page_of_the_algebra_has_every_operator() -> None:
+    """Each operator stands in one table of docs/algebra.md."""
+    assert sorted(name for names in TABLES.values() for name in names) == sorted(ops.__all__)
+
+
+def test_the_page_of_the_algebra_is_what_the_operators_say() -> None:
+    """The tables are made of signatures, docstrings, CTI rules and what is held."""
+    page = PAGE.read_text("utf-8")
+    assert page == generate(page), "make the tables anew: python tests/support/algebra.py"

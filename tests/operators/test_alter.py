@@ -217,7 +217,7 @@ def test_a_duration_is_checked_against_the_schema(duration: pl.Expr, message: st
     """An unknown field or a wrong type fails when the fields are known, not at a row."""
     operator = alter_event_duration(duration)
     with pytest.raises(SchemaError, match=message):
-        operator.checked(pl.Schema(physical.SCHEMA), ())
+        operator.check(pl.Schema(physical.SCHEMA), ())
 
 
 @dataclasses.dataclass

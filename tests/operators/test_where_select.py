@@ -220,11 +220,11 @@ def test_explode_goes_on_from_what_was_saved() -> None:
 def test_explode_takes_a_list_field() -> None:
     """What is no field, or no list, is refused when composed."""
     schema = pl.Schema({"x": pl.Int64, "l": pl.List(pl.String)})
-    assert dict(explode("l").checked(schema, ())) == {"x": pl.Int64, "l": pl.String}
+    assert dict(explode("l").check(schema, ())) == {"x": pl.Int64, "l": pl.String}
     with pytest.raises(SchemaError, match=r"no field 'y'; there are \['x', 'l'\].*in explode"):
-        explode("y").checked(schema, ())
+        explode("y").check(schema, ())
     with pytest.raises(SchemaError, match=r"takes a list field, and 'x' is Int64.*Hint"):
-        explode("x").checked(schema, ())
+        explode("x").check(schema, ())
     with pytest.raises(ArgumentError, match="name of a field"):
         explode(3)  # type: ignore[arg-type]
     assert isinstance(explode("l"), Explode)

@@ -26,7 +26,7 @@ PLANS: dict[str, Compose] = {
     "distinct": lambda s: s.distinct("k"),
     "drop": lambda s: s.drop("x"),
     "explode": lambda s: s.select(many=pl.concat_list("x")).explode("many"),
-    "extend_lifetime": lambda s: s.extend_lifetime(-1),
+    "extend_lifetime": lambda s: s.extend_lifetime(1),
     "full_outer_join": lambda s: s.full_outer_join(s, on="k", suffix="_2"),
     "group_by": lambda s: s.group_by("k"),
     "hopping_window": lambda s: s.hopping_window(5, 1).top_k(1, "x"),

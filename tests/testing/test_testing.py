@@ -421,7 +421,7 @@ def wrong(change: Any, **options: Any) -> Callable[[Any], Any]:
     """A query that has the fault."""
 
     def query(readings: Any) -> Any:
-        return readings.select("x")._then(Wrong(change=change, **options))
+        return readings.select("x")._compose(Wrong(change=change, **options))
 
     return query
 
@@ -594,7 +594,7 @@ class Both(TwoInputs):
 
 def both(left: Any, right: Any) -> Any:
     """Both streams' rows."""
-    return left._with(Beside(Both(), right))
+    return left._compose(Beside(Both(), right))
 
 
 def source(name: str) -> rxt.Streamable:

@@ -14,7 +14,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.operators.alter import AlterEventLifetime
-from rxtemporal.operators.explain import explained
+from rxtemporal.operators.explain import explain as explain_plan
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition import Splitting, splitting
 from rxtemporal.operators.plan import Node
@@ -218,7 +218,7 @@ class Job:
 
     def explained(self) -> str:
         """Return the plan and the split as text."""
-        text = explained(self.plan)
+        text = explain_plan(self.plan)
         for name, nodes in self.handed.items():
             if operators := [node.operator.name for node in nodes if node.operator is not None]:
                 text += f"\nSpark itself does of {name!r}: {', '.join(operators)}"

@@ -1,0 +1,101 @@
+"""A stream that knows its plan: what operators are composed on."""
+
+from __future__ import annotations
+
+from typing import Self, TypeAlias
+
+import polars as pl
+from reactivex import Observable
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.operator import Beside, Branch, Chain, Operator
+from rxtemporal.operators.plan import Node
+
+Composed: TypeAlias = Operator | Chain | Beside | Branch
+
+
+class Stream:
+    """A stream that knows its plan; each operator gives a new one."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def schema(self) -> pl.Schema | None:
+        """The payload's fields and types; None where only the first event will tell."""
+        return self._node.schema
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The fields that the stream is grouped by."""
+        return self._node.keys
+
+    def explain(self) -> str:
+        """Return the plan as text: each operator with its fields, its CTI rule and what it holds.
+
+        An operator stands above its inputs. The CTI rule says what the operator promises when its
+        input has promised ``t``: if nothing comes out, look for the rule that waits. For a source
+        the plan says where its CTIs come from and what happens to late events.
+
+        >>> import rxtemporal as rxt
+        >>> readings = rxt.from_events([], schema={"temp": int}, name="readings")
+        >>> print(readings.to_point_events().explain())
+        to_point_events: temp Int64
+          | CTI: t; holds nothing
+          source 'readings': temp Int64
+            | time: the CTIs that it sends; if it sends none, nothing is final before its end
+            | hint: advance_time= makes CTIs out of its events
+        t: the CTI of what stands below, which is what an operator takes
+        """
+        # the words are loaded for those who ask
+        from rxtemporal.operators.explain import explain
+
+        return explain(self._node)
+
+    def _compose(self, operator: Composed) -> Self:
+        """Return the stream that an operator makes of this one."""
+        if isinstance(operator, Branch):
+            return self._branch(operator)
+        if isinstance(operator, Beside):
+            return self._compose_two(operator)
+        stream = self
+        for each in operator.operators if isinstance(operator, Chain) else (operator,):
+            stream = stream._compose_one(each)
+        return stream
+
+    def _compose_one(self, operator: Operator) -> Self:
+        node = self._node
+        schema = None if node.schema is None else operator.check(node.schema, node.keys)
+        keys = operator.keys_after(node.keys)
+        return type(self)(Node(schema, keys, operator=operator, inputs=(node,)))
+
+    def _compose_two(self, beside: Beside) -> Self:
+        operator, other = beside.operator, beside.other
+        if not isinstance(other, Stream):
+            raise ArgumentError(
+                f"{operator.name} takes another stream, got {other!r}. "
+                "Hint: make one with from_events, from_polars, read_parquet …"
+            )
+        left, right = self._node, other._node
+        schema = None
+        if left.schema is not None and right.schema is not None:
+            schema = operator.check(left.schema, right.schema, left.keys, right.keys)
+        keys = operator.keys_after(left.keys)
+        return type(self)(Node(schema, keys, operator=operator, inputs=(left, right)))
+
+    def _branch(self, branch: Branch) -> Self:
+        if branch.end is not None and not self.keys:
+            raise ArgumentError(
+                f"{branch.name} runs a branch for each key. Hint: group_by(…) comes first."
+            )
+        result = branch.function(self)
+        if not isinstance(result, type(self)):
+            raise ArgumentError(
+                f"the branch of {branch.name} has to return a stream, got {result!r}"
+            )
+        return result._compose(branch.end) if branch.end is not None and result.keys else result
+
+
+Other: TypeAlias = Stream | Observable[EventBatch]
+"""The other input of an operator of two: a stream, or in a ``pipe`` an observable of batches."""

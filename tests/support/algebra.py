@@ -1,0 +1,154 @@
+"""The operators' own words as the tables of docs/algebra.md: ``python tests/support/algebra.py``.
+
+A table's row is the operator's signature, the first line of its docstring, its CTI rule and what it
+holds. The tables stand between the page's ``<!-- table … -->`` and ``<!-- end -->`` lines.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from operator_plans import PLANS
+
+import rxtemporal as rxt
+from rxtemporal import WindowOutput, agg
+from rxtemporal import operators as ops
+from rxtemporal.operators.windows import Windowed
+
+Compose = Callable[[Any], Any]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "algebra.md"
+POINTS = "points at the windows' ends"
+
+# the same operators where their arguments change what they promise or hold
+VARIANTS: dict[str, tuple[str, Compose]] = {
+    "clip_event_duration": ("a limit", lambda s: s.clip_event_duration(5)),
+    "count_window": (
+        "whole windows",
+        lambda s: s.count_window(2, output=WindowOutput.WINDOW).aggregate(n=agg.count()),
+    ),
+    "extend_lifetime": ("`d < 0`", lambda s: s.extend_lifetime(-1)),
+    "hopping_window": (
+        POINTS,
+        lambda s: s.hopping_window(5, 1, output=WindowOutput.POINT_AT_END).top_k(1, "x"),
+    ),
+    "session_window": (
+        POINTS,
+        lambda s: s.session_window(5, output=WindowOutput.POINT_AT_END).apply(
+            list, schema={"y": int}
+        ),
+    ),
+    "tumbling_window": (
+        POINTS,
+        lambda s: s.tumbling_window(5, output=WindowOutput.POINT_AT_END).top_k(1, "x"),
+    ),
+}
+
+# an operator that is two, one after the other
+MADE_OF = {"hopping_window2": ["snap_to_window_intervals"]}
+
+TABLES: dict[str, list[str]] = {
+    "one stream": [
+        "where", "select", "with_columns", "drop", "explode", "distinct", "stitch", "scan",
+    ],
+    "groups and branches": ["group_by", "ungroup", "apply", "multicast"],
+    "two streams": [
+        "union", "join", "cross_join", "left_anti_join", "left_outer_join", "full_outer_join",
+        "clip_event_duration",
+    ],
+    "lifetimes": [
+        "shift_event_time", "extend_lifetime", "to_point_events", "point_at_end", "chop",
+        "to_signal", "session_lifetimes", "snap_to_window_intervals", "alter_event_duration",
+        "alter_event_start_time", "alter_event_lifetime",
+    ],
+    "windows": [
+        "snapshot_window", "hopping_window", "tumbling_window", "hopping_window2",
+        "session_window", "count_window",
+    ],
+}  # fmt: skip
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """Return a call of a function as the page shows it: names, without types and defaults."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    taken = [
+        stars.get(each.kind, "") + each.name
+        for each in inspect.signature(function).parameters.values()
+        if each.name != "self"
+    ]
+    return f"`{name}({', '.join(taken)})`"
+
+
+def summary(function: Callable[..., Any]) -> str:
+    """Return the first line of a function's docstring, in Markdown."""
+    first, *_ = (inspect.getdoc(function) or "").split("\n")
+    return first.removesuffix(".").replace("``", "`")
+
+
+def rules(name: str, compose: Compose) -> tuple[str, str]:
+    """Return the CTI rule of an operator that is composed on a stream, and what it holds."""
+    stream = rxt.from_events([], schema={"k": str, "x": int})
+    composed = [node.operator for node in compose(stream)._node.every() if node.operator]
+    own = {name, *MADE_OF.get(name, ())}
+    composed = [each for each in composed if each.name.partition("(")[0] in own]
+    ctis = [each.cti_rule for each in composed if each.cti_rule != "t"]
+    held = [each.holds for each in composed if each.holds != "nothing"]
+    assert len(ctis) < 2, "a rule of rules"
+    return "".join(ctis) or "t", "; ".join(held) or "nothing"
+
+
+def described(name: str) -> tuple[str, str]:
+    """Return an operator's CTI rule and what it holds, with those of its variant."""
+    if name not in PLANS:
+        branch = getattr(ops, name)(lambda stream: stream)
+        return branch.cti_rule, branch.holds
+    plain, (condition, variant) = rules(name, PLANS[name]), VARIANTS.get(name, ("", PLANS[name]))
+    other = rules(name, variant)
+    cti, held = (
+        one if one == two else f"{one}; with {condition}: {two}"
+        for one, two in zip(plain, other, strict=True)
+    )
+    return cti, held
+
+
+def table(names: list[str]) -> Iterator[str]:
+    """Yield the lines of a table of operators."""
+    yield "| operator | result | output CTI | held |"
+    yield "|---|---|---|---|"
+    for name in names:
+        operator = getattr(ops, name)
+        cti, held = described(name)
+        yield f"| {signature(name, operator)} | {summary(operator)} | {cti} | {held} |"
+
+
+def table_of_results() -> Iterator[str]:
+    """Yield the lines of the table of what is made of windows."""
+    yield "| on a window | result |"
+    yield "|---|---|"
+    for name in ("aggregate", "top_k", "apply"):
+        function = getattr(Windowed, name)
+        yield f"| {signature(name, function)} | {summary(function)} |"
+
+
+def generate(page: str) -> str:
+    """Return the page with its tables made anew."""
+    tables = {name: list(table(names)) for name, names in TABLES.items()}
+    tables["results"] = list(table_of_results())
+    for name, lines in tables.items():
+        begin = f"<!-- table: {name} -->\n"
+        page, times = re.subn(
+            re.escape(begin) + r".*?(?=<!-- end -->)",
+            lambda _: begin + "\n".join(lines) + "\n",  # noqa: B023 (called at once)
+            page,
+            flags=re.S,
+        )
+        assert times == 1, f"docs/algebra.md has {times} tables of {name}"
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(generate(PAGE.read_text("utf-8")), "utf-8")
