@@ -34,7 +34,7 @@ from rxtemporal.reactive.synchronize import OnCompleted, OnError, RaiseOrLog, Su
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution, Output
 from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.process import INTERRUPTIBLE, WARN_AFTER, Process
+from rxtemporal.runtime.process import INTERRUPT_PERIOD, WARN_AFTER, Process
 from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink, as_sink
 from rxtemporal.storage.event_log import InputLog, Recorder
@@ -331,4 +331,4 @@ def _interruptibly(results: SimpleQueue[Result]) -> Result:
     """Return the next result, waiting in short slices so that Ctrl-C has a chance."""
     while True:
         with contextlib.suppress(Empty):
-            return results.get(timeout=INTERRUPTIBLE)
+            return results.get(timeout=INTERRUPT_PERIOD)

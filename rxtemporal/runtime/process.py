@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 import time
 from collections.abc import Sequence
@@ -26,28 +27,36 @@ from rxtemporal.storage.event_log import InputLog, Recorder
 
 _log = get_logger(__name__)
 
-# seconds between two chances to be interrupted
-INTERRUPTIBLE = 0.2
-# seconds that a run which is kept may take to come to the end of a batch
-STOPPING = 10.0
-# the same where a source is asked that may not answer
-BLOCKED = 1.0
-# how long nothing may come out before the log says why
+# the longest wait, in seconds, during which Ctrl-C goes unnoticed
+INTERRUPT_PERIOD = 0.2
+# seconds to wait for the end of the current batch before a run with a checkpoint is stopped
+STOP_PATIENCE = 10.0
+# the same if the source may never answer
+BLOCKED_PATIENCE = 1.0
+# the log says why nothing comes out after so long
 WARN_AFTER = timedelta(seconds=30)
 
 
-class Process:
-    """One or several running queries: a context manager, and something to wait for.
+class _State(enum.Enum):
+    """The four states of a process, in order."""
 
-    Several start, stop and fail as one: the error of one query ends all, and all sinks are closed
+    NEW = enum.auto()
+    RUNNING = enum.auto()
+    CLOSING = enum.auto()
+    ENDED = enum.auto()
+
+
+class Process:
+    """One or several running queries, as a context manager.
+
+    Several queries start, stop and fail as one: the error of one ends all, and all sinks are closed
     when the last query has completed.
 
-    A source that has to be asked (a file, a frame, an iterable) is read in a thread of the
-    process; one that pushes is followed on its own threads. An error of the query, its source or
-    its sink ends the process and is raised by ``wait``. Leaving the context waits, or stops the
-    process if the block raised.
+    The process reads files, frames and iterables in a thread of its own; a source that pushes does
+    so on its own threads. An error of a query, a source or a sink ends the process, and ``wait``
+    raises it. Leaving the context waits for the end, or stops the process if the block raised.
 
-    Threads: every method from any.
+    Threads: every method may be called from any thread.
     """
 
     def __init__(
@@ -67,23 +76,23 @@ class Process:
         self._keeper = keeper
         self._log = log
         self._outlets = outlets
-        self._started = False
-        self._done = threading.Event()
-        self._closing = threading.Lock()
-        # held while a sink works, so that it is not closed in the midst of a write
-        self._sinking = threading.RLock()
+        self._state = _State.NEW
+        self._state_lock = threading.Lock()
+        self._ended = threading.Event()
+        # held during a write, so that no sink is closed in the middle of one
+        self._write_lock = threading.RLock()
+        # the thread that is inside a write
         self._writer: int | None = None
-        self._closed = False
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> Process:
         """Open the sinks and start; used by ``Streamable.run`` and ``Application.run``."""
-        if self._started:
+        if self._state is not _State.NEW:
             raise BindingError(
-                f"process {self.name!r} runs already, or has run. Hint: each run() gives a new one."
+                f"process {self.name!r} has been started before. Hint: each run() makes a new one."
             )
-        self._started = True
+        self._state = _State.RUNNING
         try:
             if self._keeper is not None:
                 self._log = self._keeper.begin(self._execution, self._outlets)
@@ -102,7 +111,7 @@ class Process:
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
             self._fail(error)
-            self._ended_within(None)
+            self._wait_until_ended(None)
             raise
         self._stalls.begin()
         if self._execution.pulls:
@@ -122,11 +131,11 @@ class Process:
 
     def _write(self, outlet: Outlet, batch: EventBatch) -> None:
         try:
-            with self._sinking:
-                if self._closed:
+            with self._write_lock:
+                if self._state is not _State.RUNNING:
                     return
                 if self._log is not None:
-                    self._log.flush()  # nothing leaves that rests on what might be lost
+                    self._log.flush()  # no result leaves before its events are durable
                 self._writer = threading.get_ident()
                 try:
                     outlet.write(batch)
@@ -136,24 +145,24 @@ class Process:
         except BaseException as error:
             self._fail(error)
             if not isinstance(error, Exception):
-                raise  # an interrupt belongs to the thread that pushes, too
+                raise  # Ctrl-C is for the thread that pushes, too
 
     def _fail(self, error: BaseException) -> None:
-        # of several queries the others have to be stopped, too
+        # the error of one query stops the others
         self._execution.dispose(error)
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
-        with self._closing:
-            if self._closed:
+        with self._state_lock:
+            if self._state in (_State.CLOSING, _State.ENDED):
                 return
-            self._closed = True
+            self._state = _State.CLOSING
         pulled = self._execution.pulls and not self._in_callback()
-        if pulled or self._writer == threading.get_ident():
+        if pulled or self._in_write():
             self._finish(error)
             return
-        # a producer that pushes does not wait until a sink has carried everything on, and a sink's
-        # own function cannot
+        # a producer that pushes does not wait until the sinks are closed, and a sink's callback
+        # cannot: the sink waits for it
         thread = threading.Thread(
             target=self._finish, args=(error,), name=f"rxtemporal {self.name} closing", daemon=True
         )
@@ -168,7 +177,7 @@ class Process:
                     kept.close()
             except BaseException as failed:
                 error = error or failed
-        with self._sinking:
+        with self._write_lock:
             for outlet in self._outlets:
                 try:
                     if outlet.opened:
@@ -184,50 +193,51 @@ class Process:
         self._error = None if isinstance(error, _StoppedError) else error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
-        self._done.set()
+        self._state = _State.ENDED
+        self._ended.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the process has ended and raise what ended it; False if it still runs.
+        """Wait until the process has ended; return False if it still runs after ``timeout``.
 
-        ``timeout`` is in seconds; None waits for ever.
+        Raises the error that ended the process. ``timeout`` is in seconds; None waits for ever.
         """
-        if not self._ended_within(timeout):
+        if not self._wait_until_ended(timeout):
             return False
         if self._error is not None:
             raise self._error
         return True
 
-    def _ended_within(self, timeout: float | None) -> bool:
-        # polars handles SIGINT so that a blocked wait goes on: only between short ones is there
-        # a chance for Ctrl-C
+    def _wait_until_ended(self, timeout: float | None) -> bool:
+        # polars installs a handler for SIGINT under which a blocked wait goes on, so that Python
+        # sees Ctrl-C only between short waits
         last = None if timeout is None else time.monotonic() + timeout
-        while not self._done.is_set():
-            left = INTERRUPTIBLE if last is None else last - time.monotonic()
+        while not self._ended.is_set():
+            left = INTERRUPT_PERIOD if last is None else last - time.monotonic()
             if left <= 0:
                 return False
-            self._done.wait(min(left, INTERRUPTIBLE))
+            self._ended.wait(min(left, INTERRUPT_PERIOD))
         return True
 
     def dispose(self, error: BaseException | None = None) -> None:
-        """Stop: nothing more is accepted or written, and the sink is closed.
+        """Stop the process: it accepts and writes nothing more, and closes its sinks.
 
-        What waits in a hand-off was accepted: it still goes through the query, unless an error is
-        why the process stops, or who stops it is in the midst of the query. An iterable that is
-        just being asked for its next event is left alone: it may never answer.
+        Rows that wait in a hand-off have been accepted and still go through the query, unless the
+        process stops because of an error, or this thread is inside the query. An iterable that is
+        being asked for its next event is not waited for: it may never answer.
         """
         failed = self._stop_between_batches()
         error = error or failed
         if error is None:
             self._execution.settle()
         error = error or _StoppedError("the process was stopped")
-        inside = self._writer == threading.get_ident()
+        inside = self._in_write()
         self._execution.dispose()
         for outlet in self._outlets:
             outlet.sink.cancel(error)
         self._end(error)
         if self._in_callback():
-            return  # the sink waits for it, and not it for the sink
-        self._ended_within(None)
+            return  # the sink waits for this thread
+        self._wait_until_ended(None)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
@@ -235,18 +245,18 @@ class Process:
             self._execution.join()
 
     def _stop_between_batches(self) -> BaseException | None:
-        """Let what is just coming go through and be saved, if the run is kept, and nothing more.
+        """Finish and save the current batch of a run with a checkpoint; return an error in saving.
 
-        Not for ever: what is slow there is hurried on afterwards, and comes again. Returns what
-        keeps it from being saved.
+        The wait is limited: a batch that takes longer is cancelled, and comes again when the run is
+        resumed.
         """
         keeper, thread = self._keeper, self._thread
         if keeper is None:
             return None
         keeper.stop()
-        if self._in_callback() or self._execution.inside or not self._started:
+        if self._in_callback() or self._execution.inside or self._state is _State.NEW:
             return None
-        patience = BLOCKED if self._execution.may_block else STOPPING
+        patience = BLOCKED_PATIENCE if self._execution.may_block else STOP_PATIENCE
         if thread is not None and thread is not threading.current_thread():
             thread.join(patience)
         if not keeper.gate.acquire(timeout=patience):
@@ -261,35 +271,38 @@ class Process:
         return None
 
     def declare_idle(self, name: str) -> None:
-        """Let a stream whose source is silent, or has gone, hold the others back no longer.
+        """Declare a stream idle: its source is silent or gone, and no longer holds the others back.
 
-        Its CTI follows the lowest of the others', at once and from now on, until its source sends
-        something; that is judged by the CTI reached by then, so the stream needs a policy. The
-        streams are those of ``diagnostics().streams``. From inside a sink it may be called too.
+        From now on its CTI follows the lowest CTI of the others, until its source sends something.
+        What it sends then is judged by the CTI reached, so the stream needs a policy. The names are
+        those of ``diagnostics().streams``. A sink may call this, too.
         """
-        # a batch that follows from inside a write would come before the rest of that one
-        inside = self._writer == threading.get_ident()
-        self._execution.declare_idle(name, at_once=not inside)
+        # inside a write, a batch that results from this would overtake the rest of that write
+        self._execution.declare_idle(name, at_once=not self._in_write())
 
     @property
     def late(self) -> Observable[LateEvent]:
-        """Every event that a stream has dropped or adjusted, as it happens, with the CTI it broke.
+        """Late events as they happen: each that a stream drops or adjusts, with the CTI it broke.
 
-        Those from before the subscription are counted only; ``Streamable.late_events`` misses none.
-        It completes when the process has ended. Delivered on the thread that reads the source.
+        A subscriber misses those from before its subscription; ``Streamable.late_events`` has all.
+        The observable completes when the process has ended. It calls on the thread that reads the
+        source.
         """
         return self._execution.late.observable
+
+    def _in_write(self) -> bool:
+        return self._writer == threading.get_ident()
 
     def _in_callback(self) -> bool:
         return any(outlet.sink.in_callback() for outlet in self._outlets)
 
     def diagnostics(self) -> Diagnostics:
-        """Return what has been counted so far, and what the process waits for.
+        """Return the counts so far, and what the process waits for.
 
-        ``print`` it, or ask ``holding_back()`` for the sentences alone. Times are ticks; ages are
-        seconds of the wall clock, which no result hangs on. It waits for nobody.
+        Print the result, or call its ``holding_back()`` for the sentences alone. Times are ticks;
+        ages are seconds of the wall clock. This call never waits.
         """
-        running = not self._done.is_set()
+        running = not self._ended.is_set()
         return diagnosed(self.name, running, self._execution, self._outlets)
 
     def __enter__(self) -> Process:
@@ -305,7 +318,7 @@ class Process:
             try:
                 self.wait()
             except BaseException as interrupt:
-                if not self._done.is_set():
+                if not self._ended.is_set():
                     self.dispose(interrupt)
                 raise
         else:

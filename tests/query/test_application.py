@@ -228,7 +228,7 @@ def test_stopping_stops_all() -> None:
 def test_a_process_is_not_started_twice() -> None:
     """A process is one run."""
     process = application(EVENTS).run("all", Log())
-    with pytest.raises(BindingError, match="process 'numbers' runs already, or has run"):
+    with pytest.raises(BindingError, match="process 'numbers' has been started before"):
         process.start()
     process.wait(SOON)
 

@@ -334,7 +334,7 @@ def test_a_process_runs_once() -> None:
     sink = Log()
     with nothing_left_running():
         process = app.run("out", sink)
-        with pytest.raises(BindingError, match="'once' runs already, or has run"):
+        with pytest.raises(BindingError, match="'once' has been started before"):
             process.start()
         process.wait(SOON)
         again = Log()
