@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from child_process import environment
 from feeding import until
 from reactivex.subject import Subject
 
@@ -64,7 +65,7 @@ def test_what_was_acknowledged_is_in_the_table_once(
 ) -> None:
     """After SIGKILL the next run with the same folder makes the table of an undisturbed run."""
     command = [sys.executable, __file__, str(tmp_path), how]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "taken\n"
         until(lambda: len(list((tmp_path / "table").glob("*.parquet"))) >= 1)

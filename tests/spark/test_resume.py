@@ -253,12 +253,12 @@ def test_importing_imports_no_pyspark() -> None:
 
 
 def test_session_is_the_function() -> None:
-    """``rxtemporal.spark.jvm.session`` is the function, whatever was imported before it."""
+    """``rxtemporal.spark.session`` is the function, whatever was imported before it."""
     import importlib
 
     import rxtemporal.spark
 
     importlib.import_module("rxtemporal.spark.jvm.session")
-    assert callable(rxtemporal.spark.jvm.session)
+    assert callable(rxtemporal.spark.session)
     with pytest.raises(AttributeError, match="nothing"):
         rxtemporal.spark.nothing  # noqa: B018
