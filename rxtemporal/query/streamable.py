@@ -30,7 +30,7 @@ from rxtemporal.query.async_bridge import results
 from rxtemporal.query.method import method, window_method
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
-from rxtemporal.reactive.synchronize import OnCompleted, OnError, RaiseOrLog, Subscriber
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution, Output
 from rxtemporal.runtime.outlet import Outlet

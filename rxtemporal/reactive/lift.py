@@ -14,8 +14,8 @@ from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.step import Merging, Step, earliest_due
 from rxtemporal.errors import blame
+from rxtemporal.reactive.direct_subject import DirectSubject
 from rxtemporal.reactive.meters import Gauge, Meter
-from rxtemporal.reactive.synchronize import DirectSubject
 
 BatchOperator = Callable[..., Observable[EventBatch]]
 

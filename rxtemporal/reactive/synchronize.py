@@ -1,8 +1,7 @@
-"""The Rx seam: where threads are serialised and subscribers kept apart.
+"""One notification at a time from any number of threads: Rx.NET's ``Synchronize``.
 
-reactivex has no ``synchronize``, its ``Subject`` delivers outside of its lock, and an exception in
-one subscriber travels into the producer's call and past every other subscriber. What is here mends
-the three, once.
+reactivex has none: its ``Subject`` delivers outside of its lock, so that several threads may be
+inside one observer at once.
 """
 
 from __future__ import annotations
@@ -13,21 +12,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar
 
 from reactivex import Observable, abc
-from reactivex.internal import DisposedException
-from reactivex.subject import Subject
-
-from rxtemporal.core.log import get_logger
 
 T = TypeVar("T")
-OnNext: TypeAlias = Callable[[Any], None]
-OnError: TypeAlias = Callable[[Exception], None]
-OnCompleted: TypeAlias = Callable[[], None]
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
-_log = get_logger(__name__)
 
 
 def composed_at() -> str:
@@ -36,113 +27,6 @@ def composed_at() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-class Subscriber:
-    """One subscriber's three callbacks, none of which can hurt anybody else.
-
-    What ``on_next`` raises is logged and counted by ``failed``, and the subscriber stays
-    subscribed: one bad event does not cost it the rest. An error nobody handles is logged.
-    """
-
-    __slots__ = ("_failed", "_on_completed", "_on_error", "receive")
-
-    def __init__(
-        self,
-        failed: Callable[[], None],
-        on_next: abc.ObserverBase[Any] | OnNext | None,
-        on_error: OnError | None = None,
-        on_completed: OnCompleted | None = None,
-    ) -> None:
-        if on_next is not None and hasattr(on_next, "on_next"):
-            observer: Any = on_next
-            on_next, on_error = observer.on_next, observer.on_error
-            on_completed = observer.on_completed
-        self._failed = failed
-        self.receive = cast("OnNext | None", on_next)
-        self._on_error = on_error
-        self._on_completed = on_completed
-
-    def on_next(self, value: Any) -> None:
-        """Hand over one value."""
-        if self.receive is None:
-            return
-        try:
-            self.receive(value)
-        except Exception:
-            self._count_failure("on_next")
-
-    def on_error(self, error: Exception) -> None:
-        """Hand over the error that ended the stream."""
-        if self._on_error is None:
-            log_unhandled(error)
-            return
-        try:
-            self._on_error(error)
-        except Exception:
-            self._count_failure("on_error")
-
-    def on_completed(self) -> None:
-        """Say that the stream has ended."""
-        if self._on_completed is None:
-            return
-        try:
-            self._on_completed()
-        except Exception:
-            self._count_failure("on_completed")
-
-    def _count_failure(self, channel: str) -> None:
-        self._failed()
-        log_failure(channel)
-
-
-class RaiseOrLog:
-    """Stands in for an ``on_error`` that nobody gave: raises where it can, and logs otherwise."""
-
-    __slots__ = ("_error", "_returned")
-
-    def __init__(self) -> None:
-        self._error: Exception | None = None
-        self._returned = False
-
-    def __call__(self, error: Exception) -> None:
-        """Keep the error that ended the stream, or log it if it is too late to raise it."""
-        if self._returned:
-            log_unhandled(error)
-        else:
-            self._error = error
-
-    def raise_error(self) -> None:
-        """Raise what has been kept; from now on errors are logged."""
-        self._returned = True
-        if self._error is not None:
-            raise self._error
-
-
-def log_unhandled(error: Exception) -> None:
-    """Log an error that ended a stream and that nobody handles."""
-    _log.error("stream failed and nobody handles it", error=repr(error))
-
-
-def log_failure(channel: str) -> None:
-    """Log the exception of a subscriber that is being handled."""
-    _log.exception("a subscriber raised; the others are not affected", channel=channel)
-
-
-class DirectSubject(Subject[T]):
-    """A reactivex ``Subject`` whose ``on_next`` is one call and takes no lock.
-
-    reactivex's takes its lock twice for each value to copy the list of observers, and delivers
-    outside of it; copying a list is atomic, so the order of deliveries is no less certain here.
-    """
-
-    def on_next(self, value: T) -> None:
-        """Deliver a value to whoever is subscribed."""
-        if self.is_disposed:
-            raise DisposedException
-        if not self.is_stopped:
-            for observer in self.observers.copy():
-                observer.on_next(value)
 
 
 def synchronize() -> Callable[[Observable[T]], Observable[T]]:

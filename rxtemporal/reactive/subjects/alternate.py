@@ -15,7 +15,7 @@ from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import Source
-from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, Subscriber, log_failure
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscriber, log_failure
 
 
 class CtiSynchronizingSubjectAlternate(CtiSubject):

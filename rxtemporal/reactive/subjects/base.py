@@ -22,7 +22,7 @@ from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import Input, Source, SubjectStats
 from rxtemporal.reactive.subjects.transform import TransformSubject
-from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext
 
 Self = TypeVar("Self", bound="CtiSubject")
 

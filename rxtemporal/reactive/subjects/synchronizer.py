@@ -14,7 +14,8 @@ from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.base import CtiSubject, Ledger
 from rxtemporal.reactive.subjects.inputs import Source
 from rxtemporal.reactive.subjects.transform import TransformSubject
-from rxtemporal.reactive.synchronize import OnCompleted, OnError, OnNext, synchronize
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext
+from rxtemporal.reactive.synchronize import synchronize
 
 
 class _Sent:

@@ -10,7 +10,8 @@ from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.reactive.synchronize import DirectSubject, OnCompleted, OnError, OnNext, Subscriber
+from rxtemporal.reactive.direct_subject import DirectSubject
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscriber
 
 In = TypeVar("In")
 Out = TypeVar("Out")

@@ -1,0 +1,26 @@
+"""A reactivex subject without the locks that reactivex's takes for each value."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from reactivex.internal import DisposedException
+from reactivex.subject import Subject
+
+T = TypeVar("T")
+
+
+class DirectSubject(Subject[T]):
+    """A reactivex ``Subject`` whose ``on_next`` is one call and takes no lock.
+
+    reactivex's takes its lock twice for each value to copy the list of observers, and delivers
+    outside of it; copying a list is atomic, so the order of deliveries is no less certain here.
+    """
+
+    def on_next(self, value: T) -> None:
+        """Deliver a value to whoever is subscribed."""
+        if self.is_disposed:
+            raise DisposedException
+        if not self.is_stopped:
+            for observer in self.observers.copy():
+                observer.on_next(value)
