@@ -21,17 +21,17 @@ _log = get_logger(__name__)
 
 
 class Subscriber:
-    """One subscriber's three callbacks, none of which can hurt anybody else.
+    """The three callbacks of one subscriber, whose exceptions go no further.
 
-    What ``on_next`` raises is logged and counted by ``failed``, and the subscriber stays
-    subscribed: one bad event does not cost it the rest. An error nobody handles is logged.
+    What ``on_next`` raises is logged and counted by ``count_failure``; the subscriber stays
+    subscribed, so one bad event does not cost it the rest. An error that nobody handles is logged.
     """
 
-    __slots__ = ("_failed", "_on_completed", "_on_error", "receive")
+    __slots__ = ("_count_failure", "_on_completed", "_on_error", "receive")
 
     def __init__(
         self,
-        failed: Callable[[], None],
+        count_failure: Callable[[], None],
         on_next: abc.ObserverBase[Any] | OnNext | None,
         on_error: OnError | None = None,
         on_completed: OnCompleted | None = None,
@@ -40,63 +40,63 @@ class Subscriber:
             observer: Any = on_next
             on_next, on_error = observer.on_next, observer.on_error
             on_completed = observer.on_completed
-        self._failed = failed
+        self._count_failure = count_failure
         self.receive = cast("OnNext | None", on_next)
         self._on_error = on_error
         self._on_completed = on_completed
 
     def on_next(self, value: Any) -> None:
-        """Hand over one value."""
+        """Deliver one value."""
         if self.receive is None:
             return
         try:
             self.receive(value)
         except Exception:
-            self._count_failure("on_next")
+            self._report("on_next")
 
     def on_error(self, error: Exception) -> None:
-        """Hand over the error that ended the stream."""
+        """Deliver the error that ended the stream."""
         if self._on_error is None:
             log_unhandled(error)
             return
         try:
             self._on_error(error)
         except Exception:
-            self._count_failure("on_error")
+            self._report("on_error")
 
     def on_completed(self) -> None:
-        """Say that the stream has ended."""
+        """Report the end of the stream."""
         if self._on_completed is None:
             return
         try:
             self._on_completed()
         except Exception:
-            self._count_failure("on_completed")
+            self._report("on_completed")
 
-    def _count_failure(self, channel: str) -> None:
-        self._failed()
+    def _report(self, channel: str) -> None:
+        self._count_failure()
         log_failure(channel)
 
 
 class RaiseOrLog:
-    """Stands in for an ``on_error`` that nobody gave: raises where it can, and logs otherwise."""
+    """Default ``on_error``: keeps an error to be raised while it can be, and logs it afterwards."""
 
-    __slots__ = ("_error", "_returned")
+    __slots__ = ("_error", "_logs")
 
     def __init__(self) -> None:
         self._error: Exception | None = None
-        self._returned = False
+        self._logs = False
 
     def __call__(self, error: Exception) -> None:
-        """Keep the error that ended the stream, or log it if it is too late to raise it."""
-        if self._returned:
+        """Keep the error that ended the stream, or log it."""
+        if self._logs:
             log_unhandled(error)
         else:
             self._error = error
 
     def raise_error(self) -> None:
-        """Raise what has been kept; from now on errors are logged."""
-        self._returned = True
+        """Raise the error that was kept, if there is one; log errors from now on."""
+        self._logs = True
         if self._error is not None:
             raise self._error
 
@@ -107,5 +107,5 @@ def log_unhandled(error: Exception) -> None:
 
 
 def log_failure(channel: str) -> None:
-    """Log the exception of a subscriber that is being handled."""
+    """Log the exception that a subscriber has just raised."""
     _log.exception("a subscriber raised; the others are not affected", channel=channel)

@@ -22,7 +22,7 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 def composed_at() -> str:
-    """Return ``file:line`` of the nearest caller outside of this package: who composed a query."""
+    """Return ``file:line`` of the nearest caller outside of this package, who composes a query."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -30,9 +30,7 @@ def composed_at() -> str:
 
 
 def synchronize() -> Callable[[Observable[T]], Observable[T]]:
-    """Serialise ``on_next``, ``on_error`` and ``on_completed`` behind one re-entrant lock.
-
-    The port of Rx.NET's ``Synchronize``, which reactivex lacks, with a queue for re-entrance.
+    """Return an operator that passes notifications on one at a time, whatever thread they come on.
 
     >>> from reactivex.subject import Subject
     >>> numbers = Subject()
@@ -45,12 +43,9 @@ def synchronize() -> Callable[[Observable[T]], Observable[T]]:
         def subscribe(
             observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            synchronized = _Synchronized(observer)
+            serial = _SerialObserver(observer)
             return source.subscribe(
-                synchronized.on_next,
-                synchronized.on_error,
-                synchronized.on_completed,
-                scheduler=scheduler,
+                serial.on_next, serial.on_error, serial.on_completed, scheduler=scheduler
             )
 
         return Observable(subscribe)
@@ -58,55 +53,55 @@ def synchronize() -> Callable[[Observable[T]], Observable[T]]:
     return operator
 
 
-class _Synchronized:
-    """One notification at a time in front of an observer.
+class _SerialObserver:
+    """Observer that takes one notification at a time.
 
-    Threads wait for each other at a re-entrant lock. What is pushed from inside a delivery (by a
-    subscriber, on the same thread) is queued and delivered when the current notification has
-    reached everyone: delivered at once, it would reach a second subscriber before its cause.
+    Threads wait for each other at a re-entrant lock. What a subscriber pushes from inside a
+    delivery, on the same thread, is queued until the current notification has reached everyone:
+    delivered at once, it would reach a second subscriber before its cause.
     """
 
-    __slots__ = ("_busy", "_lock", "_next", "_observer", "_waiting")
+    __slots__ = ("_busy", "_lock", "_next", "_observer", "_queue")
 
     def __init__(self, observer: abc.ObserverBase[Any]) -> None:
         self._lock = threading.RLock()
         self._observer = observer
         self._next = observer.on_next
         self._busy = False
-        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
 
     def on_next(self, value: Any) -> None:
         # unrolled, for it runs once for each event
         with self._lock:
             if self._busy:
-                self._waiting.append((self._next, (value,)))
+                self._queue.append((self._next, (value,)))
                 return
             self._busy = True
             try:
                 self._next(value)
-                if self._waiting:
-                    self._drain()
+                if self._queue:
+                    self._deliver_queued()
             finally:
                 self._busy = False
 
     def on_error(self, error: Exception) -> None:
-        self._in_turn(self._observer.on_error, error)
+        self._enqueue(self._observer.on_error, error)
 
     def on_completed(self) -> None:
-        self._in_turn(self._observer.on_completed)
+        self._enqueue(self._observer.on_completed)
 
-    def _in_turn(self, deliver: Callable[..., None], *arguments: Any) -> None:
+    def _enqueue(self, deliver: Callable[..., None], *arguments: Any) -> None:
         with self._lock:
-            self._waiting.append((deliver, arguments))
+            self._queue.append((deliver, arguments))
             if self._busy:
                 return
             self._busy = True
             try:
-                self._drain()
+                self._deliver_queued()
             finally:
                 self._busy = False
 
-    def _drain(self) -> None:
-        while self._waiting:
-            deliver, arguments = self._waiting.popleft()
+    def _deliver_queued(self) -> None:
+        while self._queue:
+            deliver, arguments = self._queue.popleft()
             deliver(*arguments)
