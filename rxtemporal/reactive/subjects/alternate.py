@@ -1,4 +1,4 @@
-"""The CTI synchronizing subject in the imperative style: one hand-fused accumulator."""
+"""CTI synchronizing subject in the imperative style: one function for each event."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rxtemporal.core.events import Cti, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.base import CtiSubject
-from rxtemporal.reactive.subjects.inputs import Source
+from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscriber, log_failure
 
 
 class CtiSynchronizingSubjectAlternate(CtiSubject):
-    """Merges sources into one temporal stream; the fast form of ``CtiSynchronizingSubject``.
+    """Subject that merges sources into one stream; the fast form of ``CtiSynchronizingSubject``.
 
     Rows, CTIs, what is held and thread rules are those of ``CtiSynchronizingSubject``, to the
     event; a property test holds the two equal. Lock, accumulator and delivery are one function
@@ -40,75 +40,75 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
         super().__init__(shape, delay, policy)
         self._errors = 0
-        self._gate = threading.RLock()
-        # bound once: a ``with`` looks both up for each event
-        self._acquire, self._release = self._gate.acquire, self._gate.release
+        self._lock = threading.RLock()
+        # bound once: ``with`` looks both up for each event
+        self._acquire, self._release = self._lock.acquire, self._lock.release
         self._busy = False
-        self._waiting: deque[tuple[Any, Source]] = deque()
+        self._queue: deque[tuple[Any, SourceState]] = deque()
         # both are replaced, never changed, so that a delivery under way keeps its own
         self._subscribers: tuple[Subscriber, ...] = ()
         self._receivers: tuple[OnNext, ...] = ()
         self._disposed = False
         self._end: _End | None = None
-        # what goes the short way; nothing does when the stream has ended
-        self._takes: type[RowEvent] | None = self._type
+        # the events that take the short way; none does once the stream has ended
+        self._row_type: type[RowEvent] | None = self._type
 
-    def on_next(self, event: Any, _source: Source | None = None) -> None:
+    def on_next(self, event: Any, _source: SourceState | None = None) -> None:
         """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
-        # It runs once for each event: one function, and no call for an event that is in time.
+        # One function, and no call for an event that is in time: this runs once for each event.
         source = _source or self._own
         self._acquire()
         try:
             if self._busy:
                 self._check(event)
-                self._waiting.append((event, source))
+                self._queue.append((event, source))
                 return
             self._busy = True
             try:
                 while True:
-                    if type(event) is self._takes:
+                    if type(event) is self._row_type:
                         source.events += 1
                         start = event.start
                         if start > source.reached:
                             source.reached = start
                         out: RowEvent | Cti | None = event
-                        if start < self._ledger.floor:
-                            out = self._ledger.admit(event, source)
+                        if start < self._accumulator.floor:
+                            out = self._accumulator.admit(event, source)
                     else:
-                        out = self._rarer(event, source)
+                        out = self._take_other(event, source)
                     if out is not None:
                         for receive in self._receivers:
                             try:
                                 receive(out)
                             except Exception:
-                                self._count_failure()
-                    if not self._waiting:
+                                self._report()
+                    if not self._queue:
                         return
-                    event, source = self._waiting.popleft()
+                    event, source = self._queue.popleft()
             finally:
                 self._busy = False
         finally:
             self._release()
 
-    def _accept(self, event: Any, source: Source) -> None:
+    def _accept(self, event: Any, source: SourceState) -> None:
         self.on_next(event, source)
 
     def _check(self, event: Any) -> None:
         if type(event) not in (self._type, Cti, _End):
             raise self._refuse(event)
 
-    def _rarer(self, event: Any, source: Source) -> Cti | None:
+    def _take_other(self, event: Any, source: SourceState) -> Cti | None:
         if self._disposed:
             raise DisposedException
         if self._end is not None:
             return None
         self._check(event)
         if type(event) is Cti:
-            return self._ledger.advance(event, source)
-        self._end, self._takes, subscribers = event, None, self._subscribers
-        self._keep(())
+            return self._accumulator.advance(event, source)
+        self._end, self._row_type, subscribers = event, None, self._subscribers
+        self._set_subscribers(())
         for subscriber in subscribers:
-            event.tell(subscriber)
+            event.notify(subscriber)
         return None
 
     def on_error(self, error: Exception) -> None:
@@ -129,42 +129,44 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
         """Deliver everything that comes out from now on; dispose the result to stop."""
-        subscriber = Subscriber(self._subscriber_failed, on_next, on_error, on_completed)
-        with self._gate:
+        subscriber = Subscriber(self._count_failure, on_next, on_error, on_completed)
+        with self._lock:
             if self._disposed:
                 raise DisposedException
             if self._end is not None:
-                self._end.tell(subscriber)
+                self._end.notify(subscriber)
                 return Disposable()
-            self._keep((*self._subscribers, subscriber))
+            self._set_subscribers((*self._subscribers, subscriber))
         return Disposable(lambda: self._remove(subscriber))
 
     def _remove(self, subscriber: Subscriber) -> None:
-        with self._gate:
-            self._keep(tuple(each for each in self._subscribers if each is not subscriber))
+        with self._lock:
+            self._set_subscribers(
+                tuple(each for each in self._subscribers if each is not subscriber)
+            )
 
-    def _keep(self, subscribers: tuple[Subscriber, ...]) -> None:
+    def _set_subscribers(self, subscribers: tuple[Subscriber, ...]) -> None:
         self._subscribers = subscribers
         self._receivers = tuple(each.receive for each in subscribers if each.receive is not None)
 
-    def _count_failure(self) -> None:
-        self._subscriber_failed()
+    def _report(self) -> None:
+        self._count_failure()
         log_failure("on_next")
 
-    def _subscriber_failed(self) -> None:
+    def _count_failure(self) -> None:
         self._errors += 1
 
     @property
     def subscriber_errors(self) -> int:
-        """How often a subscriber has raised."""
+        """The number of exceptions that subscribers have raised."""
         return self._errors
 
     def dispose(self) -> None:
         """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""
-        with self._gate:
+        with self._lock:
             self._disposed = True
-            self._end, self._takes = self._end or _End(None), None
-            self._keep(())
+            self._end, self._row_type = self._end or _End(None), None
+            self._set_subscribers(())
 
 
 class _End:
@@ -175,7 +177,7 @@ class _End:
     def __init__(self, error: Exception | None) -> None:
         self.error = error
 
-    def tell(self, subscriber: Subscriber) -> None:
+    def notify(self, subscriber: Subscriber) -> None:
         if self.error is not None:
             subscriber.on_error(self.error)
         else:

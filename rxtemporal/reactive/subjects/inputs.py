@@ -1,4 +1,4 @@
-"""The inputs of a CTI synchronizing subject: handles that come and go, and what is counted."""
+"""Inputs of a CTI synchronizing subject: handles that come and go, and counters that stay."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rxtemporal.ingress.open_rows import OpenRows
 _log = get_logger(__name__)
 
 
-class Source:
-    """What a subject knows of one source. It outlives the handles that are opened on it."""
+class SourceState:
+    """State of one source of a subject. It outlives the handles that are opened on it."""
 
     __slots__ = (
         "_handles",
@@ -36,7 +36,7 @@ class Source:
         self.name = name
         self.events = 0
         self.late: Counter[LateReason] = Counter()
-        # of those that were late; by how much they came after the CTI that they broke
+        # by how much the latest of them came after the CTI that it broke
         self.largest_lateness = 0
         self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
@@ -44,12 +44,12 @@ class Source:
         # handles come and go on any thread
         self._handles: set[int] = set()
 
-    def opened(self, handle: object) -> None:
-        """Note that a handle feeds this source."""
+    def add_handle(self, handle: object) -> None:
+        """Add a handle that feeds this source."""
         self._handles.add(id(handle))
 
-    def closed(self, handle: object) -> None:
-        """Note that a handle feeds it no more."""
+    def remove_handle(self, handle: object) -> None:
+        """Remove a handle that has been closed."""
         self._handles.discard(id(handle))
 
     def stats(self, most_advanced: int) -> SourceStats:
@@ -69,11 +69,11 @@ class Source:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourceStats:
-    """One source of a subject, counted.
+    """Counters of one source of a subject.
 
-    ``largest_lateness`` is by how many ticks its latest event came after the CTI that it broke;
-    ``lag`` is how many ticks the furthest time seen from it (of an event or CTI) lies behind the
-    furthest seen from any source; None before its first event.
+    ``largest_lateness`` is by how many ticks its latest event came after the CTI that it broke.
+    ``lag`` is how many ticks the highest time seen from it (of an event or a CTI) is behind the
+    highest seen from any source; None before its first event.
     """
 
     name: str
@@ -89,7 +89,7 @@ class SourceStats:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SubjectStats:
-    """A subject, counted. Times and spans are ticks.
+    """Counters of a subject. Times and spans are ticks.
 
     ``cti`` is None before the first. ``largest_lateness`` is by how much the latest event lagged
     behind the highest CTI that any source had sent: the delay that would have lost nothing.
@@ -105,22 +105,22 @@ class SubjectStats:
 
 
 class Input:
-    """One source's own handle on a subject: an observer that comes and goes.
+    """Handle of one source on a subject: an observer that comes and goes.
 
     Its completion, its failure and a CTI at ``MAX_TIME`` close this handle and nothing else: the
-    subject's time does not move and the other sources go on. Closing leaves open rows open for the
-    source's return under the same name; ``close(end=t)`` ends them at ``t``.
+    subject's time does not move and the other sources go on. Closing leaves open rows open until
+    the source returns under the same name; ``close(end=t)`` ends them at ``t``.
 
     Threads: as the subject. Several handles of one name feed the same source.
     """
 
     __slots__ = ("_accept", "_closed", "_source")
 
-    def __init__(self, source: Source, accept: Callable[[Any, Source], None]) -> None:
+    def __init__(self, source: SourceState, accept: Callable[[Any, SourceState], None]) -> None:
         self._source = source
         self._accept = accept
         self._closed = False
-        source.opened(self)
+        source.add_handle(self)
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ class Input:
 
     @property
     def closed(self) -> bool:
-        """Whether this handle takes nothing any more."""
+        """True once this handle accepts nothing more."""
         return self._closed
 
     def on_next(self, event: Any) -> None:
@@ -144,17 +144,17 @@ class Input:
             self._accept(event, self._source)
 
     def on_error(self, error: Exception) -> None:
-        """Note that the source failed, and close; the other sources go on."""
+        """Record that the source failed, and close; the other sources go on."""
         self._source.failed = repr(error)
         _log.warning("a source failed; the others go on", source=self.name, error=repr(error))
         self.close()
 
     def on_completed(self) -> None:
-        """Close: this source has ended."""
+        """Close the handle: the source has ended."""
         self.close()
 
     def close(self, *, end: Time | None = None) -> None:
-        """Take nothing more; with ``end`` also end the source's open rows at that time."""
+        """Accept nothing more; with ``end`` also end the source's open rows at that time."""
         if self._closed:
             return
         if end is not None:
@@ -165,7 +165,7 @@ class Input:
                     EdgeEvent.create_end(row.edge.start_time, ends, row.edge.payload), self._source
                 )
         self._closed = True
-        self._source.closed(self)
+        self._source.remove_handle(self)
 
     def __enter__(self) -> Input:
         return self

@@ -1,4 +1,4 @@
-"""The CTI synchronizing subject, built from Rx operators as the document builds it."""
+"""CTI synchronizing subject built from Rx operators, as the document builds it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from reactivex import operators as rx
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME, Span
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.reactive.subjects.base import CtiSubject, Ledger
-from rxtemporal.reactive.subjects.inputs import Source
+from rxtemporal.reactive.subjects.accumulator import Accumulator
+from rxtemporal.reactive.subjects.base import CtiSubject
+from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext
 from rxtemporal.reactive.synchronize import synchronize
 
 
-class _Sent:
-    """An event on its way in, with the source whose handle it came through."""
+class _SourceEvent:
+    """Event that came through the handle of a source, with that source."""
 
     __slots__ = ("event", "source")
 
-    def __init__(self, event: Any, source: Source) -> None:
+    def __init__(self, event: Any, source: SourceState) -> None:
         self.event = event
         self.source = source
 
 
 class CtiSynchronizingSubject(CtiSubject):
-    """Merges sources that come and go, and that disagree on the time, into one temporal stream.
+    """Subject that merges sources which come and go and disagree on the time into one stream.
 
     The **delay** is the greatest difference allowed between the most and the least advanced source.
 
@@ -59,32 +60,32 @@ class CtiSynchronizingSubject(CtiSubject):
 
     def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
         super().__init__(shape, delay, policy)
-        self._subject: TransformSubject[Any, Any] = TransformSubject(self._synchronized)
+        self._subject: TransformSubject[Any, Any] = TransformSubject(self._transform)
         self._push = self._subject.on_next
 
-    def _synchronized(self, events: Observable[Any]) -> Observable[Any]:
+    def _transform(self, events: Observable[Any]) -> Observable[Any]:
         return events.pipe(
             synchronize(),
-            rx.scan(self._take, self._ledger),
-            # an event is true and None is not; attrgetter runs at C speed, once for each event
+            rx.scan(self._accumulate, self._accumulator),
+            # an event is true and None is not; attrgetter runs at the speed of C
             rx.filter(attrgetter("out")),
             rx.map(attrgetter("out")),
         )
 
-    def _take(self, ledger: Ledger, item: Any) -> Ledger:
+    def _accumulate(self, state: Accumulator, item: Any) -> Accumulator:
         event, source = item, self._own
         if type(item) is not self._type:
-            if type(item) is _Sent:
+            if type(item) is _SourceEvent:
                 event, source = item.event, item.source
             if type(event) is Cti:
-                ledger.out = ledger.advance(event, source)
-                return ledger
+                state.out = state.advance(event, source)
+                return state
         source.events += 1
         start = event.start
         if start > source.reached:
             source.reached = start
-        ledger.out = event if start >= ledger.floor else ledger.admit(event, source)
-        return ledger
+        state.out = event if start >= state.floor else state.admit(event, source)
+        return state
 
     def on_next(self, event: Any) -> None:
         """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
@@ -92,10 +93,10 @@ class CtiSynchronizingSubject(CtiSubject):
             raise self._refuse(event)
         self._push(event)
 
-    def _accept(self, event: Any, source: Source) -> None:
+    def _accept(self, event: Any, source: SourceState) -> None:
         if type(event) is not self._type and type(event) is not Cti:
             raise self._refuse(event)
-        self._subject.on_next(_Sent(event, source))
+        self._subject.on_next(_SourceEvent(event, source))
 
     def on_error(self, error: Exception) -> None:
         """Fail the whole stream. A single source fails through its own handle, see ``input``."""
@@ -119,7 +120,7 @@ class CtiSynchronizingSubject(CtiSubject):
 
     @property
     def subscriber_errors(self) -> int:
-        """How often a subscriber has raised."""
+        """The number of exceptions that subscribers have raised."""
         return self._subject.subscriber_errors
 
     def dispose(self) -> None:

@@ -1,4 +1,4 @@
-"""The transform subject: what goes in passes through a function of observables, once."""
+"""Subject whose input passes through a function of observables, once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Out = TypeVar("Out")
 
 
 class TransformSubject(Observable[Out], Generic[In, Out]):
-    """An observer of one type and an observable of another, with a transformation between.
+    """Observer of one type and observable of another, with a transformation between them.
 
     Everything pushed in passes through ``transform(observable)`` once and is published to every
     subscriber. ``dispose`` releases both the input and the output connection; what is pushed
@@ -84,7 +84,7 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
     ) -> abc.DisposableBase:
         """Deliver everything that comes out from now on; dispose the result to stop."""
         self._input.check_disposed()
-        guarded = Subscriber(self._subscriber_failed, on_next, on_error, on_completed)
+        guarded = Subscriber(self._count_failure, on_next, on_error, on_completed)
         return self._output.subscribe(
             guarded.on_next, guarded.on_error, guarded.on_completed, scheduler=scheduler
         )
@@ -93,5 +93,5 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         """Release the input and the output connection."""
         self._subscription.dispose()
 
-    def _subscriber_failed(self) -> None:
+    def _count_failure(self) -> None:
         self.subscriber_errors += 1

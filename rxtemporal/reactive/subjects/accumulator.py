@@ -1,0 +1,69 @@
+"""Time that one CTI synchronizing subject has reached, and its verdicts on late events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, as_given
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, lateness
+from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.reactive.subjects.inputs import SourceState
+from rxtemporal.reactive.subjects.transform import TransformSubject
+
+
+class Accumulator:
+    """State of both CTI synchronizing subjects; its owner serialises."""
+
+    __slots__ = ("cti", "delay", "edges", "floor", "high", "largest", "late", "out", "policy")
+
+    def __init__(self, shape: EventShape, delay: int, policy: AdvanceTimePolicy) -> None:
+        self.delay = delay
+        self.policy = policy
+        # the highest CTI that any source has sent, and the highest that was passed on
+        self.high = self.cti = NO_CTI
+        self.largest = 0
+        # An event that starts at or above the floor is neither late nor later than any before it,
+        # so it passes without a call to ``admit``. Edges never do: their rows are remembered.
+        self.edges = shape is EventShape.EDGE
+        self.floor = MAX_TIME if self.edges else NO_CTI
+        self.late: TransformSubject[LateEvent, LateEvent] = TransformSubject(lambda late: late)
+        # what passes of the last item; None if nothing does
+        self.out: Any = None
+
+    def advance(self, event: Cti, source: SourceState) -> Cti | None:
+        """Take a CTI; return the one to pass on, less the delay, or None if it does not advance."""
+        time = event.start
+        # the end of time means that the stream is over, not that a source has come that far
+        if time < MAX_TIME:
+            self.high = max(self.high, time)
+            source.reached = max(source.reached, time)
+        cti = add(time, -self.delay)
+        passes = cti > self.cti
+        if passes:
+            self.cti = cti
+        self._set_floor()
+        if not passes:
+            return None
+        return event if cti == time else Cti(as_given(cti, event.start_time))
+
+    def admit(self, event: RowEvent, source: SourceState) -> RowEvent | None:
+        """Return what passes of an edge, or of an event below the floor; None if nothing does."""
+        if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+            source.reached = max(source.reached, event.end)
+        behind = lateness(event, self.high)
+        if behind > self.largest:
+            self.largest = behind
+            self._set_floor()
+        kept, reason, _ = judge(event, self.cti, self.policy, source.rows)
+        if reason is not None:
+            broken = max(self.cti, MIN_TIME)
+            by = lateness(event, broken)
+            source.late[reason] += 1
+            source.largest_lateness = max(source.largest_lateness, by)
+            self.late.on_next(LateEvent(event, source.name, reason, broken, by))
+        return kept
+
+    def _set_floor(self) -> None:
+        if not self.edges:
+            self.floor = max(self.cti, self.high - self.largest)
