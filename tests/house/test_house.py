@@ -334,7 +334,7 @@ def test_a_host_that_configures_logging_sees_what_failed() -> None:
     assert "a subscriber raised; the others are not affected" in done.stderr
     assert "RuntimeError: a subscriber's own" in done.stderr
     assert "a source failed; the others go on" in done.stderr
-    assert "rxtemporal.reactive.synchronize" in done.stderr
+    assert "rxtemporal.reactive.subscriber" in done.stderr
 
 
 # Where things are kept --------------------------------------------------------------------------
