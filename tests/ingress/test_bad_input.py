@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import FRAME, Pushing, both_subjects, heard, ways_in
+from hearing import FRAME, Pushing, both_subjects, heard, in_some_way, ways_in
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
@@ -96,8 +96,7 @@ BAD_EVENTS: dict[str, tuple[list[Any], type[RxTemporalError], str]] = {
 }
 
 
-@pytest.mark.parametrize(("bad", "error", "message"), BAD_EVENTS.values(), ids=BAD_EVENTS)
-@ways_in
+@in_some_way("bad, error, message", BAD_EVENTS)
 def test_a_bad_event_is_one_error_after_what_came_before_it(
     stream_of: Callable[..., rxt.Streamable],
     bad: list[Any],
@@ -113,8 +112,7 @@ def test_a_bad_event_is_one_error_after_what_came_before_it(
     assert re.search(message, str(errors[0]), re.DOTALL)
 
 
-@pytest.mark.parametrize("bad", [each[0] for each in BAD_EVENTS.values()], ids=BAD_EVENTS)
-@ways_in
+@in_some_way("bad", {name: each[:1] for name, each in BAD_EVENTS.items()})
 def test_all_that_was_accepted_comes_out_as_it_begins(
     stream_of: Callable[..., rxt.Streamable], bad: list[Any]
 ) -> None:

@@ -16,6 +16,7 @@ import polars as pl
 import polars.selectors as cs
 import pytest
 import strategies
+from buckets import in_parts, split
 from hypothesis import example, given
 from hypothesis import strategies as st
 from law_streams import (
@@ -45,13 +46,14 @@ from rxtemporal.testing import Stepper
 def test_laws(name: str, data: st.DataObject) -> None:
     """A case gives its model's history and CTIs, however its streams arrive and wherever it stops.
 
-    The streams and the model's history are drawn and computed once for all three checks.
+    The streams are drawn, and the model's history is computed, once for all checks.
     """
     sides, random = drawn(name, data)
     expected = Expected(CASES[name], sides)
     check_each_event(name, sides, random, expected)
     check_cuts_and_order(name, sides, random, expected)
     check_restarts(name, sides, random, expected)
+    check_buckets(name, sides, random, expected)
 
 
 def check_each_event(name: str, sides: Sides, random: Random, expected: Expected) -> None:
@@ -96,6 +98,18 @@ def check_restarts(name: str, sides: Sides, random: Random, expected: Expected) 
     cti = final_cti(CASES[name], sides)
     assert out[-1].cti == cti
     expected.check(out, cti)
+
+
+def check_buckets(name: str, sides: Sides, random: Random, expected: Expected) -> None:
+    """Check that buckets by key, each by itself, give together the history and the final CTI.
+
+    Every bucket has all CTIs; the final CTI is the least of theirs.
+    """
+    if split(plan(name))[0].reason is None:
+        out, reached = in_parts(plan(name), sides, random)
+        cti = final_cti(CASES[name], sides)
+        assert reached == cti
+        expected.check_rows(out, cti)
 
 
 @cache

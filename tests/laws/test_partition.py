@@ -2,98 +2,26 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
-from functools import cache
 from random import Random
 from typing import Any
 
-import arranging
 import oracle
-import physical
 import polars as pl
 import pytest
+from buckets import in_parts, split
 from compositions import COMPOSITIONS, STREAM, expected
 from compositions import plan as composed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case
-from law_streams import CASES, Sides, drawn, final_cti, plan
-from oracle import Event
+from law_streams import CASES, Sides, plan
 
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.operators.operator import Operator, TwoInputs
-from rxtemporal.operators.partition import Splitting, splitting
-from rxtemporal.operators.plan import Node
+from rxtemporal.operators.partition import splitting
 
-BUCKETS = 3
 # each example is several runs, and there are many cases
 examples = settings(max_examples=max(10, settings().max_examples // 6))
-
-
-@cache
-def split(query: rxt.Streamable) -> tuple[Splitting, dict[str, Node]]:
-    """What a query can be split by, and its sources by name."""
-    nodes = query._node.every()
-    return splitting(query._node), {n.source.name: n for n in nodes if n.source is not None}
-
-
-def bucket(event: Event, fields: tuple[str, ...]) -> int:
-    """A row's bucket: by its fields as keys are compared, or where it may be anywhere by start."""
-    values = [event[-1][field] for field in fields] if fields else [event[1]]
-    return zlib.crc32(repr([_key(value) for value in values]).encode()) % BUCKETS
-
-
-def _key(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return value + 0.0 if value == value else "NaN"
-
-
-def in_buckets(query: rxt.Streamable, sides: Sides) -> Iterator[list[list[Event]]]:
-    """Yield each bucket's part of the streams, with every CTI in it."""
-    split_by, sources = split(query)
-    by = [split_by.of(sources[name]) if name in sources else () for name in physical.SIDES]
-    for number in range(BUCKETS):
-        yield [
-            [event for event in items if event[0] == "cti" or bucket(event, fields) == number]
-            for items, fields in zip(sides, by, strict=False)
-        ]
-
-
-def in_parts(query: rxt.Streamable, sides: Sides, random: Random) -> tuple[list[Any], int]:
-    """Return the united history of what the buckets give, and the least of their CTIs."""
-    rows, ctis = [], []
-    for part in in_buckets(query, sides):
-        made = [physical.batches(items, arranging.cut(items, random)) for items in part]
-        out = physical.pushed(query, arranging.interleaved(made, random))
-        rows += physical.rows(out)
-        ctis.append(out[-1].cti if out else oracle.MIN_TIME)
-    return rows, min(ctis)
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if split(plan(name))[0].reason is None])
-@examples
-@given(data=st.data())
-def test_buckets_give_the_whole(name: str, data: st.DataObject) -> None:
-    """What each bucket computes alone is together what the model says of all rows, and the CTI.
-
-    Every bucket has all CTIs; the output CTI is the least of theirs.
-    """
-    sides, random = drawn(name, data)
-    case, cti = CASES[name], final_cti(CASES[name], sides)
-    rows, reached = in_parts(plan(name), sides, random)
-    assert reached == cti
-    assert_model(case, sides, rows, cti)
-
-
-def assert_model(case: Case, sides: Sides, rows: list[Any], cti: int) -> None:
-    """Say that the rows are the model's up to a CTI."""
-    canonical = [oracle.canonical(items) for items in sides]
-    expected = case.model(*canonical)
-    if not oracle.equal_up_to(expected, rows, cti, tolerance=case.tolerance(canonical[0])):
-        assert oracle.history(oracle.clip(rows, cti)) == oracle.history(oracle.clip(expected, cti))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +30,7 @@ def assert_model(case: Case, sides: Sides, rows: list[Any], cti: int) -> None:
 @examples
 @given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
 def test_buckets_of_compositions(name: str, sides: Sides, number: int) -> None:
-    """The same of queries of several operators."""
+    """Buckets of queries of several operators give together what the models say."""
     rows, cti = in_parts(composed(name), sides, Random(number))
     assert cti == oracle.MAX_TIME
     assert oracle.history(rows) == oracle.history(expected(name, sides))

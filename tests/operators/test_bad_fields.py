@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import FRAME, heard, place, ways_in
+from hearing import FRAME, heard, in_some_way, place
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent, agg
@@ -282,8 +282,7 @@ def test_what_does_not_fit_the_fields_is_an_error_where_it_is_composed(
         compose(rxt.from_polars(FRAME, start="t"))
 
 
-@bad_fields
-@ways_in
+@in_some_way("compose, operator, message", BAD_FIELDS)
 def test_a_query_over_unknown_fields_is_checked_at_the_first_event(
     stream_of: Callable[..., Stream], compose: Compose, operator: str, message: str
 ) -> None:

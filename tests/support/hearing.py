@@ -70,6 +70,28 @@ WAYS = [listed, iterated, followed, gathered, handed, spilled]
 ways_in = pytest.mark.parametrize("stream_of", WAYS)
 
 
+def in_some_way(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
+    """Parametrize a test with cases and ways in: each case and each way by default.
+
+    `tox -e full` runs every case in every way.
+    """
+    pairs = [(number, way) for number in range(len(cases)) for way in range(len(WAYS))]
+    some = [pair for pair in pairs if pair[1] == pair[0] % len(WAYS)]
+    named = list(cases.items())
+    return pytest.mark.parametrize(
+        f"stream_of, {names}",
+        [
+            pytest.param(
+                WAYS[way],
+                *named[number][1],
+                id=f"{named[number][0]}, {WAYS[way].__name__}",
+                marks=[] if (number, way) in some else [pytest.mark.full],
+            )
+            for number, way in pairs
+        ],
+    )
+
+
 def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
     """The events and the errors that a subscriber hears."""
     events: list[Any] = []

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from law_cases import Case
-from oracle import Event
+from oracle import Event, Row
 
 import rxtemporal as rxt
 
@@ -66,7 +66,10 @@ class Expected:
 
     def check(self, out: list[rxt.EventBatch], cti: int) -> None:
         """Fail unless the batches are the model's history up to a CTI."""
-        made = physical.rows(out)
+        self.check_rows(physical.rows(out), cti)
+
+    def check_rows(self, made: list[Row], cti: int) -> None:
+        """Fail unless the rows are the model's history up to a CTI."""
         if not oracle.equal_up_to(self._rows, made, cti, tolerance=self._tolerance):
             wanted = oracle.history(oracle.clip(self._rows, cti))
             assert oracle.history(oracle.clip(made, cti)) == wanted
