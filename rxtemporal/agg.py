@@ -24,8 +24,8 @@ from rxtemporal.operators.aggregates import (
 from rxtemporal.operators.expressions import field_type, of_many
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.aggregates import Running
-    from rxtemporal.engine.steps.window_rows import Listed
+    from rxtemporal.engine.steps.aggregates import RunningAggregate
+    from rxtemporal.engine.steps.window_rows import ListedAggregate
 
 __all__ = [
     "Aggregate",
@@ -82,7 +82,7 @@ class _Incremental(Aggregate):
             raise _undefined(self, dtype)
         return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
 
-    def make(self, name: str, schema: pl.Schema) -> Running | None:
+    def make(self, name: str, schema: pl.Schema) -> RunningAggregate | None:
         from rxtemporal.engine.steps import aggregates as running
         from rxtemporal.engine.steps import ordered_aggregates as ordered
 
@@ -122,7 +122,7 @@ class _Expression(Aggregate):
                 raise _undefined(self, dtype)
         return of_many(self.expression, schema, self.shown)
 
-    def make(self, name: str, schema: pl.Schema) -> Listed:
+    def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
         from rxtemporal.engine.steps.window_rows import ListedExpression
 
         return ListedExpression(self.expression, self.dtype(schema))

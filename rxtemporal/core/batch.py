@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import rows_of
+from rxtemporal.core.columns import take_rows
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
@@ -157,7 +157,7 @@ class EventBatch:
             self.start[rows],
             self.end[rows],
             self.edge[rows],
-            rows_of(self.payload, rows),
+            take_rows(self.payload, rows),
             self.cti,
             None if self.groups is None else Groups(self.groups.codes[rows], self.groups.coder),
         )

@@ -14,7 +14,7 @@ FEW_COLUMNS = 6
 _PLAIN = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)
 
 
-def rows_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> pl.DataFrame:
+def take_rows(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> pl.DataFrame:
     """Return these rows, in this order.
 
     A single one is cut out of the frame in 2 µs; polars' gather takes 60 and more, for it hands the
@@ -26,14 +26,14 @@ def rows_of(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> p
     rows = np.asarray(numbers)
     columns = frame.get_columns()
     if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
-        return pl.DataFrame(_taken(columns, rows))
+        return pl.DataFrame(_take(columns, rows))
     if 2 * len(rows) > frame.height:
         frame = frame.rechunk()
     # in the type in which polars keeps row numbers: of any other it looks at the signs first
     return frame[pl.Series(rows.astype(np.uint32, copy=False))]
 
 
-def columns_of(
+def take_columns(
     frame: pl.DataFrame,
     numbers: npt.NDArray[Any] | Sequence[int],
     names: Sequence[str] | None = None,
@@ -41,11 +41,11 @@ def columns_of(
     """Return these rows as columns, all or those named: a frame of them would cost 30 µs more."""
     columns = frame.get_columns() if names is None else [frame.get_column(name) for name in names]
     if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
-        return _taken(columns, np.asarray(numbers))
-    return rows_of(pl.DataFrame(columns), numbers).get_columns() if columns else []
+        return _take(columns, np.asarray(numbers))
+    return take_rows(pl.DataFrame(columns), numbers).get_columns() if columns else []
 
 
-def _taken(columns: Sequence[pl.Series], rows: npt.NDArray[Any]) -> list[pl.Series]:
+def _take(columns: Sequence[pl.Series], rows: npt.NDArray[Any]) -> list[pl.Series]:
     return [pl.Series(column.name, column.to_numpy().take(rows)) for column in columns]
 
 
@@ -53,7 +53,7 @@ def _is_plain(column: pl.Series) -> bool:
     return isinstance(column.dtype, _PLAIN) and not column.null_count()
 
 
-def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return frames of one schema, one or more, as one of as many chunks, copying nothing.
 
     A few microseconds, where polars' concat takes 30 and more.
@@ -64,7 +64,7 @@ def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return every
 
 
-def typed(columns: Sequence[pl.Series], schema: pl.Schema) -> pl.DataFrame:
+def cast_columns(columns: Sequence[pl.Series], schema: pl.Schema) -> pl.DataFrame:
     """Return a frame of these columns in the types of the schema, whose order they have.
 
     Casts those that differ alone: polars casts a frame by way of a query.

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
 
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, as_given, describe, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, match_form, time_ticks
 from rxtemporal.errors import EventError
 
 
@@ -65,7 +65,7 @@ class RowEvent:
     @property
     def end_time(self) -> Time:
         """The end of the lifetime, in the form in which the start was given."""
-        return as_given(self.end, self.start_time)
+        return match_form(self.end, self.start_time)
 
     def moved(self, start: int, end: int) -> RowEvent:
         """Return this event with another lifetime (in ticks) and the same payload object."""
@@ -114,7 +114,7 @@ def _text(time: Time) -> str:
     return time.isoformat().replace("+00:00", "Z") if isinstance(time, datetime) else str(time)
 
 
-def _after(start_time: Time, start: int, end_time: Time) -> int:
+def _end_ticks(start_time: Time, start: int, end_time: Time) -> int:
     end = time_ticks(end_time)
     if end <= start:
         raise EventError(
@@ -146,7 +146,7 @@ class PointEvent(RowEvent):
 
     def moved(self, start: int, end: int) -> PointEvent:
         """Return the same payload at another instant; a point's end follows its start."""
-        return PointEvent(as_given(start, self.start_time), self.payload)
+        return PointEvent(match_form(start, self.start_time), self.payload)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (PointEvent, (self.start_time, self.payload))
@@ -168,7 +168,7 @@ class IntervalEvent(RowEvent):
 
     def __init__(self, start_time: Time, end_time: Time, payload: Any) -> None:
         start = _start_ticks(start_time)
-        _fill(self, start_time, start, _after(start_time, start, end_time), payload)
+        _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
 
     @classmethod
     def create_insert(cls, start_time: Time, end_time: Time, payload: Any) -> IntervalEvent:
@@ -178,7 +178,7 @@ class IntervalEvent(RowEvent):
     def moved(self, start: int, end: int) -> IntervalEvent:
         """Return the same payload with another lifetime, in ticks."""
         like = self.start_time
-        return IntervalEvent(as_given(start, like), as_given(end, like), self.payload)
+        return IntervalEvent(match_form(start, like), match_form(end, like), self.payload)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (IntervalEvent, (self.start_time, self.end_time, self.payload))
@@ -205,7 +205,7 @@ class EdgeEvent(RowEvent):
 
     def __init__(self, edge_type: EdgeType, start_time: Time, end_time: Time, payload: Any) -> None:
         start = _start_ticks(start_time)
-        _fill(self, start_time, start, _after(start_time, start, end_time), payload)
+        _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
         _set_edge_type(self, edge_type)
 
     @classmethod
@@ -226,7 +226,9 @@ class EdgeEvent(RowEvent):
     def moved(self, start: int, end: int) -> EdgeEvent:
         """Return the same edge and payload with another lifetime, in ticks."""
         like = self.start_time
-        return EdgeEvent(self.edge_type, as_given(start, like), as_given(end, like), self.payload)
+        return EdgeEvent(
+            self.edge_type, match_form(start, like), match_form(end, like), self.payload
+        )
 
     def _key(self) -> tuple[Any, ...]:
         return (self.edge_type, *super()._key())

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.schema import conform, field, fields_of, takes
+from rxtemporal.core.schema import can_hold, conform, infer_type, to_fields
 from rxtemporal.errors import SchemaError
 
 _REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
@@ -56,14 +56,14 @@ class PayloadReader:
         """Take what these payloads show of the schema, unless it is settled."""
         if self.settled or not payloads:
             return
-        rows = [fields_of(payload) for payload in payloads]
+        rows = [to_fields(payload) for payload in payloads]
         types = dict(self.schema or {})
         for row, fields in enumerate(rows):
             for name, value in fields.items():
                 if self.schema is not None and name not in types:
                     continue  # the frame will refuse it by name
                 if types.get(name, pl.Null()) == pl.Null():
-                    types[name] = _learned(name, value, row)
+                    types[name] = _learn_type(name, value, row)
             self.schema = self.schema or pl.Schema(types)
         self.schema = pl.Schema(types)
 
@@ -76,12 +76,13 @@ class PayloadReader:
         self._given = self.schema is not None
         schema = self.schema or pl.Schema()
         plain = set(map(type, payloads)) <= {dict}
-        rows = payloads if plain else [fields_of(payload) for payload in payloads]
+        rows = payloads if plain else [to_fields(payload) for payload in payloads]
         try:
             if rows and max(map(len, rows)) > len(schema):
                 raise ValueError
             columns = [
-                _column(name, dtype, [row[name] for row in rows]) for name, dtype in schema.items()
+                _make_column(name, dtype, [row[name] for row in rows])
+                for name, dtype in schema.items()
             ]
             return pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
         except (KeyError, *_REFUSED):
@@ -99,30 +100,30 @@ class PayloadReader:
     @staticmethod
     def _first_bad(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> BadPayloadError:
         for number, row in enumerate(rows):
-            if reason := _misfit(row, schema):
+            if reason := _explain_misfit(row, schema):
                 error = BadPayloadError(reason)
                 error.row = number
                 return error
         return BadPayloadError("payloads do not fit the stream's schema")
 
 
-def _learned(name: str, value: Any, row: int) -> pl.DataType:
+def _learn_type(name: str, value: Any, row: int) -> pl.DataType:
     try:
-        return field(name, value)
+        return infer_type(name, value)
     except SchemaError as error:
         bad = BadPayloadError(str(error))
         bad.row = row
         raise bad from None
 
 
-def _column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
+def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
     # polars would convert some values of another type in silence
-    if not takes(dtype, values):
+    if not can_hold(dtype, values):
         raise TypeError
     return pl.Series(name, values, dtype=dtype, strict=True)
 
 
-def _misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
+def _explain_misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
     """Return what is wrong with one row; None if it fits."""
     there = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
     if more := [name for name in row if name not in schema]:
@@ -131,7 +132,7 @@ def _misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
         return f"field {missing[0]!r} is missing in {row}; the stream's fields are {there}"
     for name, dtype in schema.items():
         try:
-            _column(name, dtype, [row[name]])
+            _make_column(name, dtype, [row[name]])
         except _REFUSED:
             value = row[name]
             hint = (

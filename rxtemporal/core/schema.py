@@ -46,7 +46,7 @@ _PYTHON: dict[Any, pl.DataType] = {
 _ALLOWED = "bool, int, float, str, bytes, datetime, date, timedelta, Decimal or None"
 
 
-def carried(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
+def payload_type(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
     """Return the type in which a field of polars type ``dtype`` travels; refuse what cannot.
 
     With ``lists`` it may be a list of scalars: those live inside a query, and neither enter nor
@@ -63,7 +63,7 @@ def carried(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
     if isinstance(dtype, pl.Duration):
         return pl.Duration("us")
     if lists and isinstance(dtype, pl.List):
-        return pl.List(carried(name, dtype.inner))
+        return pl.List(payload_type(name, dtype.inner))
     hint = "a payload is a flat record; keep nested values outside or flatten them"
     if isinstance(dtype, pl.List) and not lists:
         hint = "a payload is a flat record; lists live only inside a query, from select to explode"
@@ -89,15 +89,17 @@ def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
             "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
             f"got {given!r}"
         )
-    return pl.Schema({_name(name): typed(name, type_, lists=lists) for name, type_ in fields})
+    return pl.Schema(
+        {_check_name(name): declared_type(name, type_, lists=lists) for name, type_ in fields}
+    )
 
 
-def typed(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
+def declared_type(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
     """Return the type in which a field declared with a polars or a Python type travels."""
-    return carried(name, _polars_type(name, type_), lists=lists)
+    return payload_type(name, _polars_type(name, type_), lists=lists)
 
 
-def _name(name: Any) -> str:
+def _check_name(name: Any) -> str:
     if isinstance(name, str) and name:
         return name
     raise SchemaError(f"a field's name is a non-empty str, got {name!r}")
@@ -122,9 +124,9 @@ def _polars_type(name: str, type_: Any) -> Any:
     )
 
 
-def field(name: str, value: Any) -> pl.DataType:
+def infer_type(name: str, value: Any) -> pl.DataType:
     """Return the type of the field ``name`` as a first ``value`` shows it."""
-    _name(name)
+    _check_name(name)
     if isinstance(value, Decimal) and value.is_finite():
         return pl.Decimal(38, max(0, -int(value.as_tuple().exponent)))
     if isinstance(value, datetime):
@@ -149,7 +151,7 @@ def refuse_lists(schema: pl.Schema) -> None:
             )
 
 
-def takes(dtype: pl.DataType, values: Sequence[Any]) -> bool:
+def can_hold(dtype: pl.DataType, values: Sequence[Any]) -> bool:
     """Whether a field of this type holds all these values as they are; any field may be null.
 
     An integer is a float too; a bool is no number, and a naive datetime is not an aware one.
@@ -157,8 +159,8 @@ def takes(dtype: pl.DataType, values: Sequence[Any]) -> bool:
     kinds = set(map(type, values)) - {NoneType}
     if isinstance(dtype, pl.List):
         each = [value for many in values if isinstance(many, (list, tuple)) for value in many]
-        return all(issubclass(kind, (list, tuple)) for kind in kinds) and takes(
-            carried("", dtype.inner), each
+        return all(issubclass(kind, (list, tuple)) for kind in kinds) and can_hold(
+            payload_type("", dtype.inner), each
         )
     if isinstance(dtype, pl.Datetime):
         naive = {value.tzinfo is None for value in values if isinstance(value, datetime)}
@@ -169,11 +171,11 @@ def takes(dtype: pl.DataType, values: Sequence[Any]) -> bool:
         return all(issubclass(kind, Decimal) for kind in kinds) and all(
             value is None or -int(value.as_tuple().exponent) <= dtype.scale for value in values
         )
-    allowed, refused = _taken(dtype)
+    allowed, refused = _python_types(dtype)
     return all(issubclass(kind, allowed) and not issubclass(kind, refused) for kind in kinds)
 
 
-def _taken(dtype: pl.DataType) -> tuple[tuple[type, ...], tuple[type, ...]]:
+def _python_types(dtype: pl.DataType) -> tuple[tuple[type, ...], tuple[type, ...]]:
     if dtype.is_integer():
         return (int, np.integer), (bool,)
     if dtype.is_float():
@@ -185,7 +187,7 @@ def _taken(dtype: pl.DataType) -> tuple[tuple[type, ...], tuple[type, ...]]:
     return tuple(type_ for type_, own in _PYTHON.items() if own == dtype), ()
 
 
-def fields_of(payload: Any) -> dict[str, Any]:
+def to_fields(payload: Any) -> dict[str, Any]:
     """Return a payload as a flat dict: of a dict, dataclass or NamedTuple, or of a bare scalar."""
     if isinstance(payload, dict):
         return payload
@@ -196,7 +198,7 @@ def fields_of(payload: Any) -> dict[str, Any]:
     return {SCALAR_FIELD: payload}
 
 
-def _widens(have: pl.DataType, want: pl.DataType) -> bool:
+def _can_widen(have: pl.DataType, want: pl.DataType) -> bool:
     """Whether a column casts to another type without loss, or else polars says that it does not."""
     return (
         have == want
@@ -214,14 +216,16 @@ def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFram
     if schema is None:
         if all(isinstance(dtype, _KEPT) for dtype in frame.dtypes):
             return frame
-        schema = pl.Schema({name: carried(name, dtype) for name, dtype in frame.schema.items()})
+        schema = pl.Schema(
+            {name: payload_type(name, dtype) for name, dtype in frame.schema.items()}
+        )
     elif set(frame.columns) != set(schema):
         raise SchemaError(
             f"fields {sorted(frame.columns)} do not fit the stream's fields {sorted(schema)}"
         )
     else:
         for name, dtype in schema.items():
-            if not _widens(frame.schema[name], dtype):
+            if not _can_widen(frame.schema[name], dtype):
                 raise SchemaError(
                     f"field {name!r} is {frame.schema[name]}, and the stream's is {dtype}. "
                     "Hint: a field keeps its type; cast it before it enters."

@@ -111,7 +111,7 @@ def add(time: int, length: int) -> int:
     return min(max(time + length, MIN_TIME), MAX_TIME)
 
 
-def as_given(tick: int, like: Time) -> Time:
+def match_form(tick: int, like: Time) -> Time:
     """Return ticks in the form of ``like``: ticks for ticks, a datetime in its zone for one."""
     if not isinstance(like, datetime):
         return tick

@@ -48,9 +48,9 @@ def dumps(kind: str, value: Any, default: Default | None = None) -> bytes:
     ``value`` is a tree of None, bools, numbers, strings, bytes, times, lists, tuples, dicts, sets,
     arrays, frames, batches and key coders. ``default`` returns such a tree for any other object.
     """
-    writer = _Writer(default)
-    tree = json.dumps([kind, writer.encode(value)], separators=(",", ":")).encode()
-    chunks = [chunk for part in (tree, *writer.parts) for chunk in (_LENGTH.pack(len(part)), part)]
+    encoder = _Encoder(default)
+    tree = json.dumps([kind, encoder.encode(value)], separators=(",", ":")).encode()
+    chunks = [chunk for part in (tree, *encoder.parts) for chunk in (_LENGTH.pack(len(part)), part)]
     checksum = 0
     for chunk in chunks:
         checksum = zlib.crc32(chunk, checksum)
@@ -126,7 +126,7 @@ def _split(data: memoryview) -> list[memoryview]:
 Parts = Sequence[memoryview]
 
 
-class _Writer:
+class _Encoder:
     """Collects the parts of one value while its tree is made."""
 
     __slots__ = ("default", "parts")
@@ -180,15 +180,15 @@ class _Form(NamedTuple):
     """How values of one type are written and read."""
 
     tag: str
-    encode: Callable[[Any, _Writer], Any]
+    encode: Callable[[Any, _Encoder], Any]
     decode: Callable[[Any, Parts], Any]
 
 
-def _encode_array(array: Any, writer: _Writer) -> Any:
+def _encode_array(array: Any, encoder: _Encoder) -> Any:
     if array.dtype == object:
-        return [writer.encode(each) for each in array.ravel().tolist()], "O", array.shape
+        return [encoder.encode(each) for each in array.ravel().tolist()], "O", array.shape
     elements = np.packbits(array) if array.dtype == np.bool_ else array
-    return writer.add(elements.tobytes()), array.dtype.str, array.shape
+    return encoder.add(elements.tobytes()), array.dtype.str, array.shape
 
 
 def _decode_array(encoded: Any, parts: Parts) -> np.ndarray[Any, Any]:
@@ -203,8 +203,8 @@ def _decode_array(encoded: Any, parts: Parts) -> np.ndarray[Any, Any]:
     return np.frombuffer(parts[content], dtype).reshape(shape).copy()
 
 
-def _encode_frame(frame: pl.DataFrame, writer: _Writer) -> Any:
-    return writer.add(dump_frame(frame)), frame.height
+def _encode_frame(frame: pl.DataFrame, encoder: _Encoder) -> Any:
+    return encoder.add(dump_frame(frame)), frame.height
 
 
 def _decode_frame(encoded: Any, parts: Parts) -> pl.DataFrame:
@@ -213,13 +213,13 @@ def _decode_frame(encoded: Any, parts: Parts) -> pl.DataFrame:
     return frame if frame.width else pl.DataFrame(height=height)
 
 
-def _encode_batch(batch: EventBatch, writer: _Writer) -> Any:
+def _encode_batch(batch: EventBatch, encoder: _Encoder) -> Any:
     fields = [batch.start, batch.end, batch.edge, batch.payload, batch.cti]
     if batch.groups is not None:
         # the keys' types and not the keys: rows of one stream share a coder, which is saved once
         empty = pl.DataFrame(batch.groups.coder.columns(batch.start[:0]))
         fields += [batch.groups.codes, empty]
-    return [writer.encode(each) for each in fields]
+    return [encoder.encode(each) for each in fields]
 
 
 def _decode_batch(encoded: Any, parts: Parts) -> EventBatch:
@@ -230,8 +230,8 @@ def _decode_batch(encoded: Any, parts: Parts) -> EventBatch:
     return EventBatch(start, end, edge, payload, cti, Groups(codes, KeyCoder(empty.schema)))
 
 
-def _encode_dict(value: dict[Any, Any], writer: _Writer) -> Any:
-    return [[writer.encode(key) for key in value], [writer.encode(v) for v in value.values()]]
+def _encode_dict(value: dict[Any, Any], encoder: _Encoder) -> Any:
+    return [[encoder.encode(key) for key in value], [encoder.encode(v) for v in value.values()]]
 
 
 def _decode_dict(encoded: Any, parts: Parts) -> dict[Any, Any]:
@@ -239,7 +239,7 @@ def _decode_dict(encoded: Any, parts: Parts) -> dict[Any, Any]:
     return {_decode(k, parts): _decode(v, parts) for k, v in zip(keys, values, strict=True)}
 
 
-def _encode_datetime(value: datetime, writer: _Writer) -> Any:
+def _encode_datetime(value: datetime, encoder: _Encoder) -> Any:
     if not isinstance(value.tzinfo, (NoneType, timezone, ZoneInfo)):
         raise CheckpointError(
             f"a state that holds {value!r} cannot be saved. "
@@ -258,7 +258,7 @@ def _many(tag: str, kind: type) -> _Form:
     """Return the form of a collection other than a list."""
     return _Form(
         tag,
-        lambda value, writer: [writer.encode(each) for each in value],
+        lambda value, encoder: [encoder.encode(each) for each in value],
         lambda encoded, parts: kind(_decode(each, parts) for each in encoded),
     )
 
@@ -269,7 +269,7 @@ _FORMS: dict[type, _Form] = {
     set: _many("set", set),
     frozenset: _many("frozenset", frozenset),
     dict: _Form("dict", _encode_dict, _decode_dict),
-    bytes: _Form("bytes", lambda v, writer: writer.add(v), lambda n, parts: bytes(parts[n])),
+    bytes: _Form("bytes", lambda v, encoder: encoder.add(v), lambda n, parts: bytes(parts[n])),
     datetime: _Form("datetime", _encode_datetime, _decode_datetime),
     date: _Form("date", lambda v, _: v.isoformat(), lambda v, _: date.fromisoformat(v)),
     timedelta: _Form(
@@ -283,7 +283,7 @@ _FORMS: dict[type, _Form] = {
     EventBatch: _Form("batch", _encode_batch, _decode_batch),
     KeyCoder: _Form(
         "keys",
-        lambda coder, writer: _encode_frame(coder.state(), writer),
+        lambda coder, encoder: _encode_frame(coder.state(), encoder),
         lambda encoded, parts: KeyCoder.restore(_decode_frame(encoded, parts)),
     ),
 }

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import columns_of, stacked
+from rxtemporal.core.columns import stack, take_columns
 from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ class KeyCoder:
         from rxtemporal.engine.kernels.hash_table import IntTable
 
         self.names = tuple(schema)
-        self._columns = [_numbered(pl.Series(name, [], dtype)) for name, dtype in schema.items()]
-        hashed = any(isinstance(column, _Hashed) for column in self._columns)
+        self._columns = [_make_column(pl.Series(name, [], dtype)) for name, dtype in schema.items()]
+        hashed = any(isinstance(column, _HashedColumn) for column in self._columns)
         self._few = FEW_HASHED_ROWS if hashed else FEW_ROWS
         self._pairs = [IntTable() for _ in self._columns[1:]]
-        self._keys = _Grown(pl.DataFrame(schema=dict(schema)))
+        self._keys = _GrowingFrame(pl.DataFrame(schema=dict(schema)))
         self._count = 0
         self._asked: dict[Hashable, int] = {}
 
@@ -116,7 +116,7 @@ class KeyCoder:
             count = table.next_code
         if count > self._count:
             rows = first_rows(codes, self._count, count)
-            self._keys.append(pl.DataFrame([_picked(column, rows) for column in columns]))
+            self._keys.append(pl.DataFrame([_copy_rows(column, rows) for column in columns]))
             self._count = count
         return codes
 
@@ -132,7 +132,7 @@ class _Column(Protocol):
         """Return the code of each value; null has one of its own."""
 
 
-class _Integers:
+class _IntegerColumn:
     """Numbers a column by the integers that stand for its values: their ticks, days or bits."""
 
     __slots__ = ("_table",)
@@ -155,7 +155,7 @@ class _Integers:
         return self._table.number(_bits(integers) if floats else integers, valid)
 
 
-class _Hashed:
+class _HashedColumn:
     """Numbers a column by 64-bit hashes, and compares every value with the one that has its code.
 
     Two values of one hash are rare enough to make all that follows slow: from then on the values
@@ -166,7 +166,7 @@ class _Hashed:
 
     def __init__(self, table: IntTable, empty: pl.Series) -> None:
         self._table = table
-        self._values = _Grown(empty.to_frame())
+        self._values = _GrowingFrame(empty.to_frame())
         self._exact: dict[Hashable, int] | None = None
 
     @property
@@ -181,7 +181,7 @@ class _Hashed:
         known = self._table.next_code
         codes = self._table.number(_hashes(values))
         count = self._table.next_code
-        fresh = _picked(values, first_rows(codes, known, count)) if count > known else None
+        fresh = _copy_rows(values, first_rows(codes, known, count)) if count > known else None
         if fresh is not None and len(fresh) == len(values):
             self._values.append(fresh.to_frame())
         elif not self._are_coded(values, codes, fresh):
@@ -202,7 +202,7 @@ class _Hashed:
         return np.array([exact.setdefault(v, len(exact)) for v in values.to_list()], np.int64)
 
 
-class _Grown:
+class _GrowingFrame:
     """A frame that grows by appending, at a cost that depends on what is appended.
 
     Its parts are at least twice as long as the next; so there are few, and each row is copied a
@@ -235,7 +235,7 @@ class _Grown:
             self._gathered += JOINING_GAINS * len(rows)
             if self._gathered >= self._rows:
                 self._join_from(0)
-        return columns_of(stacked(self._parts), rows)
+        return take_columns(stack(self._parts), rows)
 
     def whole(self) -> pl.DataFrame:
         """Return all rows."""
@@ -249,12 +249,12 @@ class _Grown:
             self._gathered = 0
 
 
-def _numbered(empty: pl.Series) -> _Column:
+def _make_column(empty: pl.Series) -> _Column:
     """Return what numbers a column of this type."""
     from rxtemporal.engine.kernels.hash_table import IntTable
 
     hashed = isinstance(empty.dtype, pl.String | pl.Binary | pl.Decimal)
-    return _Hashed(IntTable(), empty) if hashed else _Integers(IntTable())
+    return _HashedColumn(IntTable(), empty) if hashed else _IntegerColumn(IntTable())
 
 
 def _hashes(values: pl.Series) -> Codes:
@@ -281,7 +281,7 @@ def _hashable(column: pl.Series) -> list[Any]:
     return column.to_list()
 
 
-def _picked(column: pl.Series, rows: Codes) -> pl.Series:
+def _copy_rows(column: pl.Series, rows: Codes) -> pl.Series:
     """Return these rows, and nothing that keeps the others in memory.
 
     What polars gathers from a column of strings holds on to all of their bytes.

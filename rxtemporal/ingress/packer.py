@@ -23,7 +23,7 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.core.schema import fields_of, refuse_lists
+from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.door_rules import CTI, ROW
 from rxtemporal.errors import EventError
@@ -129,7 +129,7 @@ class Packer:
 
     def saved(self) -> list[Any]:
         """Return what the door holds, what is known of the fields, and the rows that wait."""
-        rows = [self._start, self._end, self._edge, self._cti, [*map(fields_of, self._payload)]]
+        rows = [self._start, self._end, self._edge, self._cti, [*map(to_fields, self._payload)]]
         return [self.columns.saved(), self.payloads.saved(), self.sent, self.time, rows]
 
     def restore(self, state: Sequence[Any]) -> None:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.core.schema import typed
+from rxtemporal.core.schema import declared_type
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import field_type, row_by_row
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.aggregates import Running
-    from rxtemporal.engine.steps.window_rows import Listed
+    from rxtemporal.engine.steps.aggregates import RunningAggregate
+    from rxtemporal.engine.steps.window_rows import ListedAggregate
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.aggregates import Running
-    from rxtemporal.engine.steps.window_rows import Listed
+    from rxtemporal.engine.steps.aggregates import RunningAggregate
+    from rxtemporal.engine.steps.window_rows import ListedAggregate
 
 
 class Aggregate:
@@ -32,7 +32,7 @@ class Aggregate:
         """Return the result's type for rows of this schema; refuse what has no such aggregate."""
         raise NotImplementedError
 
-    def make(self, name: str, schema: pl.Schema) -> Running | Listed | None:
+    def make(self, name: str, schema: pl.Schema) -> RunningAggregate | ListedAggregate | None:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class _UserCode(Aggregate):
                 "Hint: give dtype=float (or a polars type), or annotate what it returns."
             )
         # kept, since what annotations name is not there any more in a process that it is sent to
-        dtype = self._dtype = typed(repr(self), given)
+        dtype = self._dtype = declared_type(repr(self), given)
         return dtype
 
 
@@ -147,13 +147,13 @@ class UserDefinedAggregate(_UserCode):
     def _says(self) -> Any:
         return self.result if self._incremental else self.compute
 
-    def make(self, name: str, schema: pl.Schema) -> Running | Listed:
+    def make(self, name: str, schema: pl.Schema) -> RunningAggregate | ListedAggregate:
         """Return a new state for this aggregate."""
-        from rxtemporal.engine.steps.user_windows import Incremental, PerWindow
+        from rxtemporal.engine.steps.user_windows import IncrementalAggregate, WindowAggregate
 
         if self._incremental:
-            return Incremental(self, self.reads, name, self.dtype(schema))
-        return PerWindow(self.compute, self.reads, self.dtype(schema), sensitive=False)
+            return IncrementalAggregate(self, self.reads, name, self.dtype(schema))
+        return WindowAggregate(self.compute, self.reads, self.dtype(schema), sensitive=False)
 
 
 class TimeSensitiveAggregate(_UserCode):
@@ -187,11 +187,11 @@ class TimeSensitiveAggregate(_UserCode):
             raise ArgumentError(f"{type(self).__name__} needs compute(events, window)")
         return self.compute
 
-    def make(self, name: str, schema: pl.Schema) -> Listed:
+    def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
         """Return a new state for this aggregate."""
-        from rxtemporal.engine.steps.user_windows import PerWindow
+        from rxtemporal.engine.steps.user_windows import WindowAggregate
 
-        return PerWindow(self.compute, self.reads, self.dtype(schema), sensitive=True)
+        return WindowAggregate(self.compute, self.reads, self.dtype(schema), sensitive=True)
 
 
 def _own(user: Any, name: str, base: type) -> bool:

@@ -12,7 +12,13 @@ import polars as pl
 
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.alter import AlterStep, FixedLength, KeptLength, Length, Times
+from rxtemporal.engine.steps.alter import (
+    AlterStep,
+    FixedLength,
+    LengthFunction,
+    SameLength,
+    TimeFunction,
+)
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.engine.steps.user_functions import (
     END,
@@ -72,9 +78,9 @@ class AlterEventLifetime(RowByRow):
         """Return a new step."""
         return AlterStep(_times(self.start, self.name), self._length(schema))
 
-    def _length(self, schema: pl.Schema) -> Length:
+    def _length(self, schema: pl.Schema) -> LengthFunction:
         if self.duration is None:
-            return KeptLength()
+            return SameLength()
         if isinstance(self.duration, pl.Expr):
             form = _length_form(self.duration, schema, self.name)
             return ExpressionLength(self.duration, form)
@@ -83,7 +89,7 @@ class AlterEventLifetime(RowByRow):
         return FixedLength(span(self.duration, "duration", least=1))
 
 
-def _times(given: Any, name: str) -> Times | None:
+def _times(given: Any, name: str) -> TimeFunction | None:
     """Return the function of time that was given; None where starts stay."""
     if given is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Merging
+from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
@@ -38,16 +38,16 @@ class LeftAntiJoin(Matching):
         suffix = self.suffix or "_right"
         return dataclasses.replace(self, suffix=suffix).merged(left, right, keys)
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
         from rxtemporal.engine.steps.anti_join import AntiJoinStep
-        from rxtemporal.engine.steps.join import Merged
-        from rxtemporal.engine.steps.join_keys import Keying
+        from rxtemporal.engine.steps.join import JoinedPayload
+        from rxtemporal.engine.steps.join_keys import KeyMatcher
 
-        keying = Keying(keys, self.on, self.key_types(left, right, keys))
+        keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
         merged = None
         if self.where is not None:
-            merged = Merged(*self._joined(left, right, keys))
+            merged = JoinedPayload(*self._joined(left, right, keys))
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
 
 
@@ -59,14 +59,14 @@ class TurnedAntiJoin(LeftAntiJoin):
     joined: pl.Schema
     lefts: tuple[str, ...]
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step; ``left`` is the join's right input here."""
         from rxtemporal.engine.steps.anti_join import AntiJoinStep
-        from rxtemporal.engine.steps.join import TurnedMerged
-        from rxtemporal.engine.steps.join_keys import Keying
+        from rxtemporal.engine.steps.join import SwappedPayload
+        from rxtemporal.engine.steps.join_keys import KeyMatcher
 
-        keying = Keying(keys, self.on, self.key_types(left, right, keys))
-        merged = TurnedMerged(self.taken, self.joined)
+        keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
+        merged = SwappedPayload(self.taken, self.joined)
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
 
 

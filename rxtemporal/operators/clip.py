@@ -9,7 +9,7 @@ from datetime import timedelta
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.step import Merging, Step
+from rxtemporal.engine.steps.step import Step, TwoInputStep
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys, Operator, RowByRow
@@ -38,12 +38,12 @@ class Clip(Matching):
         """The left's fields."""
         return [(name, (name, None)) for name in left]
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
         from rxtemporal.engine.steps.clip import ClipStep
-        from rxtemporal.engine.steps.join_keys import Keying
+        from rxtemporal.engine.steps.join_keys import KeyMatcher
 
-        return ClipStep(Keying(keys, self.on, self.key_types(left, right, keys)), left, keys)
+        return ClipStep(KeyMatcher(keys, self.on, self.key_types(left, right, keys)), left, keys)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,9 +78,9 @@ class ToSignal(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.engine.steps.clip import SignalStep
-        from rxtemporal.engine.steps.join_keys import Keying
+        from rxtemporal.engine.steps.join_keys import KeyMatcher
 
-        return SignalStep(Keying(keys, self.on, self._key_types(schema, keys)), schema, keys)
+        return SignalStep(KeyMatcher(keys, self.on, self._key_types(schema, keys)), schema, keys)
 
 
 class _Same(Matching):

@@ -14,7 +14,7 @@ from rxtemporal.operators.session_windows import StartWindows, checked_output
 from rxtemporal.operators.windows import Windowed, windows
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.start_windows import Gathering
+    from rxtemporal.engine.steps.start_windows import StartBounds
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,7 +34,7 @@ class CountWindows(StartWindows):
         """Windows to come hold rows that are here."""
         return "for each key the rows of its last n - 1 distinct starts"
 
-    def bounds(self, schema: pl.Schema) -> Gathering:
+    def bounds(self, schema: pl.Schema) -> StartBounds:
         """Return new bounds."""
         from rxtemporal.engine.steps.count_windows import CountBounds
 

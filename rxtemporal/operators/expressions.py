@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.core.schema import carried
+from rxtemporal.core.schema import payload_type
 from rxtemporal.errors import ArgumentError, SchemaError
 
 # what these nodes of an expression's tree compute depends on other rows
@@ -144,7 +144,9 @@ def output_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: s
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n")[0]
         raise SchemaError(f"{operator}: {reason}; there are {_listed(schema)}") from error
-    return pl.Schema({name: carried(name, dtype, lists=True) for name, dtype in result.items()})
+    return pl.Schema(
+        {name: payload_type(name, dtype, lists=True) for name, dtype in result.items()}
+    )
 
 
 def field_type(expression: pl.Expr, schema: pl.Schema, operator: str = "aggregate") -> pl.DataType:
@@ -153,7 +155,7 @@ def field_type(expression: pl.Expr, schema: pl.Schema, operator: str = "aggregat
     if len(fields) != 1:
         raise SchemaError(f"{expression} gives {len(fields)} fields where one is needed")
     ((name, dtype),) = fields.items()
-    return carried(name, dtype)  # nothing is computed over lists
+    return payload_type(name, dtype)  # nothing is computed over lists
 
 
 def of_many(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
@@ -173,7 +175,7 @@ def of_many(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
             f"{what} gives a value for each row where one for all of them is needed. "
             "Hint: end it with an aggregation such as .sum() or .first()."
         )
-    return carried(name, dtype)
+    return payload_type(name, dtype)
 
 
 def _listed(schema: pl.Schema) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Merging
+from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
@@ -164,13 +164,13 @@ class Join(Matching):
             *((new, (None, name)) for new, name in rights.items()),
         ]
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
-        from rxtemporal.engine.steps.join import JoinStep, Merged
-        from rxtemporal.engine.steps.join_keys import Keying
+        from rxtemporal.engine.steps.join import JoinedPayload, JoinStep
+        from rxtemporal.engine.steps.join_keys import KeyMatcher
 
-        keying = Keying(keys, self.on, self.key_types(left, right, keys))
-        merged = Merged(*self.merged(left, right, keys))
+        keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
+        merged = JoinedPayload(*self.merged(left, right, keys))
         return JoinStep(keying, (left, right), merged, self.where, keys)
 
 

@@ -14,7 +14,7 @@ from reactivex import operators as rx_operators
 from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.steps.step import Merging, Step
+from rxtemporal.engine.steps.step import Step, TwoInputStep
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.operators import expressions
 from rxtemporal.operators.partition_keys import Apart, alone
@@ -159,11 +159,11 @@ class TwoInputs(_Description):
         """Return the schema that comes out for those that go in; raise if they do not fit."""
         raise NotImplementedError
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step for streams of these schemas, grouped by ``keys``."""
         raise NotImplementedError
 
-    def step(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def step(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step that knows what it is made for, and loads no other one's state."""
         step = self.make(left, right, keys)
         step.made_for = self.fingerprint((left, right), keys)
@@ -210,7 +210,7 @@ class TwoInputs(_Description):
         coder = KeyCoder({key: schema[key] for key in known.keys})
         return empty.replace(groups=Groups(empty.start, coder))
 
-    def _make_checked(self, left: EventBatch, right: EventBatch) -> Merging:
+    def _make_checked(self, left: EventBatch, right: EventBatch) -> TwoInputStep:
         self._output(left.schema, right.schema, left.keys, right.keys)
         return self.step(left.schema, right.schema, left.keys)
 

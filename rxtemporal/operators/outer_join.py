@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Merging
+from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.operators.anti_join import LeftAntiJoin, TurnedAntiJoin
 from rxtemporal.operators.join import Handed, Join, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys
@@ -42,19 +42,19 @@ class OuterJoin(Matching):
         once = [*keys, *(mine for mine, other in self.on if mine == other)]
         return [(name, (name, name)) for name in once]
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
-        from rxtemporal.engine.steps.outer_join import Missing, OuterJoinStep
+        from rxtemporal.engine.steps.outer_join import NullFields, OuterJoinStep
 
         join = self._join()
         taken, schema = join.merged(left, right, keys)
         lonely = [LeftAntiJoin(on=self.on, where=self.where, suffix=self.suffix, line=self.line)]
-        missing = [Missing({name: name for name in left}, schema)]
+        missing = [NullFields({name: name for name in left}, schema)]
         if self.full:
             lonely.append(self._turned(left, right, keys))
             both = {mine for mine, other in self.on if mine == other} | set(keys)
             names = {name: name for name in both} | taken
-            missing.append(Missing(names, schema))
+            missing.append(NullFields(names, schema))
         antis = [lonely[0].make(left, right, keys)]
         antis += [each.make(right, left, keys) for each in lonely[1:]]
         return OuterJoinStep(join.make(left, right, keys), antis, missing, keys, schema)

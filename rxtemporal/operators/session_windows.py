@@ -18,7 +18,7 @@ from rxtemporal.operators.window_results import ResultSpec
 from rxtemporal.operators.windows import Windowed, windows
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.start_windows import Gathering
+    from rxtemporal.engine.steps.start_windows import StartBounds
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +47,7 @@ class StartWindows(Operator):
         """Return nothing: results end the grouping."""
         return ()
 
-    def bounds(self, schema: pl.Schema) -> Gathering:
+    def bounds(self, schema: pl.Schema) -> StartBounds:
         """Return new bounds of this kind of windows."""
         raise NotImplementedError
 
@@ -58,11 +58,11 @@ class StartWindows(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         # kernels are loaded by the first query that runs, not by importing the package
-        from rxtemporal.engine.steps.start_windows import GatheredStep
+        from rxtemporal.engine.steps.start_windows import StartWindowStep
 
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
-        return GatheredStep(self.bounds(schema), results, output, points=self.points)
+        return StartWindowStep(self.bounds(schema), results, output, points=self.points)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +83,7 @@ class SessionWindows(StartWindows):
         """Sessions hold their rows."""
         return "the rows of sessions that have not ended"
 
-    def bounds(self, schema: pl.Schema) -> Gathering:
+    def bounds(self, schema: pl.Schema) -> StartBounds:
         """Return new bounds."""
         from rxtemporal.engine.steps.session_windows import SessionBounds
 

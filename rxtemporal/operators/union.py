@@ -6,7 +6,7 @@ import dataclasses
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Merging
+from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.operators.partition_keys import Apart
@@ -38,7 +38,7 @@ class Union(TwoInputs):
         """Any row may be anywhere; a field keeps its value if it does in both."""
         return Apart(None, tuple((name, (name, name)) for name in schemas[0]))
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Merging:
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
         from rxtemporal.engine.steps.union import UnionStep
 

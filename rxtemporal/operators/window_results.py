@@ -16,7 +16,7 @@ from rxtemporal.operators.expressions import field_type, row_by_row
 from rxtemporal.operators.operator import Keys
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.window_results import Results
+    from rxtemporal.engine.steps.window_results import WindowResults
 
 RANK = "rank"
 
@@ -32,7 +32,7 @@ class ResultSpec:
         """Return the schema of the results: the keys first."""
         raise NotImplementedError
 
-    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
         """Return a new state."""
         raise NotImplementedError
 
@@ -71,16 +71,16 @@ class Aggregates(ResultSpec):
             fields[name] = aggregate.dtype(schema)
         return pl.Schema(fields)
 
-    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
         """Return new aggregates."""
-        from rxtemporal.engine.steps.window_results import Aggregated, Output
+        from rxtemporal.engine.steps.window_results import AggregateResults, Output
 
         outputs = []
         for name, aggregate in self.aggregates:
             # what counts rows reads anything; what reads whole rows reads a struct of them
             reads = aggregate.reads if aggregate.reads is not None else pl.struct(pl.all())
             outputs.append(Output(name, reads, aggregate.make(name, schema)))
-        return Aggregated(outputs)
+        return AggregateResults(outputs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -117,12 +117,12 @@ class TopK(ResultSpec):
         others = {name: dtype for name, dtype in schema.items() if name not in keys}
         return pl.Schema({**{key: schema[key] for key in keys}, **others, RANK: pl.Int64()})
 
-    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
         """Return a new ranking."""
-        from rxtemporal.engine.steps.top_k import Ranked
+        from rxtemporal.engine.steps.top_k import TopKResults
 
         fields = [name for name in schema if name not in keys]
-        return Ranked(self.k, self._by, fields, descending=self.descending)
+        return TopKResults(self.k, self._by, fields, descending=self.descending)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -170,8 +170,8 @@ class Apply(ResultSpec):
             )
         return pl.Schema({**{key: schema[key] for key in keys}, **fields})
 
-    def make(self, schema: pl.Schema, keys: Keys) -> Results:
+    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
         """Return a new state."""
-        from rxtemporal.engine.steps.user_windows import Applied
+        from rxtemporal.engine.steps.user_windows import ApplyResults
 
-        return Applied(self.function, self._fields(), sensitive=self.time_sensitive)
+        return ApplyResults(self.function, self._fields(), sensitive=self.time_sensitive)

@@ -19,7 +19,7 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.ticks import MIN_TIME, Span
-from rxtemporal.engine.steps.shape import shaping
+from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.late_source import LateSource
@@ -317,7 +317,7 @@ class Streamable(Stream):
 
 def _leaving(shape: EventShape, first: EventBatch) -> Step:
     refuse_lists(first.schema)
-    step = shaping(shape)
+    step = make_shape_step(shape)
     step.made_for = f"{shape.name.lower()} shape"
     return step
 

@@ -12,7 +12,7 @@ from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.steps.step import Merging, Step, earliest_due
+from rxtemporal.engine.steps.step import Step, TwoInputStep, earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.direct_subject import DirectSubject
 from rxtemporal.reactive.meters import Gauge, Meter
@@ -145,7 +145,7 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
 
 
 def lift_two(
-    make: Callable[[EventBatch, EventBatch], Merging],
+    make: Callable[[EventBatch, EventBatch], TwoInputStep],
     place: str,
     absent: Callable[[int, EventBatch], EventBatch],
 ) -> BatchOperator:
@@ -189,7 +189,7 @@ class _MergingObserver:
 
     def __init__(
         self,
-        make: Callable[[EventBatch, EventBatch], Merging],
+        make: Callable[[EventBatch, EventBatch], TwoInputStep],
         place: str,
         absent: Callable[[int, EventBatch], EventBatch],
         observer: abc.ObserverBase[EventBatch],
@@ -202,7 +202,7 @@ class _MergingObserver:
         self._place = place
         self._absent = absent
         self._observer = observer
-        self._step: Merging | None = None
+        self._step: TwoInputStep | None = None
         self._cti = MIN_TIME
         # batches from before both schemas were known, in order of arrival
         self._waiting: list[tuple[int, EventBatch]] = []

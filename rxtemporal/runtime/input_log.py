@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.payloads import PayloadReader
-from rxtemporal.core.schema import fields_of
+from rxtemporal.core.schema import to_fields
 from rxtemporal.errors import BindingError, SchemaError
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.resumable import PositionedSource
@@ -149,7 +149,7 @@ class _FieldRows(OpenRows[Any]):
     def kept(self, payload: Any) -> Any:
         """Return the fields, in which an end edge's are looked for."""
         if self._schema is None:
-            return fields_of(payload)
+            return to_fields(payload)
         try:
             # in its fields' types, which may be narrower
             return PayloadReader(self._schema).frame([payload]).to_dicts()[0]

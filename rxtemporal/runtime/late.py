@@ -13,7 +13,7 @@ from reactivex import Observable
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import RowEvent
 from rxtemporal.core.payloads import PayloadReader
-from rxtemporal.core.schema import fields_of
+from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.ingress.batch_door import REASONS, LateRows
 from rxtemporal.ingress.late_source import LATE_FIELDS, LateSource
@@ -124,7 +124,7 @@ class Hearing:
     def saved(self) -> list[Any]:
         """Return what has been gathered and not yet been told."""
         with self._lock:
-            events = [[*told[:-1], fields_of(told.payload)] for told in self._events]
+            events = [[*told[:-1], to_fields(told.payload)] for told in self._events]
             rows = [[each.rows, each.reason, each.cti, each.by] for each in self._rows]
         return [events, rows]
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
-from rxtemporal.core.schema import fields_of
+from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.open_rows import OpenRows, identity
@@ -71,7 +71,7 @@ def _of_events(events: Iterable[Any]) -> list[Row]:
             continue
         if isinstance(event, EdgeEvent):
             open_rows.open(event.start, event.payload, len(rows))
-        rows.append(Row(event.start, event.end, dict(fields_of(event.payload))))
+        rows.append(Row(event.start, event.end, dict(to_fields(event.payload))))
     return rows
 
 
@@ -102,7 +102,7 @@ def _closes(row: Row, start: int, payload: dict[str, Any]) -> bool:
 
 def _of_tuples(rows: Iterable[Any]) -> list[Row]:
     return [
-        Row(time_ticks(start), MAX_TIME if end is None else time_ticks(end), fields_of(payload))
+        Row(time_ticks(start), MAX_TIME if end is None else time_ticks(end), to_fields(payload))
         for start, end, payload in rows
     ]
 

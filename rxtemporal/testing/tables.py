@@ -18,7 +18,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.schema import fields_of
+from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ArgumentError, RxTemporalError
 
@@ -188,7 +188,7 @@ def lifetime_text(begin: str, finish: str) -> str:
 
 def payload_cells(payload: Any) -> list[str]:
     """Return a payload as a table has it, one text for each field."""
-    fields = fields_of(payload)
+    fields = to_fields(payload)
     if fields is not payload and list(fields) == ["payload"]:
         return [_value_text(payload)]
     if not all(isinstance(name, str) and re.fullmatch(r"\w+", name) for name in fields):

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.core.schema import carried, conform, field, payload_schema
+from rxtemporal.core.schema import conform, infer_type, payload_schema, payload_type
 from rxtemporal.errors import SchemaError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -62,7 +62,7 @@ def read(*values: Any, schema: Any = None) -> tuple[list[Any], Any]:
 )
 def test_a_first_value_shows_its_fields_type(value: Any, dtype: pl.DataType) -> None:
     """Each of Python's scalar types has one type of column, and comes back equal."""
-    assert field("x", value) == dtype
+    assert infer_type("x", value) == dtype
     assert read(value) == ([value], dtype)
 
 
@@ -281,7 +281,7 @@ def test_a_naive_datetime_is_no_instant_in_a_payload_either() -> None:
 def test_a_nested_type_is_not_carried(dtype: Any) -> None:
     """What has no key and no Spark type is refused by name."""
     with pytest.raises(SchemaError, match="field 'x' has type"):
-        carried("x", dtype)
+        payload_type("x", dtype)
 
 
 @pytest.mark.parametrize(

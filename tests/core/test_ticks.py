@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, as_given, describe, span, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, describe, match_form, span, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -147,8 +147,8 @@ def test_adding_saturates_and_leaves_infinity_alone(time: int, length: int, resu
 
 def test_a_time_goes_back_in_the_form_it_came() -> None:
     """Ticks come back as ticks, and a datetime in the zone of the one that was given."""
-    assert as_given(5, 0) == 5
-    back = as_given(3_600_000_000, datetime(2026, 1, 1, tzinfo=PARIS))
+    assert match_form(5, 0) == 5
+    back = match_form(3_600_000_000, datetime(2026, 1, 1, tzinfo=PARIS))
     assert isinstance(back, datetime)
     assert (back.isoformat(), back.tzinfo) == ("1970-01-01T02:00:00+01:00", PARIS)
 
@@ -158,7 +158,7 @@ def test_a_time_goes_back_in_the_form_it_came() -> None:
 def test_the_ends_of_time_have_a_form_in_every_zone(tick: int, hours: int) -> None:
     """Where a zone has no date for an instant, it comes in UTC and is still the same instant."""
     like = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=hours)))
-    back = as_given(tick, like)
+    back = match_form(tick, like)
     assert isinstance(back, datetime)
     assert rxt.ticks(back) == tick
 

@@ -12,7 +12,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 from rxtemporal import EventShape
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.engine.steps.shape import IntervalStep, shaping
+from rxtemporal.engine.steps.shape import IntervalStep, make_shape_step
 
 END = ("cti", MAX_TIME)
 
@@ -57,7 +57,7 @@ def test_the_cti_is_held_at_the_oldest_open_row(data: st.DataObject) -> None:
 def test_points_and_edges_pass_at_once(shape: EventShape, data: st.DataObject) -> None:
     """Point shape gives each start as it comes, edge shape everything; the CTI is the input's."""
     items = [*data.draw(strategies.streams()), END]
-    step = shaping(shape)
+    step = make_shape_step(shape)
     given_batches = physical.batches(items, data.draw(strategies.cuts(len(items))))
     out = [step.on_batch(batch) for batch in given_batches]
     assert [batch.cti for batch in out] == [batch.cti for batch in given_batches]

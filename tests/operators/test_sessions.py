@@ -21,7 +21,7 @@ from rxtemporal import EventBatch
 from rxtemporal.engine.steps.count_windows import CountBounds
 from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.engine.steps.session_windows import SessionBounds
-from rxtemporal.engine.steps.start_windows import Gathering
+from rxtemporal.engine.steps.start_windows import StartBounds
 from rxtemporal.operators.session_lifetimes import session_lifetimes
 
 SCHEMA = pl.Schema(physical.SCHEMA)
@@ -202,7 +202,7 @@ def test_spans_are_checked_when_composed() -> None:
 # The bounds of session and count windows ----------------------------------------------------------
 
 
-def gathered(bounds: Gathering, batch: EventBatch) -> list[tuple[int, int, Any, list[Row]]]:
+def gathered(bounds: StartBounds, batch: EventBatch) -> list[tuple[int, int, Any, list[Row]]]:
     """Return the windows final with a batch: start, end, key, and the rows that they hold."""
     bounds.take(batch)
     found = bounds.closed(batch.cti)

@@ -20,7 +20,7 @@ from oracle import MAX_TIME, Event, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape
-from rxtemporal.engine.steps.shape import shaping
+from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.spark.query.run import Job
 from rxtemporal.testing import history
 
@@ -159,7 +159,7 @@ def _up_to(case: Case, frames: list[pl.DataFrame]) -> list[Row]:
         )
         for each in frames
     ]
-    plan, whole = physical.planned(case.query, case.inputs), shaping(EventShape.INTERVAL)
+    plan, whole = physical.planned(case.query, case.inputs), make_shape_step(EventShape.INTERVAL)
     return physical.rows(whole.on_batch(b) for b in physical.pushed(plan, enumerate(batches)))
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Number = int | np.uint64
 
 
-@compiled
+@jit
 def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> Ints:
     """Return how many values are not null. ``n``: the same for each key, so far."""
     out = np.empty(len(at), np.int64)
@@ -45,7 +45,7 @@ def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> I
     return out
 
 
-@compiled
+@jit
 def integer_sum(
     what: Ints, key: Ints, value: Ints, valid: Bools, at: Ints, of: Ints, total: Ints, rough: Floats
 ) -> tuple[Ints, int]:
@@ -77,7 +77,7 @@ def integer_sum(
     return out, -1
 
 
-@compiled
+@jit
 def float_sum(
     what: Ints,
     key: Ints,
@@ -134,7 +134,7 @@ def float_sum(
                 alone[k, 0], alone[k, 1], alone[k, 2] = 0.0, 0.0, 0.0
             total += rest
             if counts[2] > 0:
-                total = _with_odd(total, k, odd, counts)
+                total = _apply_odd(total, k, odd, counts)
             out[s] = total / max(values, 1.0) if mean else total
             there[s] = values > 0
     counts[0] = lasting
@@ -142,7 +142,7 @@ def float_sum(
     return out, there
 
 
-@compiled
+@jit
 def _add(sums: Floats, k: Number, sign: int, x: float) -> None:
     """Add a value to a key's sum, or take it away."""
     values = sums[k, 2] + np.float64(sign)
@@ -159,7 +159,7 @@ def _add(sums: Floats, k: Number, sign: int, x: float) -> None:
         sums[k, 1] = 0.0
 
 
-@compiled
+@jit
 def _add_odd(what: int, k: Number, x: float, odd: Ints, counts: Ints) -> None:
     """Count a NaN or an infinity that comes or goes."""
     sign = 1 - 2 * (what & 1)
@@ -168,8 +168,8 @@ def _add_odd(what: int, k: Number, x: float, odd: Ints, counts: Ints) -> None:
     counts[2] += sign
 
 
-@compiled
-def _with_odd(total: float, k: Number, odd: Ints, counts: Ints) -> float:
+@jit
+def _apply_odd(total: float, k: Number, odd: Ints, counts: Ints) -> float:
     """Return what NaN and infinities make of a sum; what was there once goes."""
     place = 2 * np.int64(k)
     nans = odd[place, 0] + odd[place + 1, 0]
@@ -183,7 +183,7 @@ def _with_odd(total: float, k: Number, odd: Ints, counts: Ints) -> float:
     return np.inf if highs > 0 else -np.inf if lows > 0 else total
 
 
-@compiled
+@jit
 def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  # type: ignore[type-arg]
     """Return the root of two skew heaps made one (least value on top; -1 is the empty heap)."""
     if a < 0:
@@ -205,7 +205,7 @@ def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  
         a = child
 
 
-@compiled
+@jit
 def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
     """Take the top of key ``k``'s heap away and give its node back."""
     node = heaps[k]
@@ -214,7 +214,7 @@ def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free:
     free[free[0]] = node
 
 
-@compiled
+@jit
 def extreme(
     what: Ints,
     key: Ints,
@@ -272,7 +272,7 @@ def extreme(
     return out, there
 
 
-@compiled
+@jit
 def _clean(
     living: Ints,
     removed: Ints,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import compiled
-from rxtemporal.engine.kernels.join import push, take_out
+from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.join import link, take_off
 
 Ints = npt.NDArray[np.int64]
 
 
-@compiled
+@jit
 def clip(
     time: Ints,
     what: Ints,
@@ -40,7 +40,7 @@ def clip(
         if not what[i] & 1:
             row = what[i] >> 1
             if key[row] >= 0:
-                push(row, key[row], after, before, head)
+                link(row, key[row], after, before, head)
             continue
         k = what[i] >> 1
         if last[k] == time[i]:
@@ -50,7 +50,7 @@ def clip(
         while row >= 0:
             following = after[row]
             if start[row] < time[i]:
-                take_out(row, k, after, before, head)
+                take_off(row, k, after, before, head)
                 if end[row] > time[i]:
                     end[row] = time[i]
                     out[c] = row

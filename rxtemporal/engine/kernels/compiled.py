@@ -29,7 +29,7 @@ _log = get_logger(__name__)
 np.empty(31 << 20, np.uint8)
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
+def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel when it is first called, and keep the machine code on disk.
 
     Where neither the package's folder nor the user's cache can be written, numba refuses to cache

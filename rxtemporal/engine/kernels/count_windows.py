@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 _MAX = MAX_TIME
 
 Ints = npt.NDArray[np.int64]
 
 
-@compiled
+@jit
 def _drop(k: int, start: Ints, link: Ints, head: Ints, count: Ints, since: Ints) -> int:
     """Take the rows of key ``k``'s oldest start off its list and return how many they were."""
     dropped = 0
@@ -31,8 +31,8 @@ def _drop(k: int, start: Ints, link: Ints, head: Ints, count: Ints, since: Ints)
     return dropped
 
 
-@compiled
-def slide(
+@jit
+def slide_windows(
     due: Ints,
     start: Ints,
     key: Ints,
@@ -116,8 +116,8 @@ def slide(
     )
 
 
-@compiled
-def oldest(time: Ints, key: Ints, begin: int, end: int, since: Ints) -> int:
+@jit
+def find_oldest(time: Ints, key: Ints, begin: int, end: int, since: Ints) -> int:
     """Return the number of the first entry that its key still waits for, ``end`` if none is.
 
     ``time``, ``key`` ``int64[>= end]``: the times at which keys began to wait, in order; entries

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 _END = MAX_TIME
 # no time
@@ -15,8 +15,8 @@ NONE = -(1 << 63)
 Ints = npt.NDArray[np.int64]
 
 
-@compiled
-def stretches(
+@jit
+def find_stretches(
     time: Ints, what: Ints, alive: Ints, since: Ints, until: Ints, edge: Ints, next_edge: int
 ) -> tuple[Ints, Ints, Ints, Ints, int]:
     """Return the maximal stretches of time in which anything of a key is alive.
@@ -41,25 +41,25 @@ def stretches(
             continue
         if alive[k] == 0 and (since[k] == NONE or until[k] < time[i]):
             if since[k] != NONE:
-                r = _told(out, r, since[k], until[k], edge[k], k)
+                r = _write(out, r, since[k], until[k], edge[k], k)
             since[k] = time[i]
             edge[k] = 0
         alive[k] += 1
     for i in range(n):
         k = what[i] >> 1
         if alive[k] == 0 and since[k] != NONE:
-            r = _told(out, r, since[k], until[k], edge[k], k)
+            r = _write(out, r, since[k], until[k], edge[k], k)
             since[k] = NONE
             edge[k] = 0
         elif alive[k] > 0 and edge[k] == 0:
             edge[k] = next_edge
             next_edge += 1
-            r = _told(out, r, since[k], _END, edge[k], k)
+            r = _write(out, r, since[k], _END, edge[k], k)
     return out[0, :r], out[1, :r], out[2, :r], out[3, :r], next_edge
 
 
-@compiled
-def _told(out: Ints, r: int, start: int, end: int, edge: int, of: int) -> int:
+@jit
+def _write(out: Ints, r: int, start: int, end: int, edge: int, of: int) -> int:
     """Write one result, unless it is empty; return how many there are now."""
     if start == end:
         return r
@@ -70,8 +70,8 @@ def _told(out: Ints, r: int, start: int, end: int, edge: int, of: int) -> int:
     return r + 1
 
 
-@compiled
-def pieces(
+@jit
+def find_uncovered(
     time: Ints, what: Ints, alive: Ints, cover: Ints, since: Ints, edge: Ints, next_edge: int
 ) -> tuple[Ints, Ints, Ints, Ints, int]:
     """Return the pieces of rows during which nothing covers them.
@@ -102,7 +102,7 @@ def pieces(
         if bare and since[row] == NONE:
             since[row] = time[i]
         elif not bare and since[row] != NONE:
-            r = _told(out, r, since[row], time[i], edge[row], row)
+            r = _write(out, r, since[row], time[i], edge[row], row)
             since[row] = NONE
             edge[row] = 0
     for i in range(n):
@@ -110,5 +110,5 @@ def pieces(
         if since[row] != NONE and edge[row] == 0:
             edge[row] = next_edge
             next_edge += 1
-            r = _told(out, r, since[row], _END, edge[row], row)
+            r = _write(out, r, since[row], _END, edge[row], row)
     return out[0, :r], out[1, :r], out[2, :r], out[3, :r], next_edge

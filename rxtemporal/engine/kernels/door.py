@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.engine.kernels.door_rules import (
     ADJUSTED,
     CTI,
@@ -24,14 +24,14 @@ from rxtemporal.engine.kernels.door_rules import (
 )
 
 # the same rules as for events, compiled
-_landing, _closing = compiled(landing), compiled(closing)
-_is_due, _made = compiled(is_due), compiled(made)
+_landing, _closing = jit(landing), jit(closing)
+_is_due, _made = jit(is_due), jit(made)
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
 
 
-@compiled
+@jit
 def admit(
     start: Ints,
     end: Ints,
@@ -92,7 +92,7 @@ def admit(
     return starts, ends, reason, before
 
 
-@compiled
+@jit
 def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool:
     """Let complete rows advance the state if they come in order and can none of them be late.
 
@@ -125,7 +125,7 @@ def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool
     return True
 
 
-@compiled
+@jit
 def admit_merged(
     order: Ints,
     stream: Ints,

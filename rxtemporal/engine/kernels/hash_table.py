@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -33,7 +33,7 @@ _LOW, _HALF, _QUARTER = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(16)
 _ALL_VALID = np.empty(0, np.bool_)
 
 
-@compiled
+@jit
 def _home(key: int, mask: int) -> int:
     """Return the slot at which to look first.
 
@@ -45,7 +45,7 @@ def _home(key: int, mask: int) -> int:
     return np.int64((mixed * _C) >> _QUARTER) & mask  # type: ignore[return-value]
 
 
-@compiled
+@jit
 def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, codes: Ints) -> int:
     """Give each distinct value the next code, in order of first appearance.
 
@@ -82,7 +82,7 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
     return len(values)
 
 
-@compiled
+@jit
 def number_near(values: Ints, near: Ints, codes: Ints) -> int:
     """Look up codes where the values themselves are the places, and return how many were there.
 
@@ -99,7 +99,7 @@ def number_near(values: Ints, near: Ints, codes: Ints) -> int:
     return len(values)
 
 
-@compiled
+@jit
 def first_rows(codes: Ints, known: int, count: int) -> Ints:
     """Return for each of the codes ``known … count - 1`` the first row that has it.
 
@@ -116,7 +116,7 @@ def first_rows(codes: Ints, known: int, count: int) -> Ints:
     return rows
 
 
-@compiled
+@jit
 def find(keys: Ints, slots: Ints) -> Ints:
     """Return each key's value, or -1. ``int64[n]``; O(n) expected."""
     mask = len(slots) - 1
@@ -129,7 +129,7 @@ def find(keys: Ints, slots: Ints) -> Ints:
     return out
 
 
-@compiled
+@jit
 def insert(keys: Ints, values: Ints, slots: Ints, counts: Ints, begin: int) -> int:
     """Give each key its value, in place of any that it had.
 
@@ -150,7 +150,7 @@ def insert(keys: Ints, values: Ints, slots: Ints, counts: Ints, begin: int) -> i
     return len(keys)
 
 
-@compiled
+@jit
 def remove(keys: Ints, slots: Ints, counts: Ints) -> Ints:
     """Take each key out and return the value that it had, or -1. ``int64[n]``; O(n) expected.
 
@@ -179,7 +179,7 @@ def remove(keys: Ints, slots: Ints, counts: Ints) -> Ints:
     return out
 
 
-@compiled
+@jit
 def refill(old: Ints, slots: Ints) -> None:
     """Put every entry of ``old`` into the free ``slots``; O(capacity of old)."""
     mask = len(slots) - 1
@@ -226,12 +226,12 @@ class IntTable:
 
         Where ``valid`` is false the value is null, which has a code of its own.
         """
-        values = _fixed(values)
+        values = _freeze(values)
         codes = np.empty(len(values), np.int64)
         done = number_near(values, self._near, codes) if valid is None else 0
         if done == len(values):
             return codes
-        known, valid = self.next_code, _fixed(_ALL_VALID if valid is None else valid)
+        known, valid = self.next_code, _freeze(_ALL_VALID if valid is None else valid)
         done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):
             self._grow()
@@ -254,13 +254,13 @@ class IntTable:
 
     def find(self, keys: Ints) -> Ints:
         """Return each key's value, or -1."""
-        return find(_fixed(keys), self._slots)
+        return find(_freeze(keys), self._slots)
 
     def insert(self, keys: Ints, values: Ints) -> None:
         """Give each key its value, in place of any that it had; of equal keys the last one wins."""
         if len(values) and values.min() < 0:
             raise ValueError(f"a value of the table must not be negative, got {values.min()}")
-        keys, values = _fixed(keys), _fixed(values)
+        keys, values = _freeze(keys), _freeze(values)
         done = insert(keys, values, self._slots, self._counts, 0)
         while done < len(keys):
             self._grow()
@@ -268,7 +268,7 @@ class IntTable:
 
     def pop(self, keys: Ints) -> Ints:
         """Take each key out and return the value that it had, or -1."""
-        return remove(_fixed(keys), self._slots, self._counts)
+        return remove(_freeze(keys), self._slots, self._counts)
 
     def state(self) -> tuple[Ints, Ints, Ints]:
         """Return keys, their values, and the counts: what ``restore`` takes."""
@@ -296,7 +296,7 @@ def _free_slots(capacity: int) -> Ints:
     return slots
 
 
-def _fixed(array: Array) -> Array:
+def _freeze(array: Array) -> Array:
     """Return the array contiguous and read-only: of other kinds a kernel is compiled once more."""
     array = np.ascontiguousarray(array)  # type: ignore[assignment]
     if array.flags.writeable:

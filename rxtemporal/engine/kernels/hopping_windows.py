@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 _MIN, _MAX = MIN_TIME, MAX_TIME
 
 Ints = npt.NDArray[np.int64]
 
 
-@compiled
+@jit
 def first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints:
     """Return the number of the earliest window that ends after each time, ``int64[n]``.
 
@@ -34,7 +34,7 @@ def first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints
     return out
 
 
-@compiled
+@jit
 def window_after(time: Ints, begins: Ints, period: int, alignment: int) -> Ints:
     """Return the number after that of the latest window that begins before each time, ``int64[n]``.
 
@@ -54,8 +54,8 @@ def window_after(time: Ints, begins: Ints, period: int, alignment: int) -> Ints:
     return out
 
 
-@compiled
-def hops(
+@jit
+def sweep_windows(
     at: Ints,
     what: Ints,
     key: Ints,
@@ -84,21 +84,21 @@ def hops(
     i = r = w = 0
     lacking = 1
     while lacking:
-        i, r, w, told, lacking = _until_full(
+        i, r, w, told, lacking = _sweep_until_full(
             i, r, w, told, at, what, key, state, roster, limit, most, out, windows
         )
         if lacking > most:
             return out[0, :0], out[1], windows[:0]
         if lacking:
-            out = _longer(out, lacking)
+            out = _lengthen(out, lacking)
         if w == len(windows):
-            windows = _taller(windows)
+            windows = _add_rows(windows)
             lacking = 1
     return out[0, :r], out[1, :r], windows[:w]
 
 
-@compiled
-def _until_full(
+@jit
+def _sweep_until_full(
     i: int,
     r: int,
     w: int,
@@ -126,19 +126,19 @@ def _until_full(
             if r + roster[0] > out.shape[1]:
                 return i, r, w, window, r + roster[0]
             windows[w, 0], windows[w, 1], windows[w, 2] = window, r, i
-            first, r = r, _tell(r, state, roster, out)
+            first, r = r, _write_window(r, state, roster, out)
             w += int(r > first)
             window += 1
             # each key that is left holds something until the next change: that many are to come
             if np.float64(upto - window) * np.float64(roster[0]) + np.float64(r) > most:
                 return i, r, w, window, most + 1
         window = max(window, upto)
-        i = _applied(i, window, at, what, key, state, roster)
+        i = _apply(i, window, at, what, key, state, roster)
     return i, r, w, window, 0
 
 
-@compiled
-def _tell(r: int, state: Ints, roster: Ints, out: Ints) -> int:
+@jit
+def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
     """Write what one window holds of each key from row ``r`` on; return how many rows there are.
 
     The keys that hold nothing after it leave the roster.
@@ -163,10 +163,8 @@ def _tell(r: int, state: Ints, roster: Ints, out: Ints) -> int:
     return r
 
 
-@compiled
-def _applied(
-    i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints
-) -> int:
+@jit
+def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints) -> int:
     """Apply the changes from number ``i`` on up to this window's; return the next one."""
     listed = roster[0]
     while i < len(at) and at[i] <= window:
@@ -182,8 +180,8 @@ def _applied(
     return i
 
 
-@compiled
-def spread(
+@jit
+def repeat_bounds(
     windows: Ints, rows: int, duration: int, period: int, alignment: int
 ) -> tuple[Ints, Ints, Ints, bool]:
     """Return start, end and change of each of the ``rows`` of windows, as ``hops`` tells of them.
@@ -205,15 +203,15 @@ def spread(
     return start, end, at, beyond == 0
 
 
-@compiled
-def _longer(out: Ints, size: int) -> Ints:
+@jit
+def _lengthen(out: Ints, size: int) -> Ints:
     longer = np.empty((2, 2 * size), np.int64)
     longer[:, : out.shape[1]] = out
     return longer
 
 
-@compiled
-def _taller(windows: Ints) -> Ints:
+@jit
+def _add_rows(windows: Ints) -> Ints:
     taller = np.empty((2 * len(windows), 3), np.int64)
     taller[: len(windows)] = windows
     return taller

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 NOT_LISTED = -2
 
@@ -17,8 +17,8 @@ Number = int | np.uint64
 _MAX = MAX_TIME
 
 
-@compiled
-def parted(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
+@jit
+def split_ended(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
     """Return the rows that have ended by the CTI, and the ends of the others and the others.
 
     ``rows`` ``int64[n]``, ``end`` of all rows. Of rows that never end only those are returned whose
@@ -39,8 +39,8 @@ def parted(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
     return over[:o], ends[:r], later[:r]
 
 
-@compiled
-def earlier(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
+@jit
+def find_ends(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
     """Return the earlier end of each pair of rows, ``int64[p]``; ``end`` of each side's rows."""
     out = np.empty(len(left), np.int64)
     ends, others = end
@@ -49,8 +49,8 @@ def earlier(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
     return out
 
 
-@compiled
-def push(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
+@jit
+def link(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     """Put a row at the head of its key's list."""
     first = head[k]
     before[row] = -1
@@ -60,8 +60,8 @@ def push(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     head[k] = row
 
 
-@compiled
-def take_out(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
+@jit
+def take_off(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     """Take a row out of its key's list, if it is in it."""
     last = before[row]
     if last != NOT_LISTED:
@@ -75,16 +75,16 @@ def take_out(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> N
         before[row] = NOT_LISTED
 
 
-@compiled
-def unlink(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
+@jit
+def unlink_all(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
     """Take rows out of the lists of rows alive. O(1) each."""
     for i in range(len(rows)):
         row = np.uint64(rows[i])
         if before[row] != NOT_LISTED:
-            take_out(row, np.uint64(key[row]), after, before, head)
+            take_off(row, np.uint64(key[row]), after, before, head)
 
 
-@compiled
+@jit
 def find_pairs(
     time: Ints,
     what: Ints,
@@ -106,7 +106,7 @@ def find_pairs(
     once; one that ends before anything of the other side begins is never listed. What begins later
     begins at ``cti`` or after it. O(n + p).
     """
-    following = _next_of_other_side(time, what, cti)
+    following = _find_next_of_other_side(time, what, cti)
     out = np.empty((3, len(time) + 64), np.int64)
     # taken out of the tuples once: each access counts the references of an array
     lefts = key[0], end[0], after[0], before[0], head[0]
@@ -114,7 +114,7 @@ def find_pairs(
     i = p = 0
     met = -1
     while i < len(time):
-        i, p, met = _begin(
+        i, p, met = _begin_rows(
             i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2]
         )
         if met >= 0:
@@ -124,8 +124,8 @@ def find_pairs(
     return out[0, :p], out[1, :p], out[2, :p]
 
 
-@compiled
-def _begin(
+@jit
+def _begin_rows(
     i: int,
     p: int,
     met: int,
@@ -172,10 +172,10 @@ def _begin(
                     left[place], right[place], start[place] = met, row, t
                     p += 1
                 else:
-                    take_out(other, k, after, before, head)
+                    take_off(other, k, after, before, head)
                 met = later
             if other_end[row] > following[i]:
-                push(row, k, other_after, other_before, other_head)
+                link(row, k, other_after, other_before, other_head)
         else:
             k = np.uint64(key[row])
             if met < 0:
@@ -190,16 +190,16 @@ def _begin(
                     left[place], right[place], start[place] = row, met, t
                     p += 1
                 else:
-                    take_out(other, k, other_after, other_before, other_head)
+                    take_off(other, k, other_after, other_before, other_head)
                 met = later
             if end[row] > following[i]:
-                push(row, k, after, before, head)
+                link(row, k, after, before, head)
         i += 1
     return i, p, -1
 
 
-@compiled
-def _next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
+@jit
+def _find_next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
     """Return for each row when the next one of the other side begins, at the earliest."""
     out = np.empty(len(time), np.int64)
     left = right = cti
@@ -213,8 +213,8 @@ def _next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
     return out
 
 
-@compiled
-def register(
+@jit
+def remember_pairs(
     left: Ints,
     right: Ints,
     edges: Ints,
@@ -245,8 +245,8 @@ def register(
             first[side][row] = place
 
 
-@compiled
-def close(
+@jit
+def close_pairs(
     rows: Ints,
     side: int,
     cti: int,
@@ -279,13 +279,13 @@ def close(
                 for part in range(3):
                     out[part, c] = pairs[part, place]
                 c += 1
-                _forget(place, first, pairs)
+                _forget_pair(place, first, pairs)
             place = following
     return out[0, :c], out[1, :c], out[2, :c]
 
 
-@compiled
-def _forget(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
+@jit
+def _forget_pair(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
     """Take a pair out of the lists of both of its rows."""
     for side in range(2):
         after = pairs[3 + 2 * side, place]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.snap import saturated
+from rxtemporal.engine.kernels.snap import saturate
 
 Ints = npt.NDArray[np.int64]
 
@@ -14,12 +14,12 @@ Ints = npt.NDArray[np.int64]
 LONGEST = MAX_TIME - MIN_TIME
 
 
-def moved(times: Ints, by: int) -> Ints:
+def shift(times: Ints, by: int) -> Ints:
     """Return times ``int64[n]`` moved by ticks of either sign; the ends of time stay. O(n)."""
-    return saturated(times + max(-LONGEST, min(by, LONGEST)), times)
+    return saturate(times + max(-LONGEST, min(by, LONGEST)), times)
 
 
-def later(times: Ints, length: Ints | int) -> Ints:
+def add_length(times: Ints, length: Ints | int) -> Ints:
     """Return ``times + length`` for a positive length; where a lifetime of that length ends.
 
     ``int64[n]``, saturating. O(n). A lifetime may well begin at the beginning of time and be short,
@@ -28,7 +28,7 @@ def later(times: Ints, length: Ints | int) -> Ints:
     return np.minimum(times + np.minimum(length, LONGEST), MAX_TIME)
 
 
-def within_time(period: int, offset: int) -> tuple[int, int]:
+def reduce_grid(period: int, offset: int) -> tuple[int, int]:
     """Return a period and offset of the same boundaries ``offset + n * period`` within time.
 
     Python ints of any size in, two out whose sums with times fit into int64.
@@ -45,19 +45,19 @@ def boundary_after(times: Ints, period: int, offset: int) -> Ints:
     return times + period - (times - offset) % period
 
 
-def counted_pieces(start: Ints, end: Ints, period: int, offset: int) -> Ints:
+def count_pieces(start: Ints, end: Ints, period: int, offset: int) -> Ints:
     """Return into how many pieces boundaries strictly inside cut each ``[start, end)``. O(n)."""
     first = boundary_after(start, period, offset)
     return np.where(first < end, (end - 1 - first) // period + 2, 1)
 
 
-def pieces(start: Ints, end: Ints, period: int, offset: int) -> tuple[Ints, Ints, Ints]:
+def cut(start: Ints, end: Ints, period: int, offset: int) -> tuple[Ints, Ints, Ints]:
     """Return the row, start and end of each piece of ``[start, end)``, cut at each boundary.
 
     ``int64[n]`` in, ``int64[p]`` out, by row and then in order of time. O(n + p).
     """
     first = boundary_after(start, period, offset)
-    count = counted_pieces(start, end, period, offset)
+    count = count_pieces(start, end, period, offset)
     row = np.repeat(np.arange(len(start)), count)
     number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     begins = first[row] + (number - 1) * period

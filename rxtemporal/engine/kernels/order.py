@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
 
 
-def order(times: Ints) -> Ints | None:
+def sort_order(times: Ints) -> Ints | None:
     """Return the row numbers in order of time, equal times as they stand; None if all are in order.
 
     ``int64[n]`` in and out. Sorts times packed with their row numbers where both fit into one
     int64 (a batch of 65,536 rows may span four years), several times as fast as a stable argsort.
     """
-    if len(times) < 2 or in_order(times):
+    if len(times) < 2 or is_sorted(times):
         return None
     least, bits = int(times.min()), len(times).bit_length()
     if (int(times.max()) - least).bit_length() + bits > 62:
@@ -28,8 +28,8 @@ def order(times: Ints) -> Ints | None:
     return packed
 
 
-@compiled
-def in_order(times: Ints) -> bool:
+@jit
+def is_sorted(times: Ints) -> bool:
     """Whether times ``int64[n]`` never fall. O(n)."""
     falls = 0
     for i in range(1, len(times)):
@@ -37,7 +37,7 @@ def in_order(times: Ints) -> bool:
     return falls == 0
 
 
-def merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
+def merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
     """Return two runs, each in order of time, as one; at equal times the first run's come first.
 
     All ``int64``. O(n + m).
@@ -48,11 +48,11 @@ def merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints
         return time, what
     if time[-1] <= time2[0]:
         return np.concatenate([time, time2]), np.concatenate([what, what2])
-    return _merged(time, what, time2, what2)
+    return _merge(time, what, time2, what2)
 
 
-@compiled
-def _merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
+@jit
+def _merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
     n, m = len(time), len(time2)
     out_time = np.empty(n + m, np.int64)
     out_what = np.empty(n + m, np.int64)
@@ -69,8 +69,8 @@ def _merged(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Int
     return out_time, out_what
 
 
-@compiled
-def renumbered(what: Ints, new: Ints, bits: int) -> Ints:
+@jit
+def renumber(what: Ints, new: Ints, bits: int) -> Ints:
     """Return things with the new numbers of the rows that they stand for, above ``bits`` that stay.
 
     ``what`` ``int64[n]``; ``new`` ``int64[rows]``, -1 of a row that is gone: what stands for one is

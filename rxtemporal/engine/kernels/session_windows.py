@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 _MAX = MAX_TIME
 
@@ -21,8 +21,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@compiled
-def _cap(start: int, grid: int, after_cap: bool) -> int:
+@jit
+def _find_cap(start: int, grid: int, after_cap: bool) -> int:
     """Return the time at which a session that begins at ``start`` ends at the latest.
 
     ``grid`` is the longest duration, 0 for none. With c the greatest multiple of it that is not
@@ -36,8 +36,8 @@ def _cap(start: int, grid: int, after_cap: bool) -> int:
     return min(boundary + spans * grid, _MAX)
 
 
-@compiled
-def gather(
+@jit
+def gather_sessions(
     due: Ints,
     start: Ints,
     key: Ints,
@@ -84,7 +84,7 @@ def gather(
             c += 1
             count[k] = 0
         if count[k] == 0:
-            cap[k] = _cap(s, grid, cap[k] < last[k] + timeout)
+            cap[k] = _find_cap(s, grid, cap[k] < last[k] + timeout)
             first[k] = s
             head[k] = r
             began[b] = r
@@ -110,8 +110,10 @@ def gather(
     )
 
 
-@compiled
-def expire(asked: Ints, cti: int, end: Ints, count: Ints, queued: Bools) -> tuple[Ints, Ints]:
+@jit
+def expire_sessions(
+    asked: Ints, cti: int, end: Ints, count: Ints, queued: Bools
+) -> tuple[Ints, Ints]:
     """Return the keys whose session has ended by the CTI, and those whose session goes on.
 
     ``asked`` ``int64[n]``: distinct keys that are ``queued``; those not returned as going on no
@@ -133,8 +135,8 @@ def expire(asked: Ints, cti: int, end: Ints, count: Ints, queued: Bools) -> tupl
     return closed[:c], goes_on[:g]
 
 
-@compiled
-def followed(head: Ints, count: Ints, link: Ints) -> tuple[Ints, Ints]:
+@jit
+def follow_links(head: Ints, count: Ints, link: Ints) -> tuple[Ints, Ints]:
     """Return lists of rows as pairs (number of the list, number of the row), in order.
 
     ``head``, ``count`` ``int64[w]``: where each list begins and how many rows of it are meant;

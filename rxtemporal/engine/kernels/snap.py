@@ -25,23 +25,23 @@ def snap(time: Times, alignment: int, period: int) -> Times:
     return time - (time - alignment) % period
 
 
-def snapped_start(start: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
+def snap_start(start: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
     """Return where the interval assigned to the earliest window that ends after ``start`` begins.
 
     It is that window's end. ``int64[n]`` ticks; ``MIN_TIME`` stays.
     """
-    return saturated(snap(start, a + d, p) + p, start)
+    return saturate(snap(start, a + d, p) + p, start)
 
 
-def snapped_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
+def snap_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
     """Return where the interval assigned to the latest window that begins before ``end`` ends.
 
     ``int64[n]`` ticks; ``MAX_TIME`` stays.
     """
-    return saturated(snap(end - 1, a, p) + p + d, end)
+    return saturate(snap(end - 1, a, p) + p + d, end)
 
 
-def saturated(times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def saturate(times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return ``times`` held within time; where ``before`` was an end of time it stays there."""
     times = np.clip(times, MIN_TIME, MAX_TIME)
     ends = (before == MIN_TIME) | (before == MAX_TIME)

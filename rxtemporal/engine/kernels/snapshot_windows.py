@@ -6,15 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 _END = MAX_TIME
 
 Ints = npt.NDArray[np.int64]
 
 
-@compiled
-def snapshots(
+@jit
+def find_snapshots(
     time: Ints,
     what: Ints,
     key: Ints,

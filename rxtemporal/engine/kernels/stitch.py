@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 # what happens to row ``what >> 2``: it ends, starts and will end or may, starts and never ends
 ENDS, STARTS, STAYS = 0, 1, 2
@@ -21,8 +21,8 @@ _MAX = MAX_TIME
 Ints = npt.NDArray[np.int64]
 
 
-@compiled
-def _by_value(what: Ints, value: Ints, latest: Ints) -> tuple[Ints, Ints]:
+@jit
+def _link_by_value(what: Ints, value: Ints, latest: Ints) -> tuple[Ints, Ints]:
     """Return the values that appear, and for each change the next one of the same value, or -1.
 
     ``latest`` ``int64[values]``, all -1 and left so but for those that appear: there it is the
@@ -41,8 +41,8 @@ def _by_value(what: Ints, value: Ints, latest: Ints) -> tuple[Ints, Ints]:
     return touched[:n], after
 
 
-@compiled
-def join(
+@jit
+def join_chains(
     time: Ints,
     what: Ints,
     value: Ints,
@@ -81,7 +81,7 @@ def join(
     first_of = np.empty(n, np.int64)
     row_of = np.empty(n, np.int64)
     r = e = 0
-    values, after = _by_value(what, value, latest)
+    values, after = _link_by_value(what, value, latest)
     for v in values:
         i = latest[v]
         latest[v] = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -15,7 +15,7 @@ _SPLIT = 134217729.0  # 2**27 + 1: splits a float64 into two halves of 26 bits
 _LARGEST = 1e150  # above it a square is no float64 any more
 
 
-@compiled
+@jit
 def _add(sums: Floats, at: int, k: int, x: float) -> None:
     """Add ``x`` to the number that rows ``at`` and ``at + 1`` of ``sums`` hold as high and low."""
     high = sums[at, k]
@@ -26,7 +26,7 @@ def _add(sums: Floats, at: int, k: int, x: float) -> None:
     sums[at + 1, k] += error
 
 
-@compiled
+@jit
 def _square_error(x: float, square: float) -> float:
     """Return what rounding took of ``x * x`` (Dekker)."""
     high = _SPLIT * x - (_SPLIT * x - x)
@@ -34,7 +34,7 @@ def _square_error(x: float, square: float) -> float:
     return ((high * high - square) + 2.0 * high * low) + low * low
 
 
-@compiled
+@jit
 def variance(
     what: Ints,
     key: Ints,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 
@@ -21,8 +21,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@compiled
-def changes(
+@jit
+def make_changes(
     first: int, begins: Ints, ends: Ints, end: Ints, edge: Ints, lists: bool, once: bool
 ) -> tuple[Ints, Ints, Ints]:
     """Return what begins, and where on the axis something ends and what.
@@ -50,8 +50,8 @@ def changes(
     return what, at[:r], leaves[:r]
 
 
-@compiled
-def forget(what: Ints, alive: Bools) -> int:
+@jit
+def release_done(what: Ints, alive: Bools) -> int:
     """Note in ``alive`` ``bool[rows]`` which rows are not needed after the changes ``what``.
 
     Returns how many these are. O(n).

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import compiled
+from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@compiled
-def contents(
+@jit
+def list_rows(
     what: Ints,
     key: Ints,
     at: Ints,
@@ -40,8 +40,8 @@ def contents(
             while row >= 0:
                 if r == room:
                     room *= 2
-                    out_window = _longer(out_window, room)
-                    out_row = _longer(out_row, room)
+                    out_window = _lengthen(out_window, room)
+                    out_row = _lengthen(out_row, room)
                 out_window[r] = w
                 out_row[r] = row
                 r += 1
@@ -67,8 +67,8 @@ def contents(
     return out_window[:r], out_row[:r]
 
 
-@compiled
-def _longer(array: Ints, size: int) -> Ints:
+@jit
+def _lengthen(array: Ints, size: int) -> Ints:
     longer = np.empty(size, np.int64)
     longer[: len(array)] = array
     return longer

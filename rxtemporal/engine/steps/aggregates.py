@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.kernels import aggregates as kernels
 from rxtemporal.engine.kernels.variance import variance
-from rxtemporal.engine.steps.rows import Column, grown, taller
+from rxtemporal.engine.steps.rows import Column, grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
 
@@ -48,7 +48,7 @@ class Samples:
     keys: int
 
 
-class Running(Protocol):
+class RunningAggregate(Protocol):
     """An aggregate over rows that come and go, for every key at once."""
 
     once: bool
@@ -97,7 +97,7 @@ class Count(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the counts, Int64."""
-        self._n = grown(self._n, 2 * samples.keys)
+        self._n = grow(self._n, 2 * samples.keys)
         counts = kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
         return pl.Series(counts)
 
@@ -120,8 +120,8 @@ class IntegerSum(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the sums, Int64; raise if one is larger than that."""
-        self._total = grown(self._total, 2 * samples.keys)
-        self._rough = grown(self._rough, 2 * samples.keys)
+        self._total = grow(self._total, 2 * samples.keys)
+        self._rough = grow(self._rough, 2 * samples.keys)
         sums, overflow = kernels.integer_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._total, self._rough,
@@ -158,9 +158,9 @@ class FloatSum(Stateful):
     def _sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        self._sum = taller(self._sum, samples.keys)
-        self._alone = taller(self._alone, samples.keys)
-        self._odd = taller(self._odd, 2 * samples.keys)
+        self._sum = grow_rows(self._sum, samples.keys)
+        self._alone = grow_rows(self._alone, samples.keys)
+        self._odd = grow_rows(self._odd, 2 * samples.keys)
         return kernels.float_sum(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._sum, self._alone, self._odd, self._counts, mean,
@@ -197,8 +197,8 @@ class Variance(Stateful):
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the variances, Float64."""
         keys = samples.keys
-        self._n, self._strange = grown(self._n, keys), grown(self._strange, keys)
-        self._sums = grown(self._sums, keys)
+        self._n, self._strange = grow(self._n, keys), grow(self._strange, keys)
+        self._sums = grow(self._sums, keys)
         variances, counts = variance(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._n, self._strange, self._sums,
@@ -245,9 +245,9 @@ class Extreme(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the extremes, Float64 or Int64."""
-        self._living = grown(self._living, samples.keys, -1)
-        self._removed = grown(self._removed, samples.keys, -1)
-        self._sizes = grown(self._sizes, samples.keys)
+        self._living = grow(self._living, samples.keys, -1)
+        self._removed = grow(self._removed, samples.keys, -1)
+        self._sizes = grow(self._sizes, samples.keys)
         self._make_room(len(changes))
         values, there = kernels.extreme(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
@@ -269,8 +269,8 @@ class Extreme(Stateful):
         have, short = len(self._value), more - unused
         if short <= 0:
             return
-        self._value = grown(self._value, have + short)
-        self._left, self._right = grown(self._left, have + short), grown(self._right, have + short)
+        self._value = grow(self._value, have + short)
+        self._left, self._right = grow(self._left, have + short), grow(self._right, have + short)
         new = np.arange(have, len(self._value), dtype=np.int64)
         stack = np.empty(len(self._value) + 1, np.int64)
         stack[0] = unused + len(new)

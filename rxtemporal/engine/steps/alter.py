@@ -8,8 +8,8 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
-from rxtemporal.engine.kernels.lifetimes import later
-from rxtemporal.engine.steps.lifetimes import described, told
+from rxtemporal.engine.kernels.lifetimes import add_length
+from rxtemporal.engine.steps.lifetimes import describe_row, drop_vanished
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import CtiViolationError
 
@@ -19,14 +19,14 @@ _HINT = (
 )
 
 
-class Times(Protocol):
+class TimeFunction(Protocol):
     """A function of time: where a start, or a CTI, lands."""
 
     def of(self, times: Int64s) -> Int64s:
         """Return where each time lands, within time. No end of time is among them."""
 
 
-class Length(Protocol):
+class LengthFunction(Protocol):
     """How long rows live once they are altered."""
 
     @property
@@ -37,7 +37,7 @@ class Length(Protocol):
         """Return how many ticks each row lives; all positive."""
 
 
-class KeptLength:
+class SameLength:
     """As long as before."""
 
     reads_end = True
@@ -72,7 +72,7 @@ class AlterStep(Stateful):
     rows = 0
     held = ("_cti",)
 
-    def __init__(self, times: Times | None, length: Length) -> None:
+    def __init__(self, times: TimeFunction | None, length: LengthFunction) -> None:
         self._times = times
         self._length = length
         self._cti = MIN_TIME
@@ -92,7 +92,7 @@ class AlterStep(Stateful):
         self._cti = altered.cti
         if not self._length.reads_end:  # whatever was open or endless has an end now
             return altered.take(altered.start < altered.end)
-        return told(batch, altered)
+        return drop_vanished(batch, altered)
 
     def _landed(self, times: Int64s) -> Int64s:
         """Return where times land; the ends of time stay."""
@@ -108,11 +108,11 @@ class AlterStep(Stateful):
 
     def _ends(self, batch: EventBatch, start: Int64s) -> Int64s:
         if not self._length.reads_end:
-            return later(start, self._length.of(batch))
+            return add_length(start, self._length.of(batch))
         known = batch.end != MAX_TIME
         end = batch.end.copy()
         if known.any():
-            end[known] = later(start[known], self._length.of(batch.take(known)))
+            end[known] = add_length(start[known], self._length.of(batch.take(known)))
         return end
 
     def _check(self, batch: EventBatch, altered: EventBatch) -> None:
@@ -120,7 +120,7 @@ class AlterStep(Stateful):
         if altered.cti < self._cti:
             raise CtiViolationError(
                 f"CTI {describe(batch.cti)} lands at {describe(altered.cti)}, before CTI "
-                f"{describe(self._cti)}, which has been given out: time would go back. {_HINT}"
+                f"{describe(self._cti)}, which was given out already: time would go back. {_HINT}"
             )
         closes = (altered.edge != 0) & (batch.end != MAX_TIME)
         early = np.where(closes, altered.end, altered.start) < self._cti
@@ -131,7 +131,8 @@ class AlterStep(Stateful):
     def _refuse(self, batch: EventBatch, altered: EventBatch, row: int, closes: bool) -> NoReturn:
         what, lands = ("end", altered.end) if closes else ("start", altered.start)
         raise CtiViolationError(
-            f"the {what} of {described(batch, row)} lands at {describe(int(lands[row]))}, before "
-            f"CTI {describe(self._cti)}, which has been given out: what is final would change. "
+            f"the {what} of {describe_row(batch, row)} lands at {describe(int(lands[row]))}, "
+            f"before CTI {describe(self._cti)}, which was given out already: final results would "
+            "change. "
             f"{_HINT}"
         )

@@ -9,17 +9,17 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.coverage import NONE, pieces
-from rxtemporal.engine.kernels.order import merged
+from rxtemporal.engine.kernels.coverage import NONE, find_uncovered
+from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.steps.distinct import Coverage
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.join import Merged
-from rxtemporal.engine.steps.join_keys import Keying, Regrouping
-from rxtemporal.engine.steps.join_pairs import TAG, Found, Pairs
+from rxtemporal.engine.steps.join import JoinedPayload
+from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
+from rxtemporal.engine.steps.join_pairs import TAG, NewPairs, Pairs
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import Rows
+from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.where_select import satisfying
+from rxtemporal.engine.steps.where_select import evaluate
 
 BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
 ALIVE, COVER, SINCE, EDGE = range(4)
@@ -42,9 +42,9 @@ class AntiJoinStep(Stateful):
 
     def __init__(
         self,
-        keying: Keying,
+        keying: KeyMatcher,
         schemas: tuple[pl.Schema, pl.Schema],
-        merged: Merged | None,
+        merged: JoinedPayload | None,
         where: pl.Expr | None,
         keys: Sequence[str],
     ) -> None:
@@ -54,10 +54,10 @@ class AntiJoinStep(Stateful):
         self._merged = merged
         self._where = where
         self._schema = schemas[0]
-        self._left = Rows([np.int64] * 4, schemas[0])
+        self._left = RowStore([np.int64] * 4, schemas[0])
         self._queue, self._ends = Queue(), Queue()
         self._open = OpenEdges()
-        self._groups = Regrouping(keys, schemas[0])
+        self._groups = GroupCodes(keys, schemas[0])
         self._next_edge = 1
 
     @property
@@ -109,12 +109,12 @@ class AntiJoinStep(Stateful):
         pairs.forget()
         return self._pieces()
 
-    def _matching(self, found: Found) -> Found:
+    def _matching(self, found: NewPairs) -> NewPairs:
         if self._where is None or not len(found.left):
             return found
         assert self._merged is not None
         joined = self._merged(self._pairs.rows, found.left, found.right)
-        return found.take(satisfying(joined, self._where))
+        return found.take(evaluate(joined, self._where))
 
     def _covered(self, left: Int64s) -> Int64s:
         """Return which rows of ours the pairs' left rows are."""
@@ -124,9 +124,9 @@ class AntiJoinStep(Stateful):
     def _pieces(self) -> EventBatch:
         cti = self._pairs.cti
         # what ends at the CTI itself is certain: what covers it from then on is too late
-        time, what = merged(*self._queue.due(cti), *self._ends.due(cti + 1))
+        time, what = merge(*self._queue.due(cti), *self._ends.due(cti + 1))
         columns = self._left.columns
-        start, end, edge, row, self._next_edge = pieces(
+        start, end, edge, row, self._next_edge = find_uncovered(
             time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],
             self._next_edge,
         )  # fmt: skip

@@ -7,8 +7,8 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.lifetimes import boundary_after, counted_pieces, pieces, within_time
-from rxtemporal.engine.steps.lifetimes import described
+from rxtemporal.engine.kernels.lifetimes import boundary_after, count_pieces, cut, reduce_grid
+from rxtemporal.engine.steps.lifetimes import describe_row
 from rxtemporal.engine.steps.open_rows import WaitingRows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
@@ -30,7 +30,7 @@ class ChopStep(Stateful):
     held = ("_open", "_next_edge")
 
     def __init__(self, period: int, offset: int, schema: pl.Schema) -> None:
-        self._boundaries = within_time(period, offset)
+        self._boundaries = reduce_grid(period, offset)
         self._open = WaitingRows(schema, own=2)
         self._next_edge = 1
 
@@ -95,7 +95,7 @@ class ChopStep(Stateful):
             some = begin < end
             rows, begin, end, piece = rows.take(some), begin[some], end[some], piece[some]
         self._refuse_too_many(begin, end)
-        row, starts, ends = pieces(begin, end, *self._boundaries)
+        row, starts, ends = cut(begin, end, *self._boundaries)
         first = np.ones(len(row), np.bool_)
         first[1:] = row[1:] != row[:-1]
         edge = np.where(first, piece[row], 0)
@@ -105,13 +105,13 @@ class ChopStep(Stateful):
     def _refuse_endless(self, batch: EventBatch) -> None:
         rows = self._open.batch(self._open.alive()[:1], batch)
         raise UnboundedWindowError(
-            f"{len(self._open)} rows never end, such as {described(rows, 0)}, and their pieces are "
-            "without number. Hint: end them first with clip_event_duration(limit), or do not let "
-            "time advance to its end."
+            f"{len(self._open)} rows never end, such as {describe_row(rows, 0)}; they would give "
+            "infinitely many pieces. Hint: end them first with clip_event_duration(limit), or do "
+            "not let time advance to its end."
         )
 
     def _refuse_too_many(self, begin: Int64s, end: Int64s) -> None:
-        count = float(counted_pieces(begin, end, *self._boundaries).sum(dtype=np.float64))
+        count = float(count_pieces(begin, end, *self._boundaries).sum(dtype=np.float64))
         if count > MOST_PIECES:
             raise UnboundedWindowError(
                 f"a period of {self._period} ticks cuts {len(begin)} rows into {count:.3g} pieces. "

@@ -12,12 +12,12 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.clip import clip
 from rxtemporal.engine.kernels.coverage import NONE
-from rxtemporal.engine.kernels.join import NOT_LISTED, unlink
-from rxtemporal.engine.kernels.lifetimes import later
+from rxtemporal.engine.kernels.join import NOT_LISTED, unlink_all
+from rxtemporal.engine.kernels.lifetimes import add_length
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.join_keys import Keying, Regrouping
+from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
 from rxtemporal.engine.steps.open_rows import OpenEdges, WaitingRows
-from rxtemporal.engine.steps.rows import Rows, grown, relink
+from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
 
 KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
@@ -36,15 +36,15 @@ class ClipStep(Stateful):
     held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis", "_groups",
             "_next_edge")  # fmt: skip
 
-    def __init__(self, keying: Keying, schema: pl.Schema, keys: Sequence[str]) -> None:
+    def __init__(self, keying: KeyMatcher, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._keying = keying
-        self._rows = Rows([np.int64] * 8, schema)
+        self._rows = RowStore([np.int64] * 8, schema)
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
         self._last = np.zeros(0, np.int64)
         self._ctis = [MIN_TIME, MIN_TIME]
-        self._groups = Regrouping(keys, schema)
+        self._groups = GroupCodes(keys, schema)
         self._next_edge = 1
 
     @property
@@ -97,8 +97,8 @@ class ClipStep(Stateful):
         """Return the rows that have begun, and the ends of rows that are out."""
         cti = min(self._ctis)
         time, what = self._begins.due(cti)
-        self._head = grown(self._head, len(self._keying), -1)
-        self._last = grown(self._last, len(self._keying), NONE)
+        self._head = grow(self._head, len(self._keying), -1)
+        self._last = grow(self._last, len(self._keying), NONE)
         columns = self._rows.columns
         clipped = clip(
             time, what, columns[KEY], columns[START], columns[END],
@@ -130,7 +130,7 @@ class ClipStep(Stateful):
         if not len(done):
             return
         columns = self._rows.columns
-        unlink(done, columns[KEY], columns[AFTER], columns[BEFORE], self._head)
+        unlink_all(done, columns[KEY], columns[AFTER], columns[BEFORE], self._head)
         waiting = columns[INPUT][done]
         self._open.close(waiting[waiting != 0])
         self._rows.release(done)
@@ -151,7 +151,7 @@ class SignalStep(Stateful):
 
     held = ("_clip",)
 
-    def __init__(self, keying: Keying, schema: pl.Schema, keys: Sequence[str]) -> None:
+    def __init__(self, keying: KeyMatcher, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._clip = ClipStep(keying, schema, keys)
 
     @property
@@ -191,7 +191,7 @@ class LimitStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with their ends limited, and the CTI."""
-        latest = later(batch.start, self._limit)
+        latest = add_length(batch.start, self._limit)
         opens = (batch.edge != 0) & (batch.end == MAX_TIME)
         closes = (batch.edge != 0) & ~opens
         limited = opens & (latest < MAX_TIME)

@@ -7,13 +7,13 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.kernels.count_windows import slide
-from rxtemporal.engine.kernels.session_windows import followed
-from rxtemporal.engine.steps.rows import grown
-from rxtemporal.engine.steps.start_windows import Gathered, Gathering
+from rxtemporal.engine.kernels.count_windows import slide_windows
+from rxtemporal.engine.kernels.session_windows import follow_links
+from rxtemporal.engine.steps.rows import grow
+from rxtemporal.engine.steps.start_windows import FinalWindows, StartBounds
 
 
-class CountBounds(Gathering):
+class CountBounds(StartBounds):
     """Windows of ``n`` consecutive distinct starts of a key, sliding by one.
 
     A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start.
@@ -21,7 +21,7 @@ class CountBounds(Gathering):
     window to come holds, over all keys: a key that falls silent holds it for good.
     """
 
-    held = (*Gathering.held, "_state")
+    held = (*StartBounds.held, "_state")
 
     def __init__(self, n: int, payload: pl.Schema) -> None:
         super().__init__(payload)
@@ -29,14 +29,14 @@ class CountBounds(Gathering):
         # head, tail, count, distinct, since by key, and room for the kernel to work in
         self._state = [np.zeros(0, np.int64) for _ in range(6)]
 
-    def _closed(self, cti: int, due: Int64s) -> Gathered:
+    def _closed(self, cti: int, due: Int64s) -> FinalWindows:
         start, _, key, link, _ = self._rows.columns
-        first, last, keys, head, count, gone, gone_count, began = slide(
+        first, last, keys, head, count, gone, gone_count, began = slide_windows(
             due, start, key, link, self._n, *self._state
         )
         self._waiting.add(start[began], key[began], self._since)
         found = self._in_order(first, last + TICK, keys, head, count)
-        self._release(followed(gone, gone_count, link)[1])
+        self._release(follow_links(gone, gone_count, link)[1])
         return found
 
     @property
@@ -46,7 +46,7 @@ class CountBounds(Gathering):
     def _grow(self, keys: int) -> None:
         fills = (-1, -1, 0, 0, MAX_TIME, 0)
         self._state = [
-            grown(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
+            grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
         ]
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:

@@ -9,10 +9,10 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Groups, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.coverage import NONE, stretches
+from rxtemporal.engine.kernels.coverage import NONE, find_stretches
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.rows import grown
+from rxtemporal.engine.steps.rows import grow
 from rxtemporal.engine.steps.state import Stateful
 
 
@@ -41,9 +41,9 @@ class Coverage(Stateful):
         ends = batch.end != MAX_TIME
         self._queue.push(batch.start[begins], key[begins] << 1)
         self._queue.push(batch.end[ends], (key[ends] << 1) | 1)
-        self._alive, self._edge = grown(self._alive, keys), grown(self._edge, keys)
-        self._since, self._until = grown(self._since, keys, NONE), grown(self._until, keys)
-        start, end, edge, of, self._next_edge = stretches(
+        self._alive, self._edge = grow(self._alive, keys), grow(self._edge, keys)
+        self._since, self._until = grow(self._since, keys, NONE), grow(self._until, keys)
+        start, end, edge, of, self._next_edge = find_stretches(
             *self._queue.due(batch.cti),
             self._alive, self._since, self._until, self._edge, self._next_edge,
         )  # fmt: skip
@@ -74,7 +74,7 @@ class DistinctStep(Stateful):
         codes = self._codes(batch.payload)
         keys = len(self._coder) if self._schema else 1
         if batch.groups is not None:  # the group is part of the value
-            self._group = grown(self._group, keys)
+            self._group = grow(self._group, keys)
             self._group[codes] = batch.groups.codes
         result, of = self._coverage.of(batch, codes, keys)
         payload = self._coder.decode(of) if self._schema else pl.DataFrame(height=len(of))

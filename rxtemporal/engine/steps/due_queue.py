@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.kernels.order import merged, order, renumbered
+from rxtemporal.engine.kernels.order import merge, renumber, sort_order
 from rxtemporal.engine.steps.state import Stateful
 
 _NONE = np.empty(0, np.int64)
@@ -36,8 +36,8 @@ class Queue(Stateful):
             return
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             last = self._runs.pop()
-            self._runs[-1] = merged(*self._runs[-1], *last)
-        rows = order(time)
+            self._runs[-1] = merge(*self._runs[-1], *last)
+        rows = sort_order(time)
         self._runs.append((time, what) if rows is None else (time[rows], what[rows]))
 
     def due(self, before: int) -> tuple[Int64s, Int64s]:
@@ -54,7 +54,7 @@ class Queue(Stateful):
             return _NONE, _NONE
         while len(taken) > 1:  # the smallest first
             last = taken.pop()
-            taken[-1] = merged(*taken[-1], *last)
+            taken[-1] = merge(*taken[-1], *last)
         return taken[0]
 
     @property
@@ -76,7 +76,7 @@ class Queue(Stateful):
 
         What stands for a row that is gone goes too.
         """
-        self._map(lambda what: renumbered(what, new, bits))
+        self._map(lambda what: renumber(what, new, bits))
 
     def renumber_even(self, new: Int64s) -> None:
         """The same where only even things stand for rows, with one bit below their number."""

@@ -8,9 +8,14 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.hopping_windows import first_window, hops, spread, window_after
+from rxtemporal.engine.kernels.hopping_windows import (
+    first_window,
+    repeat_bounds,
+    sweep_windows,
+    window_after,
+)
 from rxtemporal.engine.steps.aggregates import Changes
-from rxtemporal.engine.steps.rows import grown, taller
+from rxtemporal.engine.steps.rows import grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.errors import UnboundedWindowError
@@ -71,9 +76,9 @@ class HoppingBounds(Stateful):
             return _NO_WINDOWS
         first = -EVERY_WINDOW if self._told is None else self._told
         self._told = limit
-        self._state = taller(self._state, keys)
-        self._roster = grown(self._roster, keys + 2)
-        key, alive, windows = hops(
+        self._state = grow_rows(self._state, keys)
+        self._roster = grow(self._roster, keys + 2)
+        key, alive, windows = sweep_windows(
             at, changes.what, changes.key, self._state, self._roster, first, limit, MOST_WINDOWS
         )
         if len(alive) > len(key):
@@ -82,7 +87,9 @@ class HoppingBounds(Stateful):
                 "for very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        *columns, within = spread(windows, len(key), self._duration, self._period, self._alignment)
+        *columns, within = repeat_bounds(
+            windows, len(key), self._duration, self._period, self._alignment
+        )
         start, end, sample = columns
         found = Windows(start, end, np.zeros(len(key), np.int64), key, sample, alive)
         return found if within else self._within_time(found)

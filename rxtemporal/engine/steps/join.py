@@ -8,16 +8,16 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import typed
+from rxtemporal.core.columns import cast_columns
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.steps.join_keys import Keying, Regrouping
-from rxtemporal.engine.steps.join_pairs import START, Found, Pairs
-from rxtemporal.engine.steps.rows import Rows
+from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
+from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs
+from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.where_select import satisfying
+from rxtemporal.engine.steps.where_select import evaluate
 
 
-class Merged:
+class JoinedPayload:
     """How two payloads become one: the left fields, then those of the right under their new names.
 
     ``taken``: the right's fields that are kept, by their names in the result.
@@ -27,23 +27,29 @@ class Merged:
         self._taken = taken
         self.schema = schema
 
-    def __call__(self, sides: tuple[Rows, Rows], left: Int64s, right: Int64s) -> pl.DataFrame:
+    def __call__(
+        self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
+    ) -> pl.DataFrame:
         """Return the joined payload of pairs of rows of both sides, by their numbers."""
         return self._joined(sides[0], left, sides[1], right)
 
-    def _joined(self, first: Rows, left: Int64s, second: Rows, right: Int64s) -> pl.DataFrame:
+    def _joined(
+        self, first: RowStore, left: Int64s, second: RowStore, right: Int64s
+    ) -> pl.DataFrame:
         if not self.schema:
             return pl.DataFrame(height=len(left))
         added = second.fields(right, list(self._taken.values()))
         renamed = [column.alias(new) for new, column in zip(self._taken, added, strict=True)]
         own = list(self.schema)[: len(self.schema) - len(added)]
-        return typed([*first.fields(left, own), *renamed], self.schema)
+        return cast_columns([*first.fields(left, own), *renamed], self.schema)
 
 
-class TurnedMerged(Merged):
+class SwappedPayload(JoinedPayload):
     """The same with the sides exchanged."""
 
-    def __call__(self, sides: tuple[Rows, Rows], left: Int64s, right: Int64s) -> pl.DataFrame:
+    def __call__(
+        self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
+    ) -> pl.DataFrame:
         """Return the joined payload, of which the second is the left side."""
         return self._joined(sides[1], right, sides[0], left)
 
@@ -59,9 +65,9 @@ class JoinStep(Stateful):
 
     def __init__(
         self,
-        keying: Keying,
+        keying: KeyMatcher,
         schemas: tuple[pl.Schema, pl.Schema],
-        merged: Merged,
+        merged: JoinedPayload,
         where: pl.Expr | None,
         keys: Sequence[str],
     ) -> None:
@@ -69,7 +75,7 @@ class JoinStep(Stateful):
         self._pairs = Pairs(schemas)
         self._merged = merged
         self._where = where
-        self._groups = Regrouping(keys, merged.schema)
+        self._groups = GroupCodes(keys, merged.schema)
         self._next_edge = 1
 
     @property
@@ -95,7 +101,7 @@ class JoinStep(Stateful):
         found = pairs.find(len(self._keying))
         payload = self._payload(found.left, found.right)
         if self._where is not None and len(found.left):
-            keep = satisfying(payload, self._where)
+            keep = evaluate(payload, self._where)
             found, payload = found.take(keep), payload.filter(pl.Series(keep))
         ids = self._remembered(found)
         out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
@@ -103,7 +109,7 @@ class JoinStep(Stateful):
         pairs.forget()
         return self._groups.grouped(out if ends is None else EventBatch.concat([out, ends]))
 
-    def _remembered(self, found: Found) -> Int64s:
+    def _remembered(self, found: NewPairs) -> Int64s:
         """Give the pairs whose end is not certain ids, under which they are remembered."""
         if found.certain.all():
             return np.zeros(len(found.start), np.int64)

@@ -12,7 +12,7 @@ from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.state import Stateful
 
 
-class Keying(Stateful):
+class KeyMatcher(Stateful):
     """Codes of the fields in which rows of two streams have to agree.
 
     Of the fields in ``on`` a null agrees with nothing (code -1); of the group's, null equals null.
@@ -50,7 +50,7 @@ class Keying(Stateful):
         return codes
 
 
-class Regrouping(Stateful):
+class GroupCodes(Stateful):
     """Gives the rows of two grouped streams codes in common; does nothing to ungrouped ones."""
 
     held = ("_coder",)

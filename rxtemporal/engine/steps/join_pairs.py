@@ -13,17 +13,17 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.join import (
     NOT_LISTED,
-    close,
-    earlier,
+    close_pairs,
+    find_ends,
     find_pairs,
-    parted,
-    register,
-    unlink,
+    remember_pairs,
+    split_ended,
+    unlink_all,
 )
-from rxtemporal.engine.kernels.order import merged
+from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import Rows, grown, relink
+from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
 
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
@@ -32,7 +32,7 @@ PLACES = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class NewPairs:
     """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
 
     ``end`` is the pair's where it is ``certain``, else the end of time.
@@ -44,16 +44,16 @@ class Found:
     end: Int64s
     certain: npt.NDArray[np.bool_]
 
-    def take(self, which: npt.NDArray[np.bool_]) -> Found:
+    def take(self, which: npt.NDArray[np.bool_]) -> NewPairs:
         """Return some of them."""
-        return self if which.all() else Found(
+        return self if which.all() else NewPairs(
             self.left[which], self.right[which], self.start[which], self.end[which],
             self.certain[which],
         )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Closed:
+class EndedPairs:
     """Pairs whose end has become certain, ``int64[c]``: row numbers, id and end."""
 
     left: Int64s
@@ -69,7 +69,7 @@ class Side(Stateful):
 
     def __init__(self, payload: pl.Schema | None, *, tagged: bool) -> None:
         tags = [np.int64] if tagged else []
-        self.rows = Rows([*[np.int64] * 6, np.bool_, *tags], payload)
+        self.rows = RowStore([*[np.int64] * 6, np.bool_, *tags], payload)
         self.starts, self.ends = Queue(), Queue()
         self.open = OpenEdges()
         self.head = np.zeros(0, np.int64)
@@ -123,7 +123,7 @@ class Side(Stateful):
 
     def begun(self, cti: int, rows: Int64s) -> Int64s:
         """Remember when rows that have just begun will end; return those that have by now."""
-        over, end, later = parted(rows, self.rows.columns[END], cti)
+        over, end, later = split_ended(rows, self.rows.columns[END], cti)
         self.ends.push(end, later)
         return over
 
@@ -180,7 +180,7 @@ class Pairs(Stateful):
         self._ended[side] = np.concatenate([self._ended[side], ended])
 
     @property
-    def rows(self) -> tuple[Rows, Rows]:
+    def rows(self) -> tuple[RowStore, RowStore]:
         """The rows of both sides."""
         return self.sides[0].rows, self.sides[1].rows
 
@@ -191,46 +191,46 @@ class Pairs(Stateful):
     def _both(self, which: int) -> tuple[Any, Any]:
         return self.column(0, which), self.column(1, which)
 
-    def find(self, keys: int) -> Found:
+    def find(self, keys: int) -> NewPairs:
         """Return the pairs that have begun to meet before the CTI."""
         left, right = self.sides
         times, rows = zip(*(side.starts.due(self.cti) for side in self.sides), strict=True)
-        time, what = merged(times[0], rows[0] << 1, times[1], (rows[1] << 1) | 1)
+        time, what = merge(times[0], rows[0] << 1, times[1], (rows[1] << 1) | 1)
         for side in self.sides:
-            side.head = grown(side.head, keys, -1)
+            side.head = grow(side.head, keys, -1)
         key, end, after, before = (self._both(which) for which in (KEY, END, AFTER, BEFORE))
         heads = left.head, right.head
         a, b, start = find_pairs(time, what, self.cti, key, end, after, before, heads)
         self._brief = [side.begun(self.cti, b) for side, b in zip(self.sides, rows, strict=True)]
         return self._judged(a, b, start)
 
-    def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> Found:
+    def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> NewPairs:
         """Say of each pair when it ends, or that this is not certain."""
-        end = earlier(left, right, self._both(END))
+        end = find_ends(left, right, self._both(END))
         if not len(self.sides[0].open) and not len(self.sides[1].open):
-            return Found(left, right, start, end, np.ones(len(end), np.bool_))
+            return NewPairs(left, right, start, end, np.ones(len(end), np.bool_))
         opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]
         certain = ~(opened[0] | opened[1]) | (end <= self.cti)
-        return Found(left, right, start, np.where(certain, end, MAX_TIME), certain)
+        return NewPairs(left, right, start, np.where(certain, end, MAX_TIME), certain)
 
-    def remember(self, found: Found, edges: Int64s) -> None:
+    def remember(self, found: NewPairs, edges: Int64s) -> None:
         """Remember pairs whose end is not certain, under these ids."""
         if not len(found.left):
             return
         self._make_room(len(found.left))
-        register(found.left, found.right, edges, self._both(FIRST), self._pairs)
+        remember_pairs(found.left, found.right, edges, self._both(FIRST), self._pairs)
 
     def _make_room(self, more: int) -> None:
         """Have at least ``more`` unused places on the stack of them."""
         unused, have = int(self._pairs[7, 0]), self._pairs.shape[1] - 1
         if unused >= more:
             return
-        self._pairs = grown(self._pairs, have + 1 + more - unused)
+        self._pairs = grow(self._pairs, have + 1 + more - unused)
         new = np.arange(have, self._pairs.shape[1] - 1)
         self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
         self._pairs[7, 0] = unused + len(new)
 
-    def closed(self) -> Closed:
+    def closed(self) -> EndedPairs:
         """Return the remembered pairs whose end is certain now, and let go of rows that are over.
 
         Row numbers stay valid until ``forget``.
@@ -243,7 +243,7 @@ class Pairs(Stateful):
             over = np.concatenate([over, self._brief[number]])
             if int(self._pairs[7, 0]) < self._pairs.shape[1] - 1:
                 known = np.concatenate([self._ended[number], over])
-                parts.append(close(known, number, self.cti, end, opened, first, self._pairs))
+                parts.append(close_pairs(known, number, self.cti, end, opened, first, self._pairs))
             self._ended[number] = np.empty(0, np.int64)
             self._over.append(over)
         left, right, edge = (
@@ -251,7 +251,7 @@ class Pairs(Stateful):
             if parts
             else (np.empty(0, np.int64),) * 3
         )
-        return Closed(left, right, edge, np.minimum(end[0][left], end[1][right]))
+        return EndedPairs(left, right, edge, np.minimum(end[0][left], end[1][right]))
 
     def forget(self) -> None:
         """Release the rows that are over."""
@@ -260,7 +260,7 @@ class Pairs(Stateful):
             if not len(over):
                 continue
             columns = side.rows.columns
-            unlink(over, columns[KEY], columns[AFTER], columns[BEFORE], side.head)
+            unlink_all(over, columns[KEY], columns[AFTER], columns[BEFORE], side.head)
             side.rows.release(over)
             new = side.compact()
             if new is not None:

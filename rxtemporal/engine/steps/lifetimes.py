@@ -6,18 +6,18 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
-from rxtemporal.engine.kernels.lifetimes import later, moved
+from rxtemporal.engine.kernels.lifetimes import add_length, shift
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import Stateless
 
 
-def described(batch: EventBatch, row: int) -> str:
+def describe_row(batch: EventBatch, row: int) -> str:
     """Return one row's lifetime and payload as text, for messages."""
     lifetime = f"[{describe(int(batch.start[row]))}, {describe(int(batch.end[row]))})"
     return f"{lifetime} {batch.payload.row(row, named=True)}"
 
 
-def told(before: EventBatch, altered: EventBatch) -> EventBatch:
+def drop_vanished(before: EventBatch, altered: EventBatch) -> EventBatch:
     """Return the altered rows that are rows and that somebody has to be told of.
 
     A lifetime that became empty is none. A row whose end was moved to the end of time never ends:
@@ -51,18 +51,18 @@ class ShiftStep(Stateful):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows and the CTI, moved."""
         altered = batch.replace(
-            start=moved(batch.start, self._by),
-            end=moved(batch.end, self._by),
+            start=shift(batch.start, self._by),
+            end=shift(batch.end, self._by),
             cti=add(batch.cti, self._by),
         )
-        return told(batch, altered) if self._begun else self._beginning(batch, altered)
+        return drop_vanished(batch, altered) if self._begun else self._beginning(batch, altered)
 
     def _beginning(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
         early = (altered.edge != 0) & (altered.start == MIN_TIME)
         if early.any():
             self._early.append(altered.take(early))
             batch, altered = batch.take(~early), altered.take(~early)
-        result = told(batch, altered)
+        result = drop_vanished(batch, altered)
         self._begun = altered.cti > MIN_TIME
         if not self._begun or not self._early:
             return result
@@ -81,7 +81,7 @@ class LengthenStep(Stateless):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with later ends, and the CTI."""
-        return told(batch, batch.replace(end=moved(batch.end, self._by)))
+        return drop_vanished(batch, batch.replace(end=shift(batch.end, self._by)))
 
 
 class ToPointsStep(Stateless):
@@ -90,7 +90,9 @@ class ToPointsStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row that begins, and the CTI."""
         begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
-        return begins.replace(end=later(begins.start, TICK), edge=np.zeros(len(begins), np.int64))
+        return begins.replace(
+            end=add_length(begins.start, TICK), edge=np.zeros(len(begins), np.int64)
+        )
 
 
 class PointAtEndStep(Stateless):
@@ -100,5 +102,5 @@ class PointAtEndStep(Stateless):
         """Return a point for each row whose end has become known, and the CTI."""
         ends = batch.take(batch.end != MAX_TIME)
         return ends.replace(
-            start=ends.end, end=later(ends.end, TICK), edge=np.zeros(len(ends), np.int64)
+            start=ends.end, end=add_length(ends.end, TICK), edge=np.zeros(len(ends), np.int64)
         )

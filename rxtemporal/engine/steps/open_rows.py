@@ -9,7 +9,7 @@ from rxtemporal.core.batch import EventBatch, Groups, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.hash_table import IntTable
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.rows import Column, Rows
+from rxtemporal.engine.steps.rows import Column, RowStore
 from rxtemporal.engine.steps.state import Stateful
 
 _START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
@@ -52,17 +52,17 @@ class OpenEdges(Stateful):
         self._table = IntTable.restore(edges[rows >= 0], rows[rows >= 0], counts)
 
 
-class _Due(Queue):
+class _DueRows(Queue):
     """A queue of row numbers, of which some are gone before they are due."""
 
     def first_alive(self, alive: Column) -> int | None:
         """Return when the first row that is alive is due; forget those gone that stand before."""
-        trimmed = [(_led_by(what, alive), time, what) for time, what in self._runs]
+        trimmed = [(_count_gone(what, alive), time, what) for time, what in self._runs]
         self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
         return self.first()
 
 
-def _led_by(what: Int64s, alive: Column) -> int:
+def _count_gone(what: Int64s, alive: Column) -> int:
     """Return how many rows at the head of a run are gone, looking at no more than twice those."""
     at, size = 0, 16
     while at < len(what):
@@ -85,9 +85,9 @@ class WaitingRows(Stateful):
     def __init__(self, schema: pl.Schema, own: int = 0) -> None:
         self._schema = schema
         dtypes = [np.int64, np.int64, np.int64, np.bool_, *[np.int64] * own]
-        self._rows = Rows(dtypes, schema)
+        self._rows = RowStore(dtypes, schema)
         self._ids = OpenEdges()
-        self._queue = _Due()
+        self._queue = _DueRows()
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -14,7 +14,7 @@ from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 
 
-class _Turned:
+class _ReverseOrder:
     """A value in the opposite order: ``heapq`` finds the least."""
 
     __slots__ = ("value",)
@@ -22,17 +22,17 @@ class _Turned:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __lt__(self, other: _Turned) -> bool:
+    def __lt__(self, other: _ReverseOrder) -> bool:
         return bool(other.value < self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Turned) and bool(self.value == other.value)
+        return isinstance(other, _ReverseOrder) and bool(self.value == other.value)
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, _Turned) else value
+    return value.value if isinstance(value, _ReverseOrder) else value
 
 
 class ObjectExtreme(Stateful):
@@ -48,7 +48,7 @@ class ObjectExtreme(Stateful):
     held = ("values",)
 
     def __init__(self, *, greatest: bool) -> None:
-        self._turned = _Turned if greatest else (lambda value: value)
+        self._turned = _ReverseOrder if greatest else (lambda value: value)
         self._living: defaultdict[int, list[Any]] = defaultdict(list)
         self._removed: defaultdict[int, list[Any]] = defaultdict(list)
 

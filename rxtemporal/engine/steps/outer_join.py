@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.engine.steps.join_keys import Regrouping
+from rxtemporal.engine.steps.join_keys import GroupCodes
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.step import Merging
+from rxtemporal.engine.steps.step import TwoInputStep
 
 
-class Missing:
+class NullFields:
     """Gives rows the joined fields: those they have under their names there, the others null."""
 
     def __init__(self, names: dict[str, str], schema: pl.Schema) -> None:
@@ -37,16 +37,16 @@ class OuterJoinStep(Stateful):
 
     def __init__(
         self,
-        join: Merging,
-        antis: Sequence[Merging],
-        missing: Sequence[Missing],
+        join: TwoInputStep,
+        antis: Sequence[TwoInputStep],
+        missing: Sequence[NullFields],
         keys: Sequence[str],
         schema: pl.Schema,
     ) -> None:
         self._join = join
         self._antis = list(antis)
         self._missing = missing
-        self._groups = Regrouping(keys, schema)
+        self._groups = GroupCodes(keys, schema)
 
     @property
     def rows(self) -> int:

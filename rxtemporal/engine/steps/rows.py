@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.columns import columns_of, rows_of, stacked
+from rxtemporal.core.columns import stack, take_columns, take_rows
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]
@@ -18,7 +18,7 @@ Column = npt.NDArray[Any]
 LARGE = 1 << 18
 
 
-def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
     """Return the array, doubled along its last axis until it holds ``size``, the rest ``fill``."""
     have = array.shape[-1]
     if have >= size:
@@ -28,7 +28,7 @@ def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]
     return larger
 
 
-def taller(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+def grow_rows(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
     """Return the array ``[n, columns]``, doubled along its first axis until it holds ``size``."""
     have = array.shape[0]
     if have >= size:
@@ -50,7 +50,7 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
     head[keys] = np.where(first >= 0, new[first], first)
 
 
-class Rows(Stateful):
+class RowStore(Stateful):
     """Numbered rows: columns as arrays, and the payload where a step needs it again.
 
     Rows get rising numbers as they come. Those released stay until most rows are released ones;
@@ -101,8 +101,8 @@ class Rows(Stateful):
         n = len(columns[0])
         first, self._height = self._height, self._height + n
         if self._height > len(self._alive):
-            self._columns = [grown(column, self._height) for column in self._columns]
-            self._alive = grown(self._alive, self._height, False)
+            self._columns = [grow(column, self._height) for column in self._columns]
+            self._alive = grow(self._alive, self._height, False)
         for column, new in zip(self._columns, columns, strict=True):
             column[first : self._height] = new
         self._alive[first : self._height] = True
@@ -123,14 +123,14 @@ class Rows(Stateful):
         frames = self._frames
         if not frames:
             return pl.DataFrame(schema=self._schema)
-        return rows_of(stacked(frames), numbers)
+        return take_rows(stack(frames), numbers)
 
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[pl.Series]:
         """Return these fields of the payload of these rows, as ``payload`` does all."""
         if not self._frames:
             schema = self._schema or pl.Schema()
             return [pl.Series(name, [], schema[name]) for name in names]
-        return columns_of(stacked(self._frames), numbers, names)
+        return take_columns(stack(self._frames), numbers, names)
 
     def release(self, numbers: Int64s) -> None:
         """Forget these rows, each once; their numbers stay readable until ``compacted``."""

@@ -15,7 +15,7 @@ from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import Rows
+from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
 
@@ -28,7 +28,7 @@ START, END, EDGE, KEY = range(4)
 _START, _STAYS, _END = "", "\0stays", "\0end"
 
 
-def _in_order(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
+def _sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
     """Return the row numbers in order of (start, payload), which is what a user may see of them.
 
     Of equal rows those that end first come first, those that may still end next, then those that
@@ -44,7 +44,7 @@ def _in_order(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -
     return order.to_series().cast(pl.Int64).to_numpy()
 
 
-def _runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
+def _number_runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
     """Return for each row the number of its run of equal starts and payloads."""
     differs = np.ones(len(start), np.bool_)
     differs[1:] = start[1:] != start[:-1]
@@ -55,17 +55,17 @@ def _runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
     return np.cumsum(differs) - 1
 
 
-def _within(count: Int64s) -> Int64s:
+def _count_up(count: Int64s) -> Int64s:
     """Return 0, 1, … count - 1 for each count, one after the other."""
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
-def _grouped(batch: EventBatch, codes: Int64s) -> Groups | None:
+def _group_like(batch: EventBatch, codes: Int64s) -> Groups | None:
     """Return the groups of rows with these keys, as the batch is grouped."""
     return None if batch.groups is None else Groups(codes, batch.groups.coder)
 
 
-class _Given(Stateful):
+class _OpenResults(Stateful):
     """What calls gave whose row has left and will end: until it does.
 
     Rows of equal start and payload are told apart by their ends alone, and these come later; so
@@ -77,9 +77,9 @@ class _Given(Stateful):
 
     def __init__(self, schema: pl.Schema) -> None:
         # start, edge id, key
-        self._results = Rows([np.int64] * 3, schema)
+        self._results = RowStore([np.int64] * 3, schema)
         # its first result, how many it has; of the line's first call: how many calls, and ended
-        self._calls = Rows([np.int64] * 4)
+        self._calls = RowStore([np.int64] * 4)
         # the first call of a row's line: by its edge id, and by when it ends
         self._open = OpenEdges()
         self._ends = Queue()
@@ -127,18 +127,18 @@ class _Given(Stateful):
         first, many, size, gone = self._calls.columns
         leads = np.flatnonzero(np.diff(leader, prepend=-1))
         count = np.diff(leads, append=len(leader))
-        call = leader + gone[leader] + _within(count)
+        call = leader + gone[leader] + _count_up(count)
         gone[leader[leads]] += count
-        numbers = np.repeat(first[call], many[call]) + _within(many[call])
+        numbers = np.repeat(first[call], many[call]) + _count_up(many[call])
         start, own, key = (column[numbers] for column in self._results.columns)
         payload, ends = self._results.payload(numbers), np.repeat(end, many[call])
         many[call] = 0
         lines = leader[leads]
         lines = lines[gone[lines] == size[lines]]
-        self._calls.release(np.repeat(lines, size[lines]) + _within(size[lines]))
+        self._calls.release(np.repeat(lines, size[lines]) + _count_up(size[lines]))
         self._results.release(numbers)
         self._compact()
-        return EventBatch(start, ends, own, payload, batch.cti, _grouped(batch, key))
+        return EventBatch(start, ends, own, payload, batch.cti, _group_like(batch, key))
 
     def _compact(self) -> None:
         new = self._results.compacted()
@@ -172,12 +172,12 @@ class ScanStep(Stateful):
         self._reader = PayloadReader(result)
         self._keys = list(keys)
         self._output = pl.Schema({**{key: schema[key] for key in keys}, **result})
-        self._waiting = Rows([np.int64] * 4, schema)
+        self._waiting = RowStore([np.int64] * 4, schema)
         self._starts = Queue()
         # where a row is that has not begun and may still end
         self._not_begun = OpenEdges()
         self._states: dict[int, Any] = {}
-        self._given = _Given(self._output)
+        self._given = _OpenResults(self._output)
 
     @property
     def rows(self) -> int:
@@ -217,10 +217,10 @@ class ScanStep(Stateful):
         _, due = self._starts.due(batch.cti)
         if not len(due):
             none = EventBatch.empty(self._output, batch.cti)
-            return none.replace(groups=_grouped(batch, due))
+            return none.replace(groups=_group_like(batch, due))
         payload = self._waiting.payload(due)
         start, end, edge, key = (column[due] for column in self._waiting.columns)
-        order = _in_order(start, end, (edge == 0) & (end == MAX_TIME), payload)
+        order = _sort_rows(start, end, (edge == 0) & (end == MAX_TIME), payload)
         start, end, edge, key = start[order], end[order], edge[order], key[order]
         payload = payload[order]
         self._forget(due, edge)
@@ -228,9 +228,11 @@ class ScanStep(Stateful):
         frame = self._frame(payload, of, results)
         made = EventBatch(
             start[of], end[of], np.zeros(len(of), np.int64), frame, batch.cti,
-            _grouped(batch, key[of]),
+            _group_like(batch, key[of]),
         )  # fmt: skip
-        return self._opened(made, of, end, edge, _runs(start, payload)) if edge.any() else made
+        return (
+            self._opened(made, of, end, edge, _number_runs(start, payload)) if edge.any() else made
+        )
 
     def _opened(
         self, made: EventBatch, of: Int64s, end: Int64s, edge: Int64s, run: Int64s

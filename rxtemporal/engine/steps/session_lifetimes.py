@@ -9,16 +9,16 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Groups, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.session_windows import expire, followed, gather
+from rxtemporal.engine.kernels.session_windows import expire_sessions, follow_links, gather_sessions
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.rows import Rows, grown
+from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
 # spans longer than all of time mean the same as this one, and sums with it stay in int64
 LONGEST = MAX_TIME - MIN_TIME
 
 
-def keys_of(batch: EventBatch) -> tuple[Int64s, int]:
+def key_codes(batch: EventBatch) -> tuple[Int64s, int]:
     """Return the code of each row's key, and how many keys there are."""
     if batch.groups is None:
         return np.zeros(len(batch), np.int64), 1
@@ -26,7 +26,7 @@ def keys_of(batch: EventBatch) -> tuple[Int64s, int]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SessionsClosed:
+class EndedSessions:
     """Sessions that have ended, ``int64[w]`` each.
 
     ``first`` start, ``end``, ``key``; the rows are a list of ``count`` from ``head`` on. ``began``
@@ -64,30 +64,30 @@ class Sessions(Stateful):
         """Have room for so many keys."""
         fills = (MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0)
         self._state = [
-            grown(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
+            grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
         ]
-        self._queued = grown(self._queued, keys, False)
+        self._queued = grow(self._queued, keys, False)
 
     def advance(
         self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s
-    ) -> SessionsClosed:
+    ) -> EndedSessions:
         """Put the rows that are due into sessions; return the sessions that have ended by the CTI.
 
         ``due``: all rows that start before the CTI and have not been given yet, in order of start.
         ``start``, ``key``, ``link`` by row number; ``link`` is written to.
         """
         first, last, cap, end, head, tail, count = self._state
-        *later, asking, began = gather(
+        *later, asking, began = gather_sessions(
             due, start, key, link, self._timeout, self._grid,
             first, last, cap, end, head, tail, count, self._queued,
         )  # fmt: skip
         asked = np.concatenate([self._expiry.due(cti + 1)[1], asking])
-        keys, goes_on = expire(asked, cti, end, count, self._queued)
+        keys, goes_on = expire_sessions(asked, cti, end, count, self._queued)
         self._expiry.push(end[goes_on], goes_on)
         by_time = first[keys], end[keys], keys, head[keys], count[keys]
         first[keys], count[keys] = MAX_TIME, 0
         closed = (np.concatenate(pair) for pair in zip(later, by_time, strict=True))
-        return SessionsClosed(began, *closed)
+        return EndedSessions(began, *closed)
 
     @property
     def since(self) -> Int64s:
@@ -116,7 +116,7 @@ class SessionLifetimesStep(Stateful):
     held = ("_rows", "_starts", "_sessions", "_next_edge")
 
     def __init__(self, timeout: int, max_duration: int | None, schema: pl.Schema) -> None:
-        self._rows = Rows([np.int64] * 4, schema)
+        self._rows = RowStore([np.int64] * 4, schema)
         self._starts = Queue()
         self._sessions = Sessions(timeout, max_duration)
         self._next_edge = 1
@@ -132,7 +132,7 @@ class SessionLifetimesStep(Stateful):
         _, due = self._starts.due(batch.cti)
         start, key, link, edge = self._rows.columns
         closed = self._sessions.advance(batch.cti, due, start, key, link)
-        session, ended = followed(closed.head, closed.count, link)
+        session, ended = follow_links(closed.head, closed.count, link)
         left = edge[ended]
         edge[ended] = -1  # so that what is due and has not ended is what has no edge
         begun = due[edge[due] == 0]
@@ -152,7 +152,7 @@ class SessionLifetimesStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         batch = batch if begins.all() else batch.take(begins)
-        key, keys = keys_of(batch)
+        key, keys = key_codes(batch)
         self._sessions.grow(keys)
         n = len(batch)
         columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]

@@ -6,23 +6,23 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.steps.session_lifetimes import Sessions
-from rxtemporal.engine.steps.start_windows import Gathered, Gathering
+from rxtemporal.engine.steps.start_windows import FinalWindows, StartBounds
 
 
-class SessionBounds(Gathering):
+class SessionBounds(StartBounds):
     """One window ``[first start, session end)`` for each session of a key.
 
     It is final with a CTI that is not below its end. Where results live for the whole window, the
     output CTI is held at the start of the oldest session that is still open.
     """
 
-    held = (*Gathering.held, "_sessions")
+    held = (*StartBounds.held, "_sessions")
 
     def __init__(self, timeout: int, max_duration: int | None, payload: pl.Schema) -> None:
         super().__init__(payload)
         self._sessions = Sessions(timeout, max_duration)
 
-    def _closed(self, cti: int, due: Int64s) -> Gathered:
+    def _closed(self, cti: int, due: Int64s) -> FinalWindows:
         start, _, key, link, _ = self._rows.columns
         closed = self._sessions.advance(cti, due, start, key, link)
         began = closed.began

@@ -13,7 +13,7 @@ from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import Stateless
 
 
-class _Run:
+class _SortedRows:
     """Rows in order of start, of which those before ``done`` have left."""
 
     __slots__ = ("done", "rows")
@@ -57,9 +57,9 @@ class IntervalStep(Stateful):
     held = ("waiting",)
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
+        self._runs: list[_SortedRows] = []
         # where each open row is, and the open rows by start; a closed one leaves the heap late
-        self._open: dict[int, tuple[_Run, int]] = {}
+        self._open: dict[int, tuple[_SortedRows, int]] = {}
         self._oldest: list[tuple[int, int]] = []
 
     @property
@@ -70,7 +70,7 @@ class IntervalStep(Stateful):
     @waiting.setter
     def waiting(self, saved: list[EventBatch]) -> None:
         for rows in saved:
-            self._add(_Run(rows), new=True)
+            self._add(_SortedRows(rows), new=True)
 
     @property
     def rows(self) -> int:
@@ -90,12 +90,12 @@ class IntervalStep(Stateful):
     def _push(self, rows: EventBatch) -> None:
         if not len(rows):
             return
-        self._add(_Run(rows), new=True)
+        self._add(_SortedRows(rows), new=True)
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             last, before = self._runs.pop(), self._runs.pop()
-            self._add(_Run(EventBatch.concat([before.rest(), last.rest()])), new=False)
+            self._add(_SortedRows(EventBatch.concat([before.rest(), last.rest()])), new=False)
 
-    def _add(self, run: _Run, *, new: bool) -> None:
+    def _add(self, run: _SortedRows, *, new: bool) -> None:
         self._runs.append(run)
         for row in np.flatnonzero(run.rows.edge).tolist():
             edge = int(run.rows.edge[row])
@@ -138,7 +138,7 @@ class PointStep(Stateless):
         return begins.replace(end=begins.start + TICK, edge=np.zeros(len(begins), np.int64))
 
 
-def shaping(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:
+def make_shape_step(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:
     """Return the step that gives rows this shape."""
     if shape is EventShape.INTERVAL:
         return IntervalStep()

@@ -7,7 +7,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, add
-from rxtemporal.engine.kernels.lifetimes import moved
+from rxtemporal.engine.kernels.lifetimes import shift
 from rxtemporal.engine.steps.open_rows import WaitingRows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import earliest_due
@@ -62,7 +62,7 @@ class ShortenStep(Stateful):
         self._left -= len(waited) - int(waited.sum())
         edge = batch.edge.copy()
         edge[closes[waited]] = 0
-        shorter = batch.replace(end=moved(batch.end, self._by), edge=edge)
+        shorter = batch.replace(end=shift(batch.end, self._by), edge=edge)
         return shorter.take(shorter.start < shorter.end)
 
     def _promise(self, cti: int) -> int:

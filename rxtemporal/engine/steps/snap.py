@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.snap import snap, snapped_end, snapped_start
+from rxtemporal.engine.kernels.snap import snap, snap_end, snap_start
 from rxtemporal.engine.steps.state import Stateful
 
 
@@ -34,9 +34,9 @@ class SnapStep(Stateful):
         """Return the altered rows, and the CTI altered like a start."""
         duration, period, _ = self._windows
         altered = batch.replace(
-            start=snapped_start(batch.start, *self._windows),
-            end=snapped_end(batch.end, *self._windows),
-            cti=int(snapped_start(np.array([batch.cti]), *self._windows)[0]),
+            start=snap_start(batch.start, *self._windows),
+            end=snap_end(batch.end, *self._windows),
+            cti=int(snap_start(np.array([batch.cti]), *self._windows)[0]),
         )
         # a row whose end was moved to the end of time never ends: nothing closes its start edge
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
@@ -63,7 +63,7 @@ class SnapStep(Stateful):
         waiting = self._waiting
         assert waiting is not None
         return waiting.replace(
-            start=snapped_start(waiting.start, *self._windows), end=waiting.end, cti=cti
+            start=snap_start(waiting.start, *self._windows), end=waiting.end, cti=cti
         )
 
     def _undecided(self, batch: EventBatch) -> npt.NDArray[np.bool_]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.snapshot_windows import snapshots
+from rxtemporal.engine.kernels.snapshot_windows import find_snapshots
 from rxtemporal.engine.steps.aggregates import Changes
-from rxtemporal.engine.steps.rows import taller
+from rxtemporal.engine.steps.rows import grow_rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 
@@ -51,8 +51,8 @@ class SnapshotBounds(Stateful):
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the snapshots that the changes open and close."""
-        self._state = taller(self._state, keys)
-        *columns, self._late, self._next_edge = snapshots(
+        self._state = grow_rows(self._state, keys)
+        *columns, self._late, self._next_edge = find_snapshots(
             at, changes.what, changes.key, self._state, self._late, cti, self._next_edge,
             not self._finished,
         )  # fmt: skip

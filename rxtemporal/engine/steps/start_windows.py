@@ -10,19 +10,19 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import typed
+from rxtemporal.core.columns import cast_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.kernels.count_windows import oldest
-from rxtemporal.engine.kernels.session_windows import followed
+from rxtemporal.engine.kernels.count_windows import find_oldest
+from rxtemporal.engine.kernels.session_windows import follow_links
 from rxtemporal.engine.kernels.window_changes import BITS
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import Rows, grown
-from rxtemporal.engine.steps.session_lifetimes import keys_of
+from rxtemporal.engine.steps.rows import RowStore, grow
+from rxtemporal.engine.steps.session_lifetimes import key_codes
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
-from rxtemporal.engine.steps.window_results import Made, Results
+from rxtemporal.engine.steps.window_results import ResultRows, WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
 # the columns of the rows that are held
@@ -30,7 +30,7 @@ START, END, KEY, LINK, EDGE = range(5)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class FinalWindows:
     """Windows that are final, and the rows that start in them.
 
     ``start``, ``end``, ``key`` ``int64[w]``, in order of (end, key), each window once. ``window``,
@@ -49,7 +49,7 @@ class Gathered:
         return len(self.start)
 
 
-class _Waiting(Stateful):
+class _Waits(Stateful):
     """Since when keys wait for the end of something: the oldest of these times.
 
     Keys begin to wait in order of time, so what begins is added at the end, and what is waited for
@@ -78,17 +78,17 @@ class _Waiting(Stateful):
         waits = time >= since[key]
         self._done, self._height = 0, int(waits.sum())
         room = 2 * self._height + more + 64
-        self._time = grown(time[waits], room)
-        self._key = grown(key[waits], room)
+        self._time = grow(time[waits], room)
+        self._key = grow(key[waits], room)
         return self._height + more
 
     def first(self, since: Int64s) -> int:
         """Return the oldest time that a key still waits since, the end of time for none."""
-        self._done = oldest(self._time, self._key, self._done, self._height, since)
+        self._done = find_oldest(self._time, self._key, self._done, self._height, since)
         return int(self._time[self._done]) if self._done < self._height else MAX_TIME
 
 
-class Gathering(Stateful):
+class StartBounds(Stateful):
     """Rows gathered by when they start, into windows that are told when they are final.
 
     For each batch, in this order:
@@ -106,10 +106,10 @@ class Gathering(Stateful):
     held: ClassVar[tuple[str, ...]] = ("_rows", "_starts", "_open", "_waiting")
 
     def __init__(self, payload: pl.Schema) -> None:
-        self._rows = Rows([np.int64] * 5, payload)
+        self._rows = RowStore([np.int64] * 5, payload)
         self._starts = Queue()
         self._open = OpenEdges()
-        self._waiting = _Waiting()
+        self._waiting = _Waits()
 
     @property
     def rows(self) -> int:
@@ -133,7 +133,7 @@ class Gathering(Stateful):
     def take(self, batch: EventBatch) -> None:
         """Keep the rows that begin, and the ends of those that are held already."""
         self._compact()
-        key, keys = keys_of(batch)
+        key, keys = key_codes(batch)
         self._grow(keys)
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         if not closes.any():
@@ -153,7 +153,7 @@ class Gathering(Stateful):
         if opens.any():
             self._open.open(batch.edge[opens], numbers[opens])
 
-    def closed(self, cti: int) -> Gathered:
+    def closed(self, cti: int) -> FinalWindows:
         """Return the windows that are final with this CTI."""
         _, due = self._starts.due(cti)
         return self._closed(cti, due)
@@ -190,7 +190,7 @@ class Gathering(Stateful):
         """Have room for so many keys."""
         raise NotImplementedError
 
-    def _closed(self, cti: int, due: Int64s) -> Gathered:
+    def _closed(self, cti: int, due: Int64s) -> FinalWindows:
         """Return the windows that are final; ``due`` are the rows now committed, by start."""
         raise NotImplementedError
 
@@ -200,13 +200,13 @@ class Gathering(Stateful):
 
     def _in_order(
         self, start: Int64s, end: Int64s, key: Int64s, head: Int64s, count: Int64s
-    ) -> Gathered:
+    ) -> FinalWindows:
         order = np.lexsort((key, end))
-        listed = followed(head[order], count[order], self._rows.columns[LINK])
-        return Gathered(start[order], end[order], key[order], *listed)
+        listed = follow_links(head[order], count[order], self._rows.columns[LINK])
+        return FinalWindows(start[order], end[order], key[order], *listed)
 
 
-class GatheredStep(Stateful):
+class StartWindowStep(Stateful):
     """Results over windows of rows that start in them, told when a window is final.
 
     Holds the rows that a window to come may hold. Each window's results are computed anew.
@@ -215,7 +215,12 @@ class GatheredStep(Stateful):
     held = ("_bounds",)
 
     def __init__(
-        self, bounds: Gathering, results: Callable[[], Results], schema: pl.Schema, *, points: bool
+        self,
+        bounds: StartBounds,
+        results: Callable[[], WindowResults],
+        schema: pl.Schema,
+        *,
+        points: bool,
     ) -> None:
         self._bounds = bounds
         self._results = results
@@ -245,12 +250,12 @@ class GatheredStep(Stateful):
         keys = []
         if batch.groups is not None:
             keys = batch.groups.coder.columns(found.key[of])
-        payload = typed([*keys, *made.columns], self._schema)
+        payload = cast_columns([*keys, *made.columns], self._schema)
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there
         return result.take(result.start < MAX_TIME)
 
-    def _made(self, found: Gathered) -> Made:
+    def _made(self, found: FinalWindows) -> ResultRows:
         """Compute the results of each window from its rows."""
         results = self._results()
         payload = self._bounds.payload(found.row)

@@ -8,7 +8,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.steps.state import Stateful
 
 
-class Held(Protocol):
+class StepState(Protocol):
     """What every step can be asked for and told."""
 
     made_for: str
@@ -24,7 +24,7 @@ class Held(Protocol):
         """Go on from what ``save`` of a step made alike returned."""
 
 
-class Step(Held, Protocol):
+class Step(StepState, Protocol):
     """One operator's state in one subscription.
 
     1. Batches come in order and keep the contract of ``EventBatch``; so do those returned.
@@ -39,7 +39,7 @@ class Step(Held, Protocol):
         """Take one batch and return what has become known."""
 
 
-class Merging(Held, Protocol):
+class TwoInputStep(StepState, Protocol):
     """The same for an operator of two inputs, whose batches come in any order among each other.
 
     The output CTI is the operator's for the lower of the two CTIs reached.
@@ -58,7 +58,7 @@ class Stateless(Stateful):
     rows = 0
 
 
-class Steps(Stateful):
+class StepChain(Stateful):
     """Several steps, one after the other, as one."""
 
     held = ("_steps",)

@@ -7,11 +7,11 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Groups, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join
+from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join_chains
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import Rows, grown
+from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
 BITS = 2  # of a change: what happens to its row
@@ -37,11 +37,11 @@ class StitchStep(Stateful):
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
         self._values = KeyCoder(schema)
-        self._rows = Rows([np.int64] * 3, schema)
+        self._rows = RowStore([np.int64] * 3, schema)
         self._changes = Queue()
         self._open = OpenEdges()
         # since when, under which edge id, and how many chains their rows still have
-        self._chains = Rows([np.int64] * 3)
+        self._chains = RowStore([np.int64] * 3)
         self._latest = np.zeros(0, np.int64)
         self._next_edge = 1
 
@@ -83,10 +83,10 @@ class StitchStep(Stateful):
         free = self._chains.height
         new = np.zeros(int(((what & 3) == STARTS).sum()), np.int64)
         self._chains.append([new, new, new])
-        self._latest = grown(self._latest, max(len(self._values), 1), -1)
+        self._latest = grow(self._latest, max(len(self._values), 1), -1)
         value, key, stretch = self._rows.columns
         began, ids, left = self._chains.columns
-        start, end, edge, row, used, self._next_edge = join(
+        start, end, edge, row, used, self._next_edge = join_chains(
             time, what, value, stretch, began, ids, left, free, self._next_edge, self._latest
         )
         groups = None if batch.groups is None else Groups(key[row], batch.groups.coder)

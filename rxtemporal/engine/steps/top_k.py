@@ -6,13 +6,13 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.steps.window_bounds import Windows
-from rxtemporal.engine.steps.window_results import Made, RowByRow
+from rxtemporal.engine.steps.window_results import ListedResults, ResultRows
 from rxtemporal.engine.steps.window_rows import WINDOW, Contents
 
 RANK = "rank"
 
 
-class Ranked(RowByRow):
+class TopKResults(ListedResults):
     """The rows of rank ``k`` or better: ties share a rank, and nulls come last."""
 
     def __init__(self, k: int, by: pl.Expr, fields: list[str], *, descending: bool) -> None:
@@ -26,7 +26,7 @@ class Ranked(RowByRow):
 
     def frame(
         self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> Made:
+    ) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""
         assert contents is not None
         by = contents.rows.select(self._by).to_series()
@@ -35,4 +35,4 @@ class Ranked(RowByRow):
         ranked = contents.rows.with_columns(by.alias(RANK)).with_columns(self._rank)
         best = ranked.filter(pl.col(RANK) <= self._k).sort(WINDOW, RANK, maintain_order=True)
         of: Int64s = best[WINDOW].to_numpy()
-        return Made(best.select(*self._fields, RANK).get_columns(), of)
+        return ResultRows(best.select(*self._fields, RANK).get_columns(), of)

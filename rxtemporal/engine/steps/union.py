@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.steps.join_keys import Regrouping
+from rxtemporal.engine.steps.join_keys import GroupCodes
 from rxtemporal.engine.steps.state import Stateful
 
 # twice of what is above is no number of 64 bits
@@ -32,7 +32,7 @@ class UnionStep(Stateful):
         self._numbers: list[dict[int, int]] = [{}, {}]
         self._last = 0
         self._fields = list(schema)
-        self._groups = Regrouping(keys, schema)
+        self._groups = GroupCodes(keys, schema)
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Return the left input's rows."""

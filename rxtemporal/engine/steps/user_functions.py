@@ -13,7 +13,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 from rxtemporal.engine.kernels.lifetimes import LONGEST
-from rxtemporal.engine.steps.lifetimes import described
+from rxtemporal.engine.steps.lifetimes import describe_row
 from rxtemporal.errors import EventError, SchemaError
 
 START, END = "start", "end"
@@ -23,7 +23,7 @@ def _time_column(name: str, times: Int64s, time: pl.DataType) -> pl.Series:
     return pl.Series(name, times, dtype=pl.Int64).cast(time)
 
 
-def _computed(frame: pl.DataFrame, expression: pl.Expr) -> pl.Series:
+def _compute(frame: pl.DataFrame, expression: pl.Expr) -> pl.Series:
     result = frame.select(expression).to_series()
     # a literal says the same of every row
     return result if len(result) == frame.height else result.new_from_index(0, frame.height)
@@ -39,7 +39,7 @@ class ExpressionTimes:
     def of(self, times: Int64s) -> Int64s:
         """Return where each time lands."""
         frame = pl.DataFrame([_time_column(START, times, self._time)])
-        landed = _computed(frame, self._expression)
+        landed = _compute(frame, self._expression)
         if landed.null_count():
             row = int(landed.is_null().arg_max() or 0)
             raise EventError(
@@ -106,7 +106,7 @@ class ExpressionLength:
         frame = batch.payload.with_columns(
             _time_column(START, batch.start, self._time), _time_column(END, batch.end, self._time)
         )
-        lengths = _computed(frame, self._expression)
+        lengths = _compute(frame, self._expression)
         if isinstance(lengths.dtype, pl.Duration):
             lengths = lengths.dt.cast_time_unit("us").to_physical()
         lengths = lengths.cast(pl.Int64)
@@ -157,7 +157,7 @@ def _positive(lengths: Int64s, batch: EventBatch, none: Any = None) -> Int64s:
         row = int((lengths <= 0).argmax())
         length = "none" if none is not None and none[row] else f"{lengths[row]} ticks"
         raise EventError(
-            f"a duration has to be positive, got {length} for {described(batch, row)}. "
+            f"a duration has to be positive, got {length} for {describe_row(batch, row)}. "
             "Hint: a row that should vanish is what where() is for."
         )
     return lengths

@@ -11,18 +11,24 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.events import IntervalEvent
-from rxtemporal.core.schema import takes
+from rxtemporal.core.schema import can_hold
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
-from rxtemporal.engine.steps.window_results import Made, RowByRow
-from rxtemporal.engine.steps.window_rows import ROW_END, ROW_START, WINDOW, Contents, Listed
+from rxtemporal.engine.steps.window_results import ListedResults, ResultRows
+from rxtemporal.engine.steps.window_rows import (
+    ROW_END,
+    ROW_START,
+    WINDOW,
+    Contents,
+    ListedAggregate,
+)
 from rxtemporal.errors import SchemaError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """A window ``[start, end)`` in ticks, as user code that is sensitive to time sees it."""
 
     start: int
@@ -37,8 +43,8 @@ def _series(
 ) -> pl.Series:
     """Return a user's results as a column of the promised type."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    if not takes(dtype, values):
-        wrong = next(value for value in values if not takes(dtype, [value]))
+    if not can_hold(dtype, values):
+        wrong = next(value for value in values if not can_hold(dtype, [value]))
         raise SchemaError(
             f"{name!r} is {dtype}, and its function returned {wrong!r} ({type(wrong).__name__}). "
             f"Hint: {hint}."
@@ -64,7 +70,7 @@ def _payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return rows.drop(WINDOW, ROW_START, ROW_END).to_dicts()
 
 
-def _events(rows: pl.DataFrame, window: Window, payloads: list[Any]) -> list[IntervalEvent]:
+def _events(rows: pl.DataFrame, window: TimeWindow, payloads: list[Any]) -> list[IntervalEvent]:
     """Return a window's rows as events, their lifetimes clipped to the window."""
     starts, ends = rows[ROW_START].to_list(), rows[ROW_END].to_list()
     return [
@@ -73,7 +79,7 @@ def _events(rows: pl.DataFrame, window: Window, payloads: list[Any]) -> list[Int
     ]
 
 
-class PerWindow(Listed):
+class WindowAggregate(ListedAggregate):
     """An aggregate computed from each window's rows: their values, or events and the window."""
 
     def __init__(
@@ -94,7 +100,7 @@ class PerWindow(Listed):
         results = []
         for w, rows in contents.each():
             if self.finished:
-                window = Window(int(contents.starts[w]), int(contents.ends[w]))
+                window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
                 events = _events(rows, window, self._read(rows))
                 results.append(self._compute(events, window))
             else:
@@ -107,7 +113,7 @@ class PerWindow(Listed):
         return rows.select(self._reads).to_series().to_list()
 
 
-class Incremental(Stateful):
+class IncrementalAggregate(Stateful):
     """An aggregate with a state for each key, to which rows are added and from which removed."""
 
     once = False
@@ -153,7 +159,7 @@ class Incremental(Stateful):
         return _series(self._name, results, self._dtype)
 
 
-class Applied(RowByRow):
+class ApplyResults(ListedResults):
     """A user-defined operator: rows of a window in, rows out."""
 
     def __init__(
@@ -169,14 +175,14 @@ class Applied(RowByRow):
 
     def frame(
         self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> Made:
+    ) -> ResultRows:
         """Call the user's function for each window and gather what it returns."""
         assert contents is not None
         payloads: list[dict[str, Any]] = []
         of: list[int] = []
         lifetimes: list[tuple[int, int]] = []
         for w, rows in contents.each():
-            window = Window(int(contents.starts[w]), int(contents.ends[w]))
+            window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
             for result in self._called(rows, window):
                 payload, lifetime = self._taken(result, window)
                 payloads.append(payload)
@@ -190,9 +196,9 @@ class Applied(RowByRow):
         )
         times = np.array(lifetimes, np.int64).reshape(-1, 2)
         own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None
-        return Made(made.get_columns(), np.array(of, np.int64), own)
+        return ResultRows(made.get_columns(), np.array(of, np.int64), own)
 
-    def _called(self, rows: pl.DataFrame, window: Window) -> Iterable[Any]:
+    def _called(self, rows: pl.DataFrame, window: TimeWindow) -> Iterable[Any]:
         if self.finished:
             results = self._function(_events(rows, window, _payloads(rows)), window)
         else:
@@ -203,7 +209,7 @@ class Applied(RowByRow):
             )
         return results
 
-    def _taken(self, result: Any, window: Window) -> tuple[dict[str, Any], tuple[int, int]]:
+    def _taken(self, result: Any, window: TimeWindow) -> tuple[dict[str, Any], tuple[int, int]]:
         """Return the payload and the lifetime of one result."""
         lifetime = window.start, window.end
         if self.finished and isinstance(result, IntervalEvent):

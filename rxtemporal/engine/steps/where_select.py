@@ -15,7 +15,7 @@ from rxtemporal.engine.steps.step import Stateless
 from rxtemporal.errors import SchemaError
 
 
-def satisfying(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
+def evaluate(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
     """Return for each row whether it satisfies the predicate; null is false."""
     verdicts = payload.select(predicate.fill_null(False).alias("")).to_series()
     if len(verdicts) == 1 and len(payload) > 1:  # a literal says the same of every row
@@ -33,7 +33,7 @@ class WhereStep(Stateless):
         """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
         if not len(batch):
             return batch
-        return batch.take(satisfying(batch.payload, self._predicate))
+        return batch.take(evaluate(batch.payload, self._predicate))
 
 
 class WhereRowStep(Stateless):

@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Protocol
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.steps.aggregates import Changes, Running, Samples
+from rxtemporal.engine.steps.aggregates import Changes, RunningAggregate, Samples
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
-from rxtemporal.engine.steps.window_rows import Contents, Listed
+from rxtemporal.engine.steps.window_rows import Contents, ListedAggregate
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class ResultRows:
     """Result rows: their fields without the keys, and of which window each is (None: one each).
 
     ``lifetimes``: starts and ends, where they are not the windows' own.
@@ -28,7 +28,7 @@ class Made:
     lifetimes: tuple[Int64s, Int64s] | None = None
 
 
-class Results(Protocol):
+class WindowResults(Protocol):
     """How windows become rows."""
 
     lists: bool
@@ -54,7 +54,7 @@ class Results(Protocol):
 
     def frame(
         self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> Made:
+    ) -> ResultRows:
         """Return the result rows."""
 
 
@@ -64,7 +64,7 @@ class Output(Stateful):
 
     name: str
     reads: pl.Expr
-    by: Running | Listed | None
+    by: RunningAggregate | ListedAggregate | None
     # the field, where the expression is no more than its name: a select costs ten times as much
     column: str | None = dataclasses.field(init=False)
     held = ("by",)
@@ -73,9 +73,9 @@ class Output(Stateful):
         self.column = self.reads.meta.output_name() if self.reads.meta.is_column() else None
 
     @property
-    def running(self) -> Running | None:
+    def running(self) -> RunningAggregate | None:
         """Its running aggregate, if it has one."""
-        return None if isinstance(self.by, Listed) else self.by
+        return None if isinstance(self.by, ListedAggregate) else self.by
 
     def field(self, payload: pl.DataFrame) -> pl.Series:
         """Return what is read of each row."""
@@ -86,14 +86,14 @@ class Output(Stateful):
         return field if len(field) == payload.height else field.new_from_index(0, payload.height)
 
 
-class Aggregated(Stateful):
+class AggregateResults(Stateful):
     """One row for each window: the aggregates over the rows that it holds."""
 
     held = ("_outputs",)
 
     def __init__(self, outputs: list[Output]) -> None:
         self._outputs = outputs
-        listed = [output.by for output in outputs if isinstance(output.by, Listed)]
+        listed = [output.by for output in outputs if isinstance(output.by, ListedAggregate)]
         self.lists = bool(listed)
         self.finished = any(each.finished for each in listed)
         runs = [output.running for output in outputs if output.running is not None]
@@ -129,19 +129,19 @@ class Aggregated(Stateful):
 
     def frame(
         self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> Made:
+    ) -> ResultRows:
         """Return one row for each window."""
         columns = []
         for output, series in zip(self._outputs, swept, strict=True):
             if series is None:
                 assert contents is not None
-                assert isinstance(output.by, Listed)
+                assert isinstance(output.by, ListedAggregate)
                 series = output.by.values(output.name, contents)
             columns.append(series)
-        return Made(columns)
+        return ResultRows(columns)
 
 
-class RowByRow(Stateful):
+class ListedResults(Stateful):
     """Looks at the rows of each window, keeps no columns of its own and holds nothing."""
 
     lists = True

@@ -63,7 +63,7 @@ class Contents:
         ]
 
 
-class Listed(Stateful):
+class ListedAggregate(Stateful):
     """An aggregate that is computed from the rows of each window anew."""
 
     finished: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class Listed(Stateful):
         raise NotImplementedError
 
 
-class ListedExpression(Listed):
+class ListedExpression(ListedAggregate):
     """A polars expression over the rows of each window."""
 
     def __init__(self, expression: pl.Expr, dtype: pl.DataType) -> None:

@@ -9,19 +9,19 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import typed
+from rxtemporal.core.columns import cast_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.kernels.order import merged
-from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, changes, forget
-from rxtemporal.engine.kernels.window_rows import contents
+from rxtemporal.engine.kernels.order import merge
+from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, make_changes, release_done
+from rxtemporal.engine.kernels.window_rows import list_rows
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import Rows, grown, relink
+from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import earliest_due
 from rxtemporal.engine.steps.window_bounds import Bounds, Windows
-from rxtemporal.engine.steps.window_results import Results
+from rxtemporal.engine.steps.window_results import WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
 # the first columns of the rows that are held; the results' own follow
@@ -46,7 +46,7 @@ class WindowStep(Stateful):
     def __init__(
         self,
         bounds: Bounds,
-        results: Results,
+        results: WindowResults,
         payload: pl.Schema,
         schema: pl.Schema,
         *,
@@ -60,7 +60,7 @@ class WindowStep(Stateful):
         self._once = bounds.once and results.once
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
-        self._rows = Rows([*own, *results.dtypes], payload if self._lists else None)
+        self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
@@ -83,7 +83,7 @@ class WindowStep(Stateful):
         if len(batch):
             self._keep(batch)
         limits = self._bounds.limits(batch.cti)
-        at, what = merged(*self._begins.due(limits[0]), *self._ends.due(limits[1]))
+        at, what = merge(*self._begins.due(limits[0]), *self._ends.due(limits[1]))
         keys = len(batch.groups.coder) if batch.groups is not None else 1
         changes = Changes(what, self._rows.columns[KEY])
         windows = self._bounds.cut(at, changes, keys, batch.cti)
@@ -113,7 +113,7 @@ class WindowStep(Stateful):
             self._open.open(batch.edge[opens], rows[opens])
         begins = self._bounds.begins(batch)
         ends = self._bounds.ends(batch, begins)
-        what, *leaving = changes(
+        what, *leaving = make_changes(
             self._rows.height - len(batch), begins, ends, batch.end, batch.edge,
             self._lists, self._once,
         )  # fmt: skip
@@ -149,7 +149,7 @@ class WindowStep(Stateful):
     def _keyed(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
         """Return a payload with the keys first, in the types that were promised."""
         keys = [] if batch.groups is None else batch.groups.coder.columns(key)
-        return typed([*keys, *columns], self._schema)
+        return cast_columns([*keys, *columns], self._schema)
 
     def _listed(
         self,
@@ -164,9 +164,9 @@ class WindowStep(Stateful):
         The results of a window that leaves as a start edge are kept until it ends: a user's code
         need not say the same twice.
         """
-        self._head = grown(self._head, keys, -1)
+        self._head = grow(self._head, keys, -1)
         columns = self._rows.columns
-        pairs = contents(
+        pairs = list_rows(
             changes.what, changes.key, windows.at, windows.key, ~windows.closing,
             self._head, columns[AFTER], columns[BEFORE],
         )  # fmt: skip
@@ -216,7 +216,7 @@ class WindowStep(Stateful):
         """Release the rows that are over, and follow when the others get new numbers."""
         if not len(what):
             return
-        self._rows.release_by(partial(forget, what))
+        self._rows.release_by(partial(release_done, what))
         new = self._rows.compacted()
         if new is None:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, as_given
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import SourceState
@@ -45,7 +45,7 @@ class Accumulator:
         self._set_floor()
         if not passes:
             return None
-        return event if cti == time else Cti(as_given(cti, event.start_time))
+        return event if cti == time else Cti(match_form(cti, event.start_time))
 
     def admit(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Return what passes of an edge, or of an event below the floor; None if nothing does."""

@@ -16,7 +16,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, time_column, time_series
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.steps.shape import shaping
+from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.errors import blame
 from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
@@ -101,7 +101,7 @@ class Results:
 
     def __init__(self, plan: Node, written: pa.Schema) -> None:
         self.steps = Stepwise(plan)
-        self.shape = shaping(EventShape.INTERVAL)
+        self.shape = make_shape_step(EventShape.INTERVAL)
         self.cti = MIN_TIME
         self._written = written
 
