@@ -237,7 +237,7 @@ WRONG: dict[str, tuple[Compose, str, str]] = {
     "apply in time: outside of the window": (
         over_time(lambda events, window: [IntervalEvent(window.start - 1, window.end, {"y": 1})]),
         TUMBLING,
-        r"IntervalEvent\(-1, 5, \{'y': 1\}\) does not lie in its window Window\(start=0, end=5\)",
+        r"IntervalEvent\(-1, 5, \{'y': 1\}\) does not lie in its window \[0, 5\)",
     ),
     "apply in time: no payload": (
         over_time(lambda events, window: [5]),

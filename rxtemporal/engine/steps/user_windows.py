@@ -215,7 +215,9 @@ class ApplyResults(ListedResults):
         if self.finished and isinstance(result, IntervalEvent):
             lifetime = result.start, result.end
             if not window.start <= result.start < result.end <= window.end:
-                raise SchemaError(f"{result!r} does not lie in its window {window}")
+                raise SchemaError(
+                    f"{result!r} does not lie in its window [{window.start}, {window.end})"
+                )
             result = result.payload
         if not isinstance(result, dict) or set(result) != set(self._schema):
             raise SchemaError(
