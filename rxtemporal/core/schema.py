@@ -22,6 +22,8 @@ from rxtemporal.errors import SchemaError
 
 # the field that a bare scalar payload gets
 SCALAR_FIELD = "payload"
+# the names by which users' expressions read the times of a row
+START, END = "start", "end"
 
 _WIDENED: dict[Any, pl.DataType] = {
     pl.UInt8: pl.Int16(),

@@ -6,32 +6,20 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
 from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.alter import (
-    AlterStep,
-    FixedLength,
-    LengthFunction,
-    SameLength,
-    TimeFunction,
-)
-from rxtemporal.engine.steps.step import Step
-from rxtemporal.engine.steps.user_functions import (
-    END,
-    START,
-    ExpressionLength,
-    ExpressionTimes,
-    FunctionLength,
-    FunctionTimes,
-)
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.alter import LengthFunction, TimeFunction
+    from rxtemporal.engine.steps.step import Step
 
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr
@@ -51,8 +39,7 @@ class AlterEventLifetime(RowByRow):
     def __post_init__(self) -> None:
         if self.start is None and self.duration is None:
             raise ArgumentError(f"{self.name} takes start=, duration= or both")
-        if self.start is not None:
-            _times(self.start, self.name)
+        _check_times(self.start, self.name)
         if isinstance(self.duration, pl.Expr):
             _one_by_name(self.duration, self.name)
         elif self.duration is not None and not callable(self.duration):
@@ -76,9 +63,14 @@ class AlterEventLifetime(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        return AlterStep(_times(self.start, self.name), self._length(schema))
+        from rxtemporal.engine.steps.alter import AlterStep
+
+        return AlterStep(_make_times(self.start, self.name), self._length(schema))
 
     def _length(self, schema: pl.Schema) -> LengthFunction:
+        from rxtemporal.engine.steps.alter import FixedLength, SameLength
+        from rxtemporal.engine.steps.user_functions import ExpressionLength, FunctionLength
+
         if self.duration is None:
             return SameLength()
         if isinstance(self.duration, pl.Expr):
@@ -89,21 +81,29 @@ class AlterEventLifetime(RowByRow):
         return FixedLength(span(self.duration, "duration", least=1))
 
 
-def _times(given: Any, name: str) -> TimeFunction | None:
-    """Return the function of time that was given; None where starts stay."""
+def _check_times(given: Any, name: str) -> None:
+    """Refuse what is no function of time; None means that starts stay."""
+    if isinstance(given, pl.Expr):
+        _times_form(given, name)
+    elif given is not None and not callable(given):
+        hint = ""
+        if isinstance(given, (int, timedelta)):
+            hint = " Hint: to move lifetimes by a fixed span use shift_event_time."
+        raise ArgumentError(
+            f"{name} takes a function of time, or a polars expression over {START!r}, got "
+            f"{given!r}.{hint}"
+        )
+
+
+def _make_times(given: TimesGiven | None, name: str) -> TimeFunction | None:
+    """Return the function of time that was given, ready for arrays; None where starts stay."""
+    from rxtemporal.engine.steps.user_functions import ExpressionTimes, FunctionTimes
+
     if given is None:
         return None
     if isinstance(given, pl.Expr):
         return ExpressionTimes(given, _times_form(given, name))
-    if callable(given):
-        return FunctionTimes(given, takes_datetime=_takes_datetime(given))
-    hint = ""
-    if isinstance(given, (int, timedelta)):
-        hint = " Hint: to move lifetimes by a fixed span use shift_event_time."
-    raise ArgumentError(
-        f"{name} takes a function of time, or a polars expression over {START!r}, got "
-        f"{given!r}.{hint}"
-    )
+    return FunctionTimes(given, takes_datetime=_takes_datetime(given))
 
 
 def _one_by_name(expression: pl.Expr, name: str) -> None:
@@ -198,7 +198,7 @@ def alter_event_lifetime(
     is an ``EventError``; a result of a wrong type a ``SchemaError``.
     Source: *Dangers of time travel*, ``AlterEventLifetime``.
     """
-    return AlterEventLifetime(start=start, duration=duration, line=composed_at())
+    return AlterEventLifetime(start=start, duration=duration)
 
 
 def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
@@ -209,7 +209,7 @@ def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
     before the CTI, and that is a ``CtiViolationError``.
     Source: *Dangers of time travel*, ``AlterEventStartTime``.
     """
-    return AlterEventLifetime(name="alter_event_start_time", start=start, line=composed_at())
+    return AlterEventLifetime(name="alter_event_start_time", start=start)
 
 
 def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
@@ -226,4 +226,4 @@ def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
     >>> stays.alter_event_duration(2).to_polars().rows()
     [(3, 5, 'a'), (8, 10, 'b')]
     """
-    return AlterEventLifetime(name="alter_event_duration", duration=duration, line=composed_at())
+    return AlterEventLifetime(name="alter_event_duration", duration=duration)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import TwoInputStep
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,4 +80,4 @@ def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) ->
     are held until they have ended before both CTIs.
     """
     pairs = pairs_of(on, "left_anti_join")
-    return Beside(LeftAntiJoin(on=pairs, where=where, line=composed_at()), other)
+    return Beside(LeftAntiJoin(on=pairs, where=where), other)

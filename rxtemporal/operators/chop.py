@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,4 +49,4 @@ def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
     [(3, 5, 'a'), (5, 10, 'a'), (8, 9, 'b'), (10, 14, 'a')]
     """
     at = ticks(offset) if isinstance(offset, timedelta) else time_ticks(offset)
-    return Chop(period=span(period, "period", least=1), offset=at, line=composed_at())
+    return Chop(period=span(period, "period", least=1), offset=at)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.step import Step, TwoInputStep
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.join import Handed, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys, Operator, RowByRow
 from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.operators.stream import Other
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step, TwoInputStep
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,7 +112,7 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside |
             raise ArgumentError("clip_event_duration takes on= only with another stream")
         return clip_to_limit(other_or_limit)
     pairs = pairs_of(on, "clip_event_duration")
-    return Beside(Clip(on=pairs, line=composed_at()), other_or_limit)
+    return Beside(Clip(on=pairs), other_or_limit)
 
 
 def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
@@ -122,7 +124,7 @@ def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
-    return ToSignal(on=pairs_of(on, "to_signal"), line=composed_at())
+    return ToSignal(on=pairs_of(on, "to_signal"))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -142,4 +144,4 @@ class ClipToLimit(RowByRow):
 
 def clip_to_limit(limit: Span) -> ClipToLimit:
     """End each row at the latest ``limit`` after its start."""
-    return ClipToLimit(limit=span(limit, "limit", least=1), line=composed_at())
+    return ClipToLimit(limit=span(limit, "limit", least=1))

@@ -53,4 +53,4 @@ def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) ->
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
     at = checked_output(output)
-    return windows(lambda result, line: CountWindows(n=n, at=at, result=result, line=line))
+    return windows(lambda result: CountWindows(n=n, at=at, result=result))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,4 +63,4 @@ def distinct(*fields: str) -> Distinct:
             raise ArgumentError(f"distinct takes names of fields, got {field!r}")
     if len(set(fields)) < len(fields):
         raise ArgumentError(f"distinct names a field twice: {list(fields)}")
-    return Distinct(fields=fields, line=composed_at())
+    return Distinct(fields=fields)

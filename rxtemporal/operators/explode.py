@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, alone
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +43,6 @@ class Explode(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.explode import ExplodeStep
 
         return ExplodeStep(self.field)
@@ -63,4 +64,4 @@ def explode(field: str) -> Explode:
     """
     if not isinstance(field, str):
         raise ArgumentError(f"explode takes the name of a field, got {field!r}")
-    return Explode(field=field, line=composed_at())
+    return Explode(field=field)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.engine.steps.group import GroupStep, UngroupStep
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Branch, Keys, RowByRow
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +56,8 @@ class GroupBy(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.group import GroupStep
+
         return GroupStep(schema, self.by)
 
 
@@ -65,7 +67,7 @@ def group_by(*keys: str) -> GroupBy:
     Rows, lifetimes and CTIs pass unchanged. Null is a key like any other, NaN equals NaN.
     ``aggregate`` ends the grouping and puts the keys first in the payload. Held: every key seen.
     """
-    return GroupBy(by=keys, line=composed_at())
+    return GroupBy(by=keys)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,12 +90,14 @@ class Ungroup(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.group import UngroupStep
+
         return UngroupStep(list(self.output(schema, keys)))
 
 
 def ungroup() -> Ungroup:
     """End a grouping; rows, fields, lifetimes and CTIs stay as they are."""
-    return Ungroup(line=composed_at())
+    return Ungroup()
 
 
 def multicast(fn: Callable[[Any], Any]) -> Branch:
@@ -121,4 +125,4 @@ def apply(fn: Callable[[Any], Any]) -> Branch:
     >>> sales.group_by("k").apply(total).to_events()
     [IntervalEvent(1, 4, {'k': 'a', 'total': 2})]
     """
-    return Branch("apply", fn, Ungroup(keys_first=True, line=composed_at()))
+    return Branch("apply", fn, Ungroup(keys_first=True))

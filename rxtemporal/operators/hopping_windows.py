@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rxtemporal.core.events import WindowOutput
@@ -72,12 +73,14 @@ def hopping_window(
     """
     if not isinstance(output, WindowOutput):
         raise ArgumentError(f"output is a WindowOutput, got {output!r}")
-    grid = {
-        "duration": span(duration, "duration", least=1),
-        "period": span(period, "period", least=1),
-        "alignment": time_ticks(alignment),
-    }
-    return windows(lambda result, line: HoppingWindows(**grid, at=output, result=result, line=line))
+    grid = partial(
+        HoppingWindows,
+        duration=span(duration, "duration", least=1),
+        period=span(period, "period", least=1),
+        alignment=time_ticks(alignment),
+        at=output,
+    )
+    return windows(lambda result: grid(result=result))
 
 
 def tumbling_window(
@@ -103,6 +106,4 @@ def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Window
     """
     snapped = snap_to_window_intervals(duration, period, alignment)
     name = "hopping_window2()"
-    return windows(
-        lambda result, line: SnapshotWindows(window=name, result=result, line=line), (snapped,)
-    )
+    return windows(lambda result: SnapshotWindows(window=name, result=result), (snapped,))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.operators.partition_keys import Apart, Fields
 from rxtemporal.operators.stream import Other
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import TwoInputStep
 
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
@@ -198,7 +200,7 @@ def join(
     [IntervalEvent(4, 9, {'k': 1, 'plate': 'A', 'toll': 7})]
     """
     pairs = pairs_of(on, "join")
-    return Beside(Join(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
+    return Beside(Join(on=pairs, where=where, suffix=suffix), other)
 
 
 def cross_join(other: Other, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
@@ -206,5 +208,5 @@ def cross_join(other: Other, where: pl.Expr | None = None, *, suffix: str | None
 
     When pairs leave, the CTI, and what is held are as with ``join``.
     """
-    operator = Join(name="cross_join", where=where, suffix=suffix, line=composed_at())
+    operator = Join(name="cross_join", where=where, suffix=suffix)
     return Beside(operator, other)

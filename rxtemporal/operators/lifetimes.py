@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.lifetimes import LengthenStep, PointAtEndStep, ShiftStep, ToPointsStep
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,6 +25,8 @@ class ShiftEventTime(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.lifetimes import ShiftStep
+
         return ShiftStep(self.by)
 
 
@@ -35,6 +38,8 @@ class ToPointEvents(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.lifetimes import ToPointsStep
+
         return ToPointsStep()
 
 
@@ -46,6 +51,8 @@ class PointAtEnd(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.lifetimes import PointAtEndStep
+
         return PointAtEndStep()
 
 
@@ -69,8 +76,9 @@ class ExtendLifetime(RowByRow):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         if self.by >= 0:
+            from rxtemporal.engine.steps.lifetimes import LengthenStep
+
             return LengthenStep(self.by)
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.shorten import ShortenStep
 
         return ShortenStep(self.by, schema)
@@ -91,7 +99,7 @@ def shift_event_time(d: Span) -> ShiftEventTime:
     >>> stays.shift_event_time(10).to_polars().rows()
     [(13, 24, 'a'), (18, 19, 'b')]
     """
-    return ShiftEventTime(by=span(d, "d"), line=composed_at())
+    return ShiftEventTime(by=span(d, "d"))
 
 
 def to_point_events() -> ToPointEvents:
@@ -101,7 +109,7 @@ def to_point_events() -> ToPointEvents:
     nothing new. The CTI passes unchanged and nothing is held.
     Source: StreamInsight's ``ToPointEventStream``.
     """
-    return ToPointEvents(line=composed_at())
+    return ToPointEvents()
 
 
 def point_at_end() -> PointAtEnd:
@@ -115,7 +123,7 @@ def point_at_end() -> PointAtEnd:
     >>> stays.point_at_end().to_polars().rows()
     [(9, 10, 'b'), (14, 15, 'a')]
     """
-    return PointAtEnd(line=composed_at())
+    return PointAtEnd()
 
 
 def extend_lifetime(d: Span) -> ExtendLifetime:
@@ -133,4 +141,4 @@ def extend_lifetime(d: Span) -> ExtendLifetime:
     >>> stays.extend_lifetime(-1).to_polars().rows()
     [(3, 13, 'a')]
     """
-    return ExtendLifetime(by=span(d, "d"), line=composed_at())
+    return ExtendLifetime(by=span(d, "d"))

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from reactivex import Observable
-from reactivex import operators as rx_operators
 
 from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.steps.step import Step, TwoInputStep
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.operators import expressions
 from rxtemporal.operators.partition_keys import Apart, alone
-from rxtemporal.reactive.lift import lift, lift_two
-from rxtemporal.reactive.meters import Gauge
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+
+    from rxtemporal.engine.steps.step import Step, TwoInputStep
+    from rxtemporal.reactive.meters import Gauge
 
 Keys = tuple[str, ...]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def composing_line() -> str:
+    """Return ``file:line`` of the nearest caller outside of this package: who composes a query."""
+    frame = sys._getframe(1)
+    # by module, for the methods that dataclasses make are in no file
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
+    ):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,7 +46,7 @@ class _Description:
     An operator has no state: each subscription makes a step of its own.
     """
 
-    line: str = dataclasses.field(default_factory=composed_at, repr=False)
+    line: str = dataclasses.field(default_factory=composing_line, repr=False)
 
     @property
     def name(self) -> str:
@@ -107,7 +121,10 @@ class Operator(_Description):
         return schema
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
-        """Return a new step for streams of this schema."""
+        """Return a new step for streams of this schema.
+
+        Steps are imported here, so that only a query that runs loads them and their kernels.
+        """
         raise NotImplementedError
 
     def step(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -130,6 +147,8 @@ class Operator(_Description):
 
         ``gauge`` counts what passes.
         """
+        from rxtemporal.reactive.lift import lift
+
         return lift(self._make_checked, self.place, passes_time=self.passes_time)(source, gauge)
 
     def _make_checked(self, batch: EventBatch) -> Step:
@@ -195,6 +214,8 @@ class TwoInputs(_Description):
 
         ``gauge`` counts what passes.
         """
+        from rxtemporal.reactive.lift import lift_two
+
         return lift_two(self._make_checked, self.place, self.absent)(left, right, gauge)
 
     def assumed(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
@@ -207,6 +228,8 @@ class TwoInputs(_Description):
         empty = EventBatch.empty(schema, MIN_TIME)
         if known.groups is None:
             return empty
+        from rxtemporal.engine.keys import KeyCoder
+
         coder = KeyCoder({key: schema[key] for key in known.keys})
         return empty.replace(groups=Groups(empty.start, coder))
 
@@ -224,7 +247,7 @@ class Beside:
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         """Return what the operator makes of a source's batches and the other's."""
-        if not isinstance(self.other, Observable):
+        if not hasattr(self.other, "pipe"):
             raise ArgumentError(
                 f"{self.operator.name} in a pipe takes another observable of batches, got "
                 f"{self.other!r}. Hint: two Streamables are joined by the method of that name."
@@ -261,5 +284,7 @@ class Branch:
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         """Return the observable of what the function makes of a source, which is read once."""
+        from reactivex import operators as rx_operators
+
         result = source.pipe(rx_operators.publish(self.function))
         return result if self.end is None else self.end(result)

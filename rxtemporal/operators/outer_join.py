@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.operators.anti_join import LeftAntiJoin, TurnedAntiJoin
 from rxtemporal.operators.join import Handed, Join, Matching, On, pairs_of
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import TwoInputStep
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +80,7 @@ def left_outer_join(
     When rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
     """
     pairs = pairs_of(on, "left_outer_join")
-    return Beside(OuterJoin(on=pairs, where=where, suffix=suffix, line=composed_at()), other)
+    return Beside(OuterJoin(on=pairs, where=where, suffix=suffix), other)
 
 
 def full_outer_join(
@@ -90,5 +92,5 @@ def full_outer_join(
     rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
     """
     pairs = pairs_of(on, "full_outer_join")
-    operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True, line=composed_at())
+    operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True)
     return Beside(operator, other)

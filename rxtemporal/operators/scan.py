@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
@@ -44,7 +45,6 @@ class Scan(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.scan import ScanStep
 
         return ScanStep(self.seed, self.fn, self.fields, schema, keys)
@@ -77,4 +77,4 @@ def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
             f"scan takes a seed and a function fn(state, start, payload), got {fn!r}. "
             "Hint: scan(0, fn, schema={…})."
         )
-    return Scan(seed=seed, fn=fn, fields=payload_schema(schema), line=composed_at())
+    return Scan(seed=seed, fn=fn, fields=payload_schema(schema))

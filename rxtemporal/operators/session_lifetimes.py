@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,7 +30,6 @@ class SessionLifetimes(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.session_lifetimes import SessionLifetimesStep
 
         return SessionLifetimesStep(self.timeout, self.max_duration, schema)
@@ -54,6 +55,4 @@ def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> Sessio
     [(0, 14, 'a'), (4, 14, 'a'), (20, 30, 'a')]
     """
     longest = None if max_duration is None else span(max_duration, "max_duration", least=1)
-    return SessionLifetimes(
-        timeout=span(timeout, "timeout", least=1), max_duration=longest, line=composed_at()
-    )
+    return SessionLifetimes(timeout=span(timeout, "timeout", least=1), max_duration=longest)

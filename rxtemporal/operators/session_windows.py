@@ -10,7 +10,6 @@ import polars as pl
 
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
@@ -19,6 +18,7 @@ from rxtemporal.operators.windows import Windowed, windows
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.start_windows import StartBounds
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,7 +57,6 @@ class StartWindows(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.start_windows import StartWindowStep
 
         output = self.output(schema, keys)
@@ -114,7 +113,5 @@ def session_window(
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
     gap, at = span(timeout, "timeout", least=1), checked_output(output)
     return windows(
-        lambda result, line: SessionWindows(
-            timeout=gap, max_duration=most, at=at, result=result, line=line
-        )
+        lambda result: SessionWindows(timeout=gap, max_duration=most, at=at, result=result)
     )

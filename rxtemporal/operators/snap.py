@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.ticks import Span, Time, span, time_ticks
-from rxtemporal.engine.steps.snap import SnapStep
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.operator import Keys, RowByRow
-from rxtemporal.reactive.synchronize import composed_at
 
 if TYPE_CHECKING:
-    pass
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,6 +40,8 @@ class SnapToWindowIntervals(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.snap import SnapStep
+
         return SnapStep(self.duration, self.period, self.alignment)
 
 
@@ -60,5 +59,4 @@ def snap_to_window_intervals(
         duration=span(duration, "duration", least=1),
         period=span(period, "period", least=1),
         alignment=time_ticks(alignment),
-        line=composed_at(),
     )

@@ -40,4 +40,4 @@ def snapshot_window() -> Windowed[Chain]:
     Each stretch is a window; there is none where nothing is alive. Follow it with ``aggregate``.
     The CTI passes unchanged: a snapshot that has begun and not ended leaves as a start edge.
     """
-    return windows(lambda result, line: SnapshotWindows(result=result, line=line))
+    return windows(lambda result: SnapshotWindows(result=result))

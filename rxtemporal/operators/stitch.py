@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,7 +38,6 @@ class Stitch(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.stitch import StitchStep
 
         return StitchStep(schema)
@@ -56,4 +57,4 @@ def stitch() -> Stitch:
     >>> rxt.from_events(on).stitch().to_polars(time="ticks").rows()
     [(0, 9, 'on'), (12, 13, 'on')]
     """
-    return Stitch(line=composed_at())
+    return Stitch()

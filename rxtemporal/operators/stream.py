@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import polars as pl
-from reactivex import Observable
 
-from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Beside, Branch, Chain, Operator
 from rxtemporal.operators.plan import Node
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+
+    from rxtemporal.core.batch import EventBatch
 
 Composed: TypeAlias = Operator | Chain | Beside | Branch
 
@@ -97,5 +100,5 @@ class Stream:
         return result._compose(branch.end) if branch.end is not None and result.keys else result
 
 
-Other: TypeAlias = Stream | Observable[EventBatch]
+Other: TypeAlias = "Stream | Observable[EventBatch]"
 """The other input of an operator of two: a stream, or in a ``pipe`` an observable of batches."""

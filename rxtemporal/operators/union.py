@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import TwoInputStep
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
 from rxtemporal.operators.partition_keys import Apart
 from rxtemporal.operators.stream import Other
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import TwoInputStep
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,4 +53,4 @@ def union(other: Other) -> Beside:
     Rows and lifetimes pass unchanged and at once; the output CTI is the lower of the two. Nothing
     is held.
     """
-    return Beside(Union(line=composed_at()), other)
+    return Beside(Union(), other)

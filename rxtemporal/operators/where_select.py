@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.engine.steps.step import Step
-from rxtemporal.engine.steps.where_select import SelectRowStep, SelectStep, WhereRowStep, WhereStep
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import output_schema, row_by_row
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowByRow
 from rxtemporal.operators.partition_keys import Apart, Fields, alone
-from rxtemporal.reactive.synchronize import composed_at
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,6 +44,8 @@ class Where(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.where_select import WhereStep
+
         return WhereStep(self.predicate)
 
 
@@ -60,6 +62,8 @@ class WhereRow(RowByRow):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.where_select import WhereRowStep
+
         return WhereRowStep(self.predicate)
 
 
@@ -120,6 +124,8 @@ class Select(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.where_select import SelectStep
+
         return SelectStep(self.expressions, self.output(schema, keys))
 
 
@@ -151,6 +157,8 @@ class SelectRow(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        from rxtemporal.engine.steps.where_select import SelectRowStep
+
         return SelectRowStep(self.function, self._fields(), keys)
 
     def _fields(self) -> pl.Schema:
@@ -188,7 +196,7 @@ def by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | Non
         raise ArgumentError(
             f"select takes one function and schema=, or else fields and expressions, got {others}"
         )
-    return SelectRow(function=functions[0], schema=named.get("schema"), line=composed_at())
+    return SelectRow(function=functions[0], schema=named.get("schema"))
 
 
 Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
@@ -204,15 +212,14 @@ def where(*predicates: Predicate) -> Chain:
     """
     if not predicates:
         raise ArgumentError("where takes at least one predicate")
-    line = composed_at()
-    return Chain(tuple(_where(predicate, line) for predicate in predicates))
+    return Chain(tuple(_where(predicate) for predicate in predicates))
 
 
-def _where(predicate: Predicate, line: str) -> Operator:
+def _where(predicate: Predicate) -> Operator:
     if isinstance(predicate, pl.Expr):
-        return Where(predicate=predicate, line=line)
+        return Where(predicate=predicate)
     if callable(predicate):
-        return WhereRow(predicate=predicate, line=line)
+        return WhereRow(predicate=predicate)
     raise ArgumentError(
         f"where takes polars expressions or functions of the row, got {predicate!r}"
     )
@@ -238,9 +245,7 @@ def select(*expressions: Any, **named: Any) -> Select | SelectRow:
     >>> readings.select(celsius, schema={"celsius": float}).to_polars().rows()
     [(1, 2, 100.0)]
     """
-    return by_function(expressions, named) or Select(
-        expressions=_expressions(expressions, named), line=composed_at()
-    )
+    return by_function(expressions, named) or Select(expressions=_expressions(expressions, named))
 
 
 def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
@@ -248,7 +253,7 @@ def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
 
     Lifetimes and CTIs pass unchanged, rows at once. Nothing is held.
     """
-    return Select(expressions=_expressions(expressions, named), adds=True, line=composed_at())
+    return Select(expressions=_expressions(expressions, named), adds=True)
 
 
 def drop(*fields: str) -> Select:
@@ -258,7 +263,7 @@ def drop(*fields: str) -> Select:
     """
     if not fields:
         raise ArgumentError("drop takes at least one field")
-    return Select(expressions=(), drops=fields, line=composed_at())
+    return Select(expressions=(), drops=fields)
 
 
 def _expressions(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[pl.Expr, ...]:

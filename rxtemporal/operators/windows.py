@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
 
-from rxtemporal.engine.steps.step import Step
 from rxtemporal.operators.aggregates import Aggregate
 from rxtemporal.operators.operator import Chain, Keys, Operator
 from rxtemporal.operators.partition_keys import Apart, each_by
 from rxtemporal.operators.window_results import Aggregates, Apply, ResultSpec, TopK
-from rxtemporal.reactive.synchronize import composed_at
 
 if TYPE_CHECKING:
+    from rxtemporal.engine.steps.step import Step
     from rxtemporal.engine.steps.window_bounds import Bounds
 
 Result = TypeVar("Result")
@@ -70,7 +69,6 @@ class TimeWindows(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        # kernels are loaded by the first query that runs, not by importing the package
         from rxtemporal.engine.steps.windows import WindowStep
 
         results = self.result.make(schema, keys)
@@ -89,7 +87,7 @@ class Windowed(Generic[Result]):
     takes the finished operator: the windows of a stream give a stream, those of a pipe its value.
     """
 
-    over: Callable[[ResultSpec, str], Operator]
+    over: Callable[[ResultSpec], Operator]
     then: Callable[[Chain], Result]
     before: tuple[Operator, ...] = ()
 
@@ -133,11 +131,11 @@ class Windowed(Generic[Result]):
         return self._with(Apply(function, schema, time_sensitive))
 
     def _with(self, result: ResultSpec) -> Result:
-        return self.then(Chain((*self.before, self.over(result, composed_at()))))
+        return self.then(Chain((*self.before, self.over(result))))
 
 
 def windows(
-    over: Callable[[ResultSpec, str], Operator], before: tuple[Operator, ...] = ()
+    over: Callable[[ResultSpec], Operator], before: tuple[Operator, ...] = ()
 ) -> Windowed[Chain]:
     """Return windows for a pipe."""
     return Windowed(over, lambda chain: chain, before)

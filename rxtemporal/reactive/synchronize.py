@@ -6,27 +6,14 @@ inside one observer at once.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from reactivex import Observable, abc
 
 T = TypeVar("T")
-
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
-
-
-def composed_at() -> str:
-    """Return ``file:line`` of the nearest caller outside of this package, who composes a query."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def synchronize() -> Callable[[Observable[T]], Observable[T]]:

@@ -15,7 +15,8 @@ from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.resumable import Following
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.ingress.sources import EventSource, ObservableSource, OpenEvents
-from rxtemporal.operators.plan import Node, Wiring
+from rxtemporal.operators.plan import Node
+from rxtemporal.operators.wiring import Wiring
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import BatchOperator, Entry
 from rxtemporal.reactive.meters import Gauge, Meter

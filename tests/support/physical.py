@@ -14,7 +14,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.operators.plan import Wiring
+from rxtemporal.operators.wiring import Wiring
 from rxtemporal.testing import Stepper
 
 SCHEMA = {"k": pl.String, "x": pl.Int64, "y": pl.Float64}

@@ -11,12 +11,11 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 from rxtemporal.engine.kernels.lifetimes import LONGEST
 from rxtemporal.engine.steps.lifetimes import describe_row
 from rxtemporal.errors import EventError, SchemaError
-
-START, END = "start", "end"
 
 
 def _time_column(name: str, times: Int64s, time: pl.DataType) -> pl.Series:

@@ -1,0 +1,63 @@
+"""Wiring: a plan as observables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reactivex import Observable
+from reactivex.subject import Subject
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.operators.plan import AnySource, Node, every_node
+from rxtemporal.reactive.lift import Entry
+from rxtemporal.reactive.meters import Gauge, Meter
+
+
+class Wiring:
+    """A plan as observables: a subject for each source, and one for each stream used twice.
+
+    A plan may have several outputs; what they have in common is computed once.
+    """
+
+    def __init__(
+        self, *outputs: Node, others: Sequence[Node] = (), clock: Callable[[], float] = float
+    ) -> None:
+        # others are sources that nothing is computed from: their time alone counts
+        nodes = every_node((*outputs, *others))
+        uses = Counter(id(each) for node in nodes for each in node.inputs)
+        uses.update(map(id, outputs))
+        self.entries: list[tuple[AnySource, Entry]] = []
+        self.paces = {node.pace for node in nodes if node.pace is not None}
+        # what passes by each operator, inputs first
+        self.gauges: dict[Node, Gauge] = {}
+        self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
+        streams: dict[int, Observable[EventBatch]] = {}
+        for node in nodes:
+            if node.source is not None:
+                entry = Entry(Meter(clock))
+                self.entries.append((node.source, entry))
+                streams[id(node)] = entry
+                continue
+            assert node.operator is not None
+            operate: Any = node.operator  # of one input or of two
+            inputs = (streams[id(each)] for each in node.inputs)
+            self.gauges[node] = Gauge(len(node.inputs), clock)
+            stream = operate(*inputs, self.gauges[node])
+            if uses[id(node)] > 1:
+                twice: Subject[EventBatch] = Subject()
+                self._shared.append((stream, twice))
+                stream = twice
+            streams[id(node)] = stream
+        self.outputs = [streams[id(output)] for output in outputs]
+
+    @property
+    def output(self) -> Observable[EventBatch]:
+        """The output of a plan that has one."""
+        (output,) = self.outputs
+        return output
+
+    def connect(self) -> list[object]:
+        """Join the streams that are used twice to their inputs; return the subscriptions."""
+        return [stream.subscribe(twice) for stream, twice in reversed(self._shared)]
