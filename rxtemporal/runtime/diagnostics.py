@@ -1,4 +1,4 @@
-"""What a process has done so far and what it waits for, as values and as text."""
+"""Diagnostics of a process: its counters and what it waits for, as values and as text."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reading
-from rxtemporal.runtime.stalls import SIDES, Hold, holds, seconds_told, time_told
+from rxtemporal.runtime.stall_search import SIDES, find_stalls
+from rxtemporal.runtime.stalls import Stall, format_age, format_time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InputDiagnostics:
-    """One input of an operator: rows that came, its CTI (ticks), and since when that stands.
+    """One input of an operator: its rows, its CTI (ticks) and the age of that.
 
-    ``name`` is ``left`` or ``right``, or ``input`` where there is one. ``cti_age``: seconds of the
-    wall since the CTI last advanced, or since the start.
+    ``name`` is ``left`` or ``right``, or ``input`` if there is only one. ``cti_age`` is in seconds
+    of the wall clock, since the CTI last advanced or since the start.
     """
 
     name: str
@@ -34,11 +35,11 @@ class InputDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OperatorDiagnostics:
-    """One operator of a running query: where it was composed, what passed, what it holds.
+    """One operator of a running query: the line that composed it and its counters.
 
-    ``rows`` are those it holds. ``next_due`` is the time of the oldest that waits: the earliest
-    start or end (of a window, its end) that the CTI has to pass before anything held can leave;
-    None where nothing waits.
+    ``rows`` is the number of rows it holds. ``next_due`` is the time of the oldest that waits: the
+    earliest start or end (of a window, its end) that the CTI has to pass before anything held can
+    leave; None if nothing waits.
     """
 
     name: str
@@ -52,12 +53,12 @@ class OperatorDiagnostics:
 
     @property
     def rows_in(self) -> int:
-        """How many rows came, on all inputs."""
+        """The number of rows that came, on all inputs."""
         return sum(each.rows_in for each in self.inputs)
 
     @property
     def held_back_by(self) -> InputDiagnostics | None:
-        """The input of two whose CTI is the lower one; None where they are even."""
+        """The input of two with the lower CTI; None if they are equal."""
         if len({each.cti for each in self.inputs}) < 2:
             return None
         return min(self.inputs, key=lambda each: each.cti)
@@ -65,13 +66,13 @@ class OperatorDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamDiagnostics:
-    """One input stream of a process: what came, what was late, and its CTI (ticks).
+    """One input stream of a process: its events, the late ones, and its CTI (ticks).
 
-    ``late_by_import`` is how many of the late events only a CTI from outside (imported, of a
-    heartbeat, or while idle) has made late. ``rows_out`` went on, ``rows`` wait for a CTI, the
-    first at ``next_due``; ``open_rows`` are start edges without an end. ``cti_age``: seconds of the
-    wall since the stream last passed a CTI on, or since the start. ``hand_off`` has what went
-    through the stream's hand-off, if it was made with one.
+    ``late_by_import`` counts the late events that only a CTI from outside (imported, of a
+    heartbeat, or while idle) has made late. ``rows_out`` have gone into the query; ``rows`` wait
+    for a CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end. ``cti_age``
+    is in seconds of the wall clock, since the stream last passed a CTI on or since the start.
+    ``hand_off`` has the counters of the stream's hand-off, if it has one.
     """
 
     name: str
@@ -94,8 +95,8 @@ class StreamDiagnostics:
 class QueryDiagnostics:
     """One query of a process: what its sink has been given, and its CTI (ticks).
 
-    ``rows`` wait on the way out, in interval shape, for an open row to end: the oldest of them
-    starts at ``next_due``.
+    In interval shape ``rows`` wait for an open row to end; the oldest of them starts at
+    ``next_due``.
     """
 
     name: str
@@ -109,11 +110,11 @@ class QueryDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """What a process has done so far, and what it waits for; times are ticks.
+    """Counters of a process, and what it waits for; times are ticks.
 
-    The figures of all its streams and queries together, the CTI being the lowest of its queries';
-    ``streams``, ``operators`` and ``queries`` have those of each. Printed, it is a table that
-    begins with what holds the process back.
+    The figures are those of all its streams and queries together; the CTI is the lowest of its
+    queries. ``streams``, ``operators`` and ``queries`` have the figures of each. Printed, it is a
+    table that begins with what holds the process back.
     """
 
     name: str
@@ -127,12 +128,12 @@ class Diagnostics:
     operators: tuple[OperatorDiagnostics, ...] = ()
     streams: tuple[StreamDiagnostics, ...] = ()
     queries: tuple[QueryDiagnostics, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    stalls: tuple[Stall, ...] = ()
     time: TimeForm = "datetime"
 
-    def holding_back(self) -> tuple[Hold, ...]:
-        """Return what each query waits for; each prints as a sentence. Nothing when all is out."""
-        return self.holds if self.running else ()
+    def holding_back(self) -> tuple[Stall, ...]:
+        """Return what each query waits for, as sentences to print; empty if nothing waits."""
+        return self.stalls if self.running else ()
 
     def __str__(self) -> str:
         """Return it as text: what holds back, then streams, operators and queries in tables."""
@@ -163,7 +164,7 @@ class Diagnostics:
                    *_counts(each.rows_out, each.rows), *self._times(each))  # fmt: skip
             for side in each.inputs if len(each.inputs) > 1 else ():
                 name = f"  {side.name}{' (behind)' if side is each.held_back_by else ''}"
-                standing = time_told(side.cti, self.time), seconds_told(side.cti_age)
+                standing = format_time(side.cti, self.time), format_age(side.cti_age)
                 yield (name, f"{side.rows_in:,}", "", "", "", "", *standing)
 
     def _query_lines(self) -> Iterable[tuple[str, ...]]:
@@ -174,8 +175,8 @@ class Diagnostics:
     def _times(
         self, of: StreamDiagnostics | OperatorDiagnostics | QueryDiagnostics
     ) -> tuple[str, str, str]:
-        due, cti = time_told(of.next_due, self.time), time_told(of.cti, self.time)
-        return due, cti, seconds_told(of.cti_age)
+        due, cti = format_time(of.next_due, self.time), format_time(of.cti, self.time)
+        return due, cti, format_age(of.cti_age)
 
 
 def _counts(*numbers: int) -> tuple[str, ...]:
@@ -183,7 +184,7 @@ def _counts(*numbers: int) -> tuple[str, ...]:
 
 
 def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return columns set out below each other, the first to the left; nothing for a head alone."""
+    """Return lines with aligned columns, the first to the left; none for a header alone."""
     rows = list(lines)
     if len(rows) < 2:
         return []
@@ -198,12 +199,12 @@ def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def diagnosed(
+def diagnose(
     name: str, running: bool, execution: Execution, outlets: Sequence[Outlet]
 ) -> Diagnostics:
-    """Return what has been counted so far. Takes no lock: a sink at work does not hold it up."""
+    """Return the counters as they stand. Takes no lock: a busy sink does not delay it."""
     now = execution.clock.elapsed()
-    streams = tuple(_of_stream(each, now) for each in execution.readings)
+    streams = tuple(_describe_stream(each, now) for each in execution.readings)
     late: Counter[LateReason] = Counter()
     for stream in streams:
         late.update(stream.late)
@@ -218,15 +219,15 @@ def diagnosed(
         rows_out=sum(outlet.rows for outlet in outlets),
         batches_out=sum(outlet.batches for outlet in outlets),
         cti=min(outlet.cti for outlet in outlets),
-        operators=tuple(_of_operator(node, gauge, now) for node, gauge in gauges),
+        operators=tuple(_describe_operator(node, gauge, now) for node, gauge in gauges),
         streams=streams,
-        queries=tuple(_of_query(*each, now) for each in zip(outlets, leaving, strict=True)),
-        holds=holds(execution, [outlet.name for outlet in outlets]),
+        queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaving, strict=True)),
+        stalls=find_stalls(execution, [outlet.name for outlet in outlets]),
         time=execution.time,
     )
 
 
-def _of_stream(reading: Reading, now: float) -> StreamDiagnostics:
+def _describe_stream(reading: Reading, now: float) -> StreamDiagnostics:
     door = reading.opened.door
     return StreamDiagnostics(
         name=door.source,
@@ -246,7 +247,7 @@ def _of_stream(reading: Reading, now: float) -> StreamDiagnostics:
     )
 
 
-def _of_operator(node: Node, gauge: Gauge, now: float) -> OperatorDiagnostics:
+def _describe_operator(node: Node, gauge: Gauge, now: float) -> OperatorDiagnostics:
     assert node.operator is not None
     names = SIDES if len(gauge.inputs) > 1 else ("input",)
     inputs = tuple(
@@ -265,7 +266,7 @@ def _of_operator(node: Node, gauge: Gauge, now: float) -> OperatorDiagnostics:
     )
 
 
-def _of_query(outlet: Outlet, leaving: Gauge, now: float) -> QueryDiagnostics:
+def _describe_query(outlet: Outlet, leaving: Gauge, now: float) -> QueryDiagnostics:
     return QueryDiagnostics(
         name=outlet.name,
         rows_out=outlet.rows,

@@ -18,11 +18,11 @@ from rxtemporal.core.ticks import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Keeper
-from rxtemporal.runtime.diagnostics import Diagnostics, diagnosed
+from rxtemporal.runtime.diagnostics import Diagnostics, diagnose
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.input_log import refuse_unlogged
 from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.stalls import StallWatch
+from rxtemporal.runtime.stall_watch import StallWatch
 from rxtemporal.storage.event_log import InputLog, Recorder
 
 _log = get_logger(__name__)
@@ -113,7 +113,7 @@ class Process:
             self._fail(error)
             self._wait_until_ended(None)
             raise
-        self._stalls.begin()
+        self._stalls.start()
         if self._execution.pulls:
             self._thread = threading.Thread(
                 target=self._pull, name=f"rxtemporal {self.name}", daemon=True
@@ -303,7 +303,7 @@ class Process:
         ages are seconds of the wall clock. This call never waits.
         """
         running = not self._ended.is_set()
-        return diagnosed(self.name, running, self._execution, self._outlets)
+        return diagnose(self.name, running, self._execution, self._outlets)
 
     def __enter__(self) -> Process:
         return self

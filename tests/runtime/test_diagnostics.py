@@ -25,7 +25,7 @@ def test_a_join_tells_which_input_it_waits_for() -> None:
     house.rooms.on_next(Cti(10))
     house.clock.advance_by(35)
     assert house.told() == [
-        "join waits for its right input, which comes of stream 'rooms', whose CTI has been at 10 "
+        "join waits for its right input, which comes from stream 'rooms', whose CTI has been at 10 "
         "for 35 s; 2 rows wait, the first for a CTI above 12"
     ]
     house.rooms.on_next(Cti(30))
@@ -96,8 +96,8 @@ def test_fields_that_are_not_known_make_a_join_wait() -> None:
     (hold,) = process.diagnostics().holding_back()
     assert str(hold).startswith("union (test_diagnostics.py:")
     assert str(hold).endswith(
-        "waits for its right input, stream 'observable', to show its fields in a first event; "
-        "1 row waits"
+        "waits for its right input, stream 'observable', whose fields are not known before its "
+        "first event; 1 row waits"
     )
     assert hold.remedies == ("schema= where 'observable' is made",)
     process.dispose()
@@ -126,8 +126,8 @@ def test_an_open_row_holds_the_way_out_in_interval_shape() -> None:
     diagnostics = process.diagnostics()
     (hold,) = diagnostics.holding_back()
     assert str(hold) == (
-        "query 'doors' waits on its way out for the end of a row that begins at 4; 2 rows wait in "
-        "interval shape, where rows leave complete and in order of start"
+        "query 'doors' waits for the end of an open row that starts at 4; 2 rows wait: in interval "
+        "shape rows leave complete, in order of start"
     )
     assert "EventShape.EDGE" in hold.remedies[0]
     assert (diagnostics.queries[0].rows, diagnostics.queries[0].next_due) == (2, 4)
@@ -147,7 +147,7 @@ def test_a_stream_that_ended_without_the_end_of_time_is_told() -> None:
     second.on_next(PointEvent(7, 1))
     second.on_next(Cti(9))
     (hold,) = process.diagnostics().holding_back()
-    assert "stream 'one', which ended with CTI 5 and never advances; " in str(hold)
+    assert "stream 'one', which ended at CTI 5 and will not advance again; " in str(hold)
     process.dispose()
 
 
@@ -208,7 +208,9 @@ def test_diagnostics_print_as_tables() -> None:
     text = re.sub(r" \(joined_rooms\.py:\d+\)", "", str(diagnostics))
     head, hold, *tables = text.splitlines()
     assert head == "process 'placed' runs: 1 events in, 0 late, 0 rows out"
-    assert hold.startswith("  join waits for its right input, which comes of stream 'rooms', which")
+    assert hold.startswith(
+        "  join waits for its right input, which comes from stream 'rooms', which"
+    )
     assert [line.split() for line in tables] == [
         ["stream", "in", "late", "out", "waiting", "oldest", "CTI", "for"],
         ["readings", "1", "0", "1", "0", "-", "20", "12", "min"],

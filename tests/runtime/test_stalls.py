@@ -38,7 +38,9 @@ def test_the_line_names_the_input_the_time_and_the_remedies(
     assert caplog.records[-1].levelno == logging.WARNING
     assert line.startswith("event='nothing has come out for a while' process='placed' query='pl")
     assert "seconds=30 input='rooms' has_to_pass='12'" in line
-    assert "waits for its right input, which comes of stream 'rooms', which has had no CTI" in line
+    assert (
+        "waits for its right input, which comes from stream 'rooms', which has had no CTI" in line
+    )
     for remedy in ("advance_time= settings with a delay on 'rooms'",
                    "imports=AdvanceTimeImportSettings('readings')",
                    "heartbeat= or idle_after= where 'rooms' is made"):  # fmt: skip

@@ -1,0 +1,141 @@
+"""Search for stalls: from the output of a running query back to the sources that it waits for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.operators.plan import Node
+from rxtemporal.reactive.meters import Gauge, Meter, RowHolder
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.stalls import Stall
+
+SIDES = ("left", "right")
+
+
+def find_stalls(execution: Execution, queries: Sequence[str]) -> tuple[Stall, ...]:
+    """Return what each query waits for that has not reached the end of time."""
+    found: list[Stall] = []
+    for name, (node, gauge) in zip(queries, execution.leaving, strict=True):
+        if gauge.output.cti < MAX_TIME:
+            found += _Search(execution, name, node, gauge).find()
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Input:
+    """The input of a two-input operator that is behind the other one."""
+
+    node: Node
+    side: int
+
+    @property
+    def place(self) -> str:
+        """The operator and the line that composed it."""
+        assert self.node.operator is not None
+        return f"{self.node.operator.name} ({Path(self.node.operator.line).name})"
+
+    @property
+    def is_source(self) -> bool:
+        """True if a source is this input, with no operator between."""
+        return self.node.inputs[self.side].source is not None
+
+
+class _Search:
+    """Search against the direction of one query's streams."""
+
+    def __init__(self, execution: Execution, query: str, output: Node, leaving: Gauge) -> None:
+        self._query = query
+        self._output = output
+        self._leaving = leaving
+        self._gauges = execution.wiring.gauges
+        self._now = execution.clock.elapsed()
+        self._time = execution.time
+        self._readings = {id(reading.source): reading for reading in execution.readings}
+        nodes = output.every()
+        gauges = [self._gauges[each] for each in nodes if each.operator is not None]
+        readings = [self._reading(each) for each in nodes if each.source is not None]
+        self._names = [each.name for each in readings]
+        holders: list[RowHolder] = [*gauges, *readings, leaving]
+        self._rows = sum(each.rows for each in holders)
+        due = [each.next_due for each in holders]
+        self._due = min((each for each in due if each is not None), default=None)
+
+    def _reading(self, node: Node) -> Reading:
+        """Return what reads a source; late events are read with the stream they were late on."""
+        source = node.source.of if isinstance(node.source, LateSource) else node.source
+        return self._readings[id(source)]
+
+    def find(self) -> list[Stall]:
+        """Return what the query waits for."""
+        shaped = self._leaving.output
+        if shaped.cti < self._leaving.inputs[0].cti and self._leaving.rows:
+            return [self._stall(None, shaped, due=self._leaving.next_due)]
+        return self._trace(self._output, None)
+
+    def _trace(self, node: Node, behind: _Input | None) -> list[Stall]:
+        """Return what a stream waits for; ``behind`` is the last input passed that was behind."""
+        if node.source is not None:
+            return self._at_source(self._reading(node), behind)
+        missing = self._gauges[node].missing
+        # if the plan knows the fields, a CTI is enough to begin
+        if missing is not None and node.inputs[missing].schema is None:
+            return [self._without_fields(_Input(node, missing))]
+        # read once: the run goes on meanwhile
+        ctis = [meter.cti for meter in self._gauges[node].inputs]
+        lowest = [side for side, cti in enumerate(ctis) if cti == min(ctis)]
+        if len(lowest) < len(ctis):
+            behind = _Input(node, lowest[0])
+        # both sides may come from one stream, which is reported once
+        found = {
+            (each.stream, each.operator): each
+            for side in lowest
+            for each in self._trace(node.inputs[side], behind)
+        }
+        return list(found.values())
+
+    def _without_fields(self, behind: _Input) -> Stall:
+        """Return the stall of an operator that cannot begin before it knows an input's fields."""
+        node, side = behind.node, behind.side
+        sources = [each for each in node.inputs[side].every() if each.source is not None]
+        unknown = [each for each in sources if each.schema is None] or sources
+        meter = self._gauges[node].inputs[side]
+        found = self._stall(self._reading(unknown[0]), meter, behind=behind)
+        return dataclasses.replace(found, needs_fields=True)
+
+    def _at_source(self, reading: Reading, behind: _Input | None) -> list[Stall]:
+        meter, due = reading.meter, None
+        if behind is not None:
+            gauge = self._gauges[behind.node]
+            meter, due = gauge.inputs[behind.side], gauge.next_due
+        if meter.cti >= MAX_TIME:
+            return []
+        return [self._stall(reading, meter, due=due, behind=behind)]
+
+    def _stall(
+        self,
+        reading: Reading | None,
+        meter: Meter,
+        *,
+        due: int | None = None,
+        behind: _Input | None = None,
+    ) -> Stall:
+        stream = None if reading is None else reading.name
+        return Stall(
+            query=self._query,
+            stream=stream,
+            operator=None if behind is None else behind.place,
+            side=None if behind is None else SIDES[behind.side],
+            direct=behind is None or behind.is_source,
+            cti=meter.cti,
+            cti_age=max(self._now - meter.moved, 0.0),
+            rows=self._rows,
+            next_due=self._due if due is None else due,
+            ended=reading is not None and reading.ended,
+            others=tuple(name for name in self._names if name != stream),
+            time=self._time,
+        )
