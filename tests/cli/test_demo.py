@@ -194,6 +194,7 @@ def run_command(folder: Path, *arguments: str, path: str = "") -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_installed_wheel_runs_the_demonstration(tmp_path: Path) -> None:
     """The wheel, installed in an empty folder, brings its data and runs without Spark."""
     if importlib.util.find_spec("build") is None:

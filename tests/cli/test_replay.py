@@ -83,7 +83,10 @@ def test_a_recording_is_replayed_as_a_table(capsys: pytest.CaptureFixture[str]) 
     st.fixed_dictionaries(dict.fromkeys(NAMES, options)),
     st.fixed_dictionaries(dict.fromkeys(NAMES, strategies.arrivals(max_size=12))),
 )
-@examples(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(
+    max_examples=max(5, examples().max_examples // 4),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_the_command_line_gives_what_was_live(
     tmp_path_factory: pytest.TempPathFactory, drawn: dict[str, Any], arrivals: dict[str, Any]
 ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import oracle
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rxtemporal import CheckpointError
@@ -94,6 +94,7 @@ def agrees(names: tuple[str, ...], batches: list[list[dict[str, Any]]]) -> KeyCo
 
 @FEW
 @pytest.mark.parametrize("names", NAMES, ids="+".join)
+@settings(max_examples=max(5, settings().max_examples // 5))
 @given(data=st.data())
 def test_codes_are_by_first_appearance(
     few: int, names: tuple[str, ...], data: st.DataObject
@@ -106,6 +107,7 @@ def test_codes_are_by_first_appearance(
 
 @pytest.mark.parametrize("names", [("k",), ("bytes",), ("money",), ("k", "x"), ("x", "k", "y")])
 @pytest.mark.parametrize("hashes", [1, 2, 3])
+@settings(max_examples=max(5, settings().max_examples // 5))
 @given(data=st.data())
 def test_values_of_one_hash_stay_apart(
     hashes: int, names: tuple[str, ...], data: st.DataObject

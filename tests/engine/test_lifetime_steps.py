@@ -12,7 +12,7 @@ import physical
 import polars as pl
 import pytest
 import strategies
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, A, B, C
@@ -62,6 +62,7 @@ def stepwise(made: list[EventBatch], operator: Any, *, saved: bool) -> list[Even
 
 
 @pytest.mark.parametrize("name", OPERATORS)
+@settings(max_examples=max(5, settings().max_examples // 3))
 @given(data=st.data())
 def test_a_step_goes_on_from_what_was_saved(name: str, data: st.DataObject) -> None:
     """Saved and loaded after every batch, it gives the same, batch by batch and id by id."""

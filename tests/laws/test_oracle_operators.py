@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import skip_or_fail
 from oracle import (
@@ -878,6 +878,7 @@ PROMISES: dict[str, tuple[Model, Rule]] = {
 
 
 @pytest.mark.parametrize("name", PROMISES)
+@settings(max_examples=max(5, settings().max_examples // 5))
 @given(events=streams(extremes=False, payload=few_payloads()))
 def test_a_cti_promises_what_the_model_says(name: str, events: list[Any]) -> None:
     """What comes after a CTI changes nothing before the output CTI of the operator's rule."""
@@ -897,6 +898,7 @@ JOINS: dict[str, Callable[..., list[Row]]] = {
 
 
 @pytest.mark.parametrize("name", JOINS)
+@settings(max_examples=max(5, settings().max_examples // 5))
 @given(*[streams(extremes=False, payload=few_payloads(), max_size=12)] * 2)
 def test_two_ctis_promise_what_the_model_says(name: str, left: Any, right: Any) -> None:
     """What comes after a CTI of each input changes nothing before the lower of the two."""

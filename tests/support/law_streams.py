@@ -27,6 +27,12 @@ CASES: dict[str, Case] = law_table.CASES | law_table_windows.CASES | law_table_j
 
 
 every_case = pytest.mark.parametrize("name", CASES)
+# a case of each operator, and each kind of result over one kind of window; the others in full
+OPERATORS = {name.split(",")[0]: name for name in reversed(CASES)}
+SOME = {*OPERATORS.values(), *(name for name in CASES if name.startswith("snapshot_window"))}
+some_cases = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in CASES]
+)
 
 
 Sides = tuple[list[Event], ...]
