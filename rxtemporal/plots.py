@@ -1,4 +1,4 @@
-"""Pictures of results, with matplotlib (the ``plots`` extra)."""
+"""Charts of results, with matplotlib (the ``plots`` extra)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def step_chart(
     time_zone: str = "UTC",
     between: tuple[datetime, datetime] | None = None,
 ) -> None:
-    """Draw how a value that holds for each row's lifetime changes over time, and save it as PNG.
+    """Draw a value over time, for rows with lifetimes, and save the chart as PNG.
 
-    ``frame`` is a result as ``to_polars`` gives it, with ``start_time``, ``end_time``, the field
-    ``by`` (one line for each of its values) and the field ``value``. Where no row of a line is
-    alive the value is 0. ``between`` cuts the picture at two times.
+    ``frame`` is a result of ``to_polars``, with ``start_time``, ``end_time``, the field ``by`` (one
+    line for each of its values) and the field ``value``. A line is at 0 while none of its rows is
+    alive. ``between`` limits the chart to the time between two datetimes.
     """
     if missing := [name for name in (START, END, value, by) if name not in frame.columns]:
         raise SchemaError(f"there is no column {missing[0]!r}; there are {frame.columns}")
@@ -60,7 +60,7 @@ def _axes() -> tuple[Any, Any, Any]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise BindingError(
-            "pictures need matplotlib. Hint: pip install 'rxtemporal[plots]'."
+            "charts need matplotlib. Hint: pip install 'rxtemporal[plots]'."
         ) from error
     figure = Figure(figsize=(10, 4.5))
     FigureCanvasAgg(figure)
@@ -68,7 +68,7 @@ def _axes() -> tuple[Any, Any, Any]:
 
 
 def _steps(rows: pl.DataFrame, value: str) -> pl.DataFrame:
-    """Return the times at which the value changes, and to what: 0 where nothing follows."""
+    """Return the times at which the value changes, and the new values; 0 if nothing follows."""
     rows = rows.sort(START)
     begins = rows.select(time=START, value=pl.col(value).cast(pl.Float64))
     ends = rows.filter(pl.col(END).is_not_null() & ~pl.col(END).is_in(rows[START].implode()))

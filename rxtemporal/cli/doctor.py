@@ -1,4 +1,4 @@
-"""What a machine has of what is needed, and the state of a spool: findings, each with advice."""
+"""Checks of a machine and of a spool: findings, each with advice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rxtemporal.spark.jvm.java import find_java
 from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.storage.segments import SegmentFolder
 
-# what Spark asks for, as the extra `spark` of setup.cfg does: at least, and below
+# versions for Spark, as in the extra `spark` of setup.cfg: at least, and below
 _PACKAGES = {
     "pyspark": ((4, 3), (4, 4)),
     "pyarrow": ((18,), None),
@@ -31,7 +31,7 @@ LEAST_FREE = 1 << 30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; ``advice`` says what to do and is empty where all is well."""
+    """Result of one check; ``advice`` says what to do and is empty if all is well."""
 
     name: str
     ok: bool
@@ -40,10 +40,11 @@ class Finding:
 
 
 def examine(path: Path | None = None) -> list[Finding]:
-    """Look at Python, Spark's packages and Java; with ``path`` also at the disk and a spool there.
+    """Check Python, Spark's packages and Java; with ``path`` also the disk and the spool there.
 
-    ``path`` is what a ``SparkSink`` got, or a spool itself. Every segment that waits is read and
-    verified. Changes nothing, starts no Spark (but runs ``java -version``), raises nothing.
+    ``path`` is that of a ``SparkSink``, or of a spool. Every segment that waits for Spark is read
+    and verified. It changes nothing, starts no Spark (but runs ``java -version``), and does not
+    raise.
 
     >>> [finding.name for finding in examine()][:2]
     ['Python', 'pyspark']
@@ -65,11 +66,11 @@ def _package(name: str) -> Finding:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return Finding(name, False, "not installed; only Spark needs it", _INSTALL)
+        return Finding(name, False, "not installed; needed for Spark only", _INSTALL)
     number = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
     if number < least or (below is not None and number >= below):
         limit = f">= {_dotted(least)}" + (f" and < {_dotted(below)}" if below else "")
-        return Finding(name, False, f"{found}, and Spark needs {limit}", _INSTALL)
+        return Finding(name, False, f"{found}; Spark needs {limit}", _INSTALL)
     return Finding(name, True, found)
 
 
@@ -94,16 +95,19 @@ def _disk(path: Path) -> Finding:
         return Finding("disk", False, f"{place} is a file", "choose a path that is a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         return Finding(
-            "disk", False, f"{place} cannot be written", "get the right to, or choose another path"
+            "disk",
+            False,
+            f"{place} cannot be written",
+            "get permission to write, or choose another path",
         )
     free = shutil.disk_usage(place).free
     ok = free >= LEAST_FREE
-    advice = "" if ok else "free some space: what Spark has not taken yet has to fit there"
+    advice = "" if ok else "free some space: rows that wait for Spark are kept there"
     return Finding("disk", ok, f"{free / (1 << 30):.1f} GiB free at {place}", advice)
 
 
 def _spool(path: Path) -> Iterator[Finding]:
-    """Look at the spool at a path, or in the folder ``spool`` below it."""
+    """Check the spool at a path, or in the folder ``spool`` below it."""
     place = path if os.path.exists(path / "spool.json") else path / "spool"
     if not place.is_dir():
         yield Finding("spool", True, f"none at {path} yet")
@@ -122,7 +126,7 @@ def _spool(path: Path) -> Iterator[Finding]:
 
 
 def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
-    """Read what waits; the first damage is told, and how many there are."""
+    """Read the segments that wait; report how many are damaged, and the first of them."""
     errors: list[SpoolError] = []
     rows = 0
     for number in range(mark + 1, last + 1):
@@ -130,7 +134,7 @@ def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
             folder.content(number)
             rows += folder.describe(number).rows
         except SpoolError as error:
-            # a running Spark may have taken it meanwhile
+            # a running Spark may have deleted it meanwhile
             if number > folder.bounds()[0]:
                 errors.append(error)
     if errors:
@@ -140,14 +144,14 @@ def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
 
 
 def _checkpoint(checkpoint: Path, mark: int, last: int) -> Finding:
-    """Compare Spark's place with the spool's."""
+    """Compare Spark's checkpoint with the spool."""
     try:
         committed = max(mark, committed_segment(checkpoint))
     except SpoolError as error:
         return _refused("checkpoint", error)
     if committed > last:
-        detail = f"it has read up to segment {committed}, and the spool ends at {last}"
-        advice = f"they do not belong together: delete {checkpoint}"
+        detail = f"Spark has read up to segment {committed}, and the spool ends at {last}"
+        advice = f"checkpoint and spool do not belong together: delete {checkpoint}"
         return Finding("checkpoint", False, detail, advice)
     return Finding("checkpoint", True, f"Spark has committed segment {committed} of {last}")
 

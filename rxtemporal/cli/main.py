@@ -1,4 +1,4 @@
-"""The command line: ``rxtemporal demo``, ``rxtemporal replay`` and ``rxtemporal doctor``."""
+"""Entry point of the command line: ``rxtemporal demo``, ``replay`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f" at {error.filename}" if error.filename else ""
         print(
-            f"rxtemporal: {error.strerror or error}{where}. Hint: see that the place exists, can "
-            "be written and has room, or name another.",
+            f"rxtemporal: {error.strerror or error}{where}. Hint: check that the path exists, that "
+            "you may write to it and that its disk has room, or use another path.",
             file=sys.stderr,
         )
         return 1
@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rxtemporal {__version__}")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "-v", "--verbose", action="count", default=0, help="log what is done (-vv: everything)"
+        "-v", "--verbose", action="count", default=0, help="log more: -v for steps, -vv for details"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands, shared)
@@ -57,24 +57,26 @@ def _add_demo(
     demo = commands.add_parser(
         "demo",
         parents=[shared],
-        help="merge three airports' flight feeds and carry the results into a Spark table",
-        description="Merges the flight feeds of New York's three airports of January 2013 into one "
-        "stream, counts departures and their mean delay in hopping windows, and carries the "
-        "results into a Spark table. Run twice, it adds nothing twice.",
+        help="merge the flight feeds of three airports and write the results into a Spark table",
+        description="Merges the flight feeds of New York's three airports in January 2013 into one "
+        "stream, computes the number of departures and their mean delay in hopping windows, and "
+        "writes the results into a Spark table. A second run adds no row a second time.",
     )
     demo.add_argument(
         "--out", type=Path, default=Path("rxtemporal-demo"), metavar="DIR",
-        help="where table and picture go (default: %(default)s)",
+        help="folder for the table and the picture (default: %(default)s)",
     )  # fmt: skip
     demo.add_argument(
-        "--no-spark", action="store_true", help="leave Spark out: results go into a Parquet file"
+        "--no-spark",
+        action="store_true",
+        help="write the results into one Parquet file, without Spark",
     )
     speed = demo.add_mutually_exclusive_group()
     speed.add_argument(
-        "--fast", action="store_true", help="events as fast as they are taken (the default)"
+        "--fast", action="store_true", help="send events as fast as the query takes them (default)"
     )
     speed.add_argument(
-        "--rate", type=_rate, metavar="N", help="N events a second, to watch it happen"
+        "--rate", type=_rate, metavar="N", help="send N events a second, to watch it work"
     )
     demo.set_defaults(run=_demo)
 
@@ -86,36 +88,42 @@ def _add_replay(
         "replay",
         parents=[shared],
         help="run a query over a recording, or over CSV, JSON lines and Parquet files",
-        description="Runs a query over what was recorded with run(sink, record=PATH), or over "
-        "files of rows. Its results are printed as a table, or written to a file. A recording "
-        "gives what the run gave, late events included.",
+        description="Runs a query over a recording (made with run(sink, record=PATH)) or over "
+        "files of rows, and prints the results as a table or writes a file. Over a recording "
+        "the query gives the same results and the same late events as in the recorded run.",
     )
     replay.add_argument(
         "paths", type=Path, nargs="+", metavar="PATH",
-        help="a recording's folder, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
     )  # fmt: skip
     replay.add_argument(
         "--query", required=True, metavar="MODULE:FUNCTION",
-        help="a function of streams (or FILE.py:FUNCTION); its parameters name them: a recorded "
-        "stream has the name that it had, a file's is its own without the end",
+        help="the query: a function of streams (or FILE.py:FUNCTION). Its parameters are the names "
+        "of the streams: a recorded stream keeps its name, a file gives its name without suffix",
     )  # fmt: skip
     replay.add_argument(
         "--speed", type=_speed, default=math.inf, metavar="N|max",
-        help="seconds of the events' time in a second: 1 is as recorded (default: max)",
+        help="seconds of application time per second: 1 is the recorded speed (default: max)",
     )  # fmt: skip
     replay.add_argument(
         "--out", type=Path, metavar="FILE",
-        help="write the results there: .csv, .parquet, or .json, .jsonl, .ndjson for JSON lines",
+        help="write the results to a file: .csv, .parquet, or .json, .jsonl, .ndjson (JSON lines)",
     )  # fmt: skip
-    files = replay.add_argument_group("of files")
-    files.add_argument("--start", metavar="COLUMN", help="the time, or where a row's life begins")
-    files.add_argument("--end", metavar="COLUMN", help="where it ends; without it rows are points")
+    files = replay.add_argument_group("options for files")
     files.add_argument(
-        "--time-zone", metavar="ZONE", help="what times without an offset mean (CSV): UTC, say"
+        "--start", metavar="COLUMN", help="column of times, or of the starts of rows"
+    )
+    files.add_argument(
+        "--end", metavar="COLUMN", help="column of the ends of rows; without it rows are points"
+    )
+    files.add_argument(
+        "--time-zone",
+        metavar="ZONE",
+        help="time zone of times without an offset (CSV), for example UTC",
     )
     files.add_argument(
         "--delay", type=float, metavar="SECONDS",
-        help="have time advance with each row, by so much behind it, and drop what is later",
+        help="let each row advance time, this far behind it, and drop rows that come later",
     )  # fmt: skip
     replay.set_defaults(run=_replay)
 
@@ -126,13 +134,11 @@ def _add_doctor(
     doctor = commands.add_parser(
         "doctor",
         parents=[shared],
-        help="say whether Java, Python, disk and spool are fit to run",
-        description="Looks at what a run needs, Java, Python, packages, disk and, where PATH is "
-        "given, the spool there, and says what to do about what is missing.",
+        help="check Python, Java, the disk and a spool",
+        description="Checks what a run needs: Python, packages, Java and, if PATH is given, the "
+        "disk and the spool there. Says what to do about each problem.",
     )
-    doctor.add_argument(
-        "path", type=Path, nargs="?", metavar="PATH", help="the path of a SparkSink"
-    )
+    doctor.add_argument("path", type=Path, nargs="?", metavar="PATH", help="path of a SparkSink")
     doctor.set_defaults(run=_doctor)
 
 
@@ -140,7 +146,7 @@ def _rate(text: str) -> float:
     rate = float(text)
     if not rate > 0:
         raise argparse.ArgumentTypeError(
-            f"must be a positive number of events a second, got {text}"
+            f"the rate is a positive number of events per second, got {text}"
         )
     return rate
 
@@ -148,7 +154,7 @@ def _rate(text: str) -> float:
 def _speed(text: str) -> float:
     speed = math.inf if text == "max" else float(text)
     if not speed > 0:
-        raise argparse.ArgumentTypeError(f"must be a positive number or max, got {text}")
+        raise argparse.ArgumentTypeError(f"the speed is a positive number or max, got {text}")
     return speed
 
 
@@ -163,7 +169,7 @@ def _demo(options: argparse.Namespace) -> int:
         from rxtemporal.cli.demo.display import Display, stopped_text
     except ImportError as error:
         raise RxTemporalError(
-            f"the demonstration needs more than the library: {error}. "
+            f"the demonstration needs packages beyond the library: {error}. "
             "Hint: pip install 'rxtemporal[demo]'."
         ) from error
     from rxtemporal.cli.demo.main import demo

@@ -1,4 +1,4 @@
-"""What the command line replays: recordings and files as streams, and a query found by name."""
+"""Replay on the command line: recordings and files as streams, and a query by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rxtemporal.query.replay import replay
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.storage.event_log.source import RecordedSource
 
-# names that a column of times has, the likeliest first; in any case of letters
+# usual names of columns of times, the likeliest first; upper and lower case are the same
 STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")
 ENDS = ("end_time", "end")
 
@@ -46,10 +46,10 @@ _READS: dict[str, Callable[..., Streamable]] = {
 
 
 class FileOptions:
-    """How plain files are read: which columns hold the times, and how time advances.
+    """Options for reading plain files: the columns of times, and how time advances.
 
-    ``delay`` is in seconds: with it a CTI follows each row at so long before its start, and what is
-    later is dropped; without it everything is final at the end.
+    With ``delay``, in seconds, each row makes a CTI that far before its start, and later rows are
+    dropped. Without it all results are final at the end of the file.
     """
 
     def __init__(
@@ -67,20 +67,20 @@ class FileOptions:
 
     @property
     def given(self) -> list[str]:
-        """The options that were given, as the command line calls them."""
+        """Names of the options that were given."""
         named = {"--start": self.start, "--end": self.end, "--time-zone": self.time_zone}
         named["--delay"] = self.settings  # type: ignore[assignment]
         return [name for name, value in named.items() if value is not None]
 
 
 def open_streams(paths: Sequence[Path], options: FileOptions) -> dict[str, Streamable]:
-    """Return the streams of recordings and files by name; a file's is its name without the end."""
+    """Return the streams of recordings and files by name; a file gives its name without suffix."""
     streams: dict[str, Streamable] = {}
     for path in paths:
         for name, stream in _open(path, options).items():
             if name in streams:
                 raise BindingError(
-                    f"two streams are called {name!r}, the second from {path}. Hint: rename a file."
+                    f"two streams have the name {name!r}, one from {path}. Hint: rename a file."
                 )
             streams[name] = stream
     return streams
@@ -90,8 +90,8 @@ def _open(path: Path, options: FileOptions) -> dict[str, Streamable]:
     if path.is_dir():
         if options.given:
             raise ArgumentError(
-                f"{', '.join(options.given)} are for files; the recording {path} knows its own. "
-                "Hint: leave them out."
+                f"{', '.join(options.given)}: for files only, and {path} is a recording, which has "
+                "its own settings. Hint: leave these options out."
             )
         return replay(path)
     return {path.stem: _read_file(path, options)}
@@ -100,23 +100,26 @@ def _open(path: Path, options: FileOptions) -> dict[str, Streamable]:
 def _read_file(path: Path, options: FileOptions) -> Streamable:
     suffix = path.suffix.lower()
     if not path.exists():
-        raise SourceError(f"there is no recording and no file {path}. Hint: check the path.")
+        raise SourceError(f"there is no recording or file {path}. Hint: check the path.")
     if suffix not in _SCANS:
         raise SourceError(
-            f"cannot tell what {path} is: it ends in {suffix or 'nothing'!r}, and what is replayed "
-            f"is a recording's folder, or a file that ends in {', '.join(_SCANS)}"
+            f"cannot replay {path}: its suffix is {suffix or 'empty'!r}. Hint: give the folder of "
+            f"a recording, or a file that ends in {', '.join(_SCANS)}."
         )
     _, schema = scanned(lambda: _SCANS[suffix](path), 1, str(path))
     start = options.start or _find_column(STARTS, schema)
     if start is None:
         raise SchemaError(
-            f"no column of {path} is known to be its time; it has {', '.join(schema)}. "
-            "Hint: --start COLUMN, and --end COLUMN if its rows have an end."
+            f"cannot find the column of times of {path}; its columns are {', '.join(schema)}. "
+            "Hint: name it with --start COLUMN, and with --end COLUMN if rows have an end."
         )
     end = options.end or _find_column([each for each in ENDS if each != start], schema)
     more: dict[str, Any] = {} if options.time_zone is None else {"time_zone": options.time_zone}
     if more and suffix != ".csv":
-        raise ArgumentError(f"--time-zone is for CSV files, whose times may have none, not {path}")
+        raise ArgumentError(
+            f"--time-zone is for CSV files, got {path}. Hint: leave it out; the times of other "
+            "files have an offset or are ticks."
+        )
     return _READS.get(suffix, read_json)(
         path, start=start, end=end, advance_time=options.settings, **more
     )
@@ -131,13 +134,13 @@ def find_query(text: str) -> Callable[..., Any]:
     """Return the function that ``module:function`` or ``file.py:function`` names."""
     place, _, name = text.rpartition(":")
     if not place or not name:
-        raise ArgumentError(f"--query is module:function or file.py:function, got {text!r}")
+        raise ArgumentError(f"--query takes MODULE:FUNCTION or FILE.py:FUNCTION, got {text!r}")
     try:
         module = _load_module(place)
     except ModuleNotFoundError as error:
         raise SourceError(
-            f"there is no module {error.name!r}, which --query {text} needs. Hint: it is looked "
-            "for where Python looks and in the current folder; a file is named as path/file.py."
+            f"there is no module {error.name!r}, which --query {text} needs. Hint: put it into the "
+            "current folder or on Python's path, or name a file: path/file.py:function."
         ) from error
     function = getattr(module, name, None)
     if not callable(function):
@@ -145,9 +148,7 @@ def find_query(text: str) -> Callable[..., Any]:
             each for each, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__
         ]  # fmt: skip
-        raise SourceError(
-            f"{place} has no function {name!r}; it has {', '.join(own) or 'no function'}"
-        )
+        raise SourceError(f"{place} has no function {name!r}; it has {', '.join(own) or 'none'}")
     return function  # type: ignore[no-any-return]
 
 
@@ -163,16 +164,17 @@ def _load_module(place: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # a dataclass in it looks itself up there
+    sys.modules[name] = module  # dataclasses look up their own module there
     spec.loader.exec_module(module)
     return module
 
 
 def apply_query(query: Callable[..., Any], streams: Mapping[str, Streamable]) -> Streamable:
-    """Return the query over the streams that its parameters name.
+    """Call the query with the streams that its parameters name, and return the result.
 
-    A name that is no Python name is taken with ``_`` for what cannot be in one; a single stream is
-    the single parameter's, whatever they are called. Parameters with a default may be left over.
+    In the name of a stream, characters that a Python name cannot have become ``_``. A query with
+    one parameter takes a single stream whatever its name. A parameter with a default value needs
+    no stream.
     """
     wanted = [
         each for each in inspect.signature(query).parameters.values()
@@ -185,20 +187,20 @@ def apply_query(query: Callable[..., Any], streams: Mapping[str, Streamable]) ->
     missing = [name for name in needed if name not in named]
     if missing:
         raise BindingError(
-            f"the query's parameters name its streams, and there is no stream "
-            f"{', '.join(map(repr, missing))}; there are {', '.join(map(repr, streams))}"
+            f"the query has parameters {', '.join(map(repr, missing))}, and no stream has that "
+            f"name; the streams are {', '.join(map(repr, streams))}"
         )
     result = query(**{each.name: named[each.name] for each in wanted if each.name in named})
     if not isinstance(result, Streamable):
         raise BindingError(
-            f"a query returns a stream, and {getattr(query, '__name__', 'this one')} returned "
+            f"the query {getattr(query, '__name__', '')} has to return a stream, and returned "
             f"{result!r}"
         )
     return result
 
 
 def time_form(stream: Streamable) -> TimeForm:
-    """Return the form in which a query's sources give times; datetimes where none is known."""
+    """Return the form in which the query's sources give times; datetimes if it is unknown."""
     for node in stream._node.every():
         source = node.source
         if isinstance(source, RecordedSource) and source.records.facts.time is not None:

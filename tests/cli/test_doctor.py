@@ -50,7 +50,7 @@ def test_missing_packages_and_java_are_found(monkeypatch: pytest.MonkeyPatch) ->
     findings = examine()
     assert not named(findings, "pyspark").ok
     assert "pip install" in named(findings, "pyspark").advice
-    assert named(findings, "pandas").detail == "3.0.1, and Spark needs >= 2.2 and < 3"
+    assert named(findings, "pandas").detail == "3.0.1; Spark needs >= 2.2 and < 3"
     assert "/nowhere/bin/java" in named(findings, "Java").detail
     assert "pip install" in named(findings, "Java").advice
 

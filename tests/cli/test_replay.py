@@ -124,7 +124,9 @@ def test_files_are_replayed(suffix: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.endswith("4 events in, 1 dropped late, 2 rows out\n")
     assert replayed(str(path), *query) == 1
     message = capsys.readouterr().err
-    assert re.search(r"no column of readings\.\w+ is known to be its time; it has t, x\.", message)
+    assert re.search(
+        r"cannot find the column of times of readings\.\w+; its columns are t, x\.", message
+    )
 
 
 def test_columns_of_times_are_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,21 +172,30 @@ def test_a_speed_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["r.parquet", "--query", "asked"], "--query is module:function or file.py:function"),
+        (["r.parquet", "--query", "asked"], "--query takes MODULE:FUNCTION or FILE.py:FUNCTION"),
         (["r.parquet", "--query", "nowhere:counted"], "there is no module 'nowhere'"),
         (["r.parquet", "--query", "nowhere.py:counted"], "there is no file nowhere.py"),
         (["r.parquet", "--query", "asked:other"], "no function 'other'; it has counted, both"),
         (["r.parquet", "--query", "asked:number"], "no function 'number'"),
-        (["r.parquet", "--query", "asked:broken"], "broken returned 7"),
-        (["r.parquet", "--query", "asked:both"], "no stream 'a', 'b', 'c'; there are 'r'"),
-        (["r.txt", "--query", "asked:passed"], "cannot tell what r.txt is: it ends in '.txt'"),
-        (["none.csv", "--query", "asked:passed"], "there is no recording and no file none.csv"),
-        (["none", "--query", "asked:passed"], "there is no recording and no file none"),
+        (
+            ["r.parquet", "--query", "asked:broken"],
+            "query broken has to return a stream, and returned 7",
+        ),
+        (
+            ["r.parquet", "--query", "asked:both"],
+            "has parameters 'a', 'b', 'c', and no stream has that name; the streams are 'r'",
+        ),
+        (["r.txt", "--query", "asked:passed"], "cannot replay r.txt: its suffix is '.txt'"),
+        (["none.csv", "--query", "asked:passed"], "there is no recording or file none.csv"),
+        (["none", "--query", "asked:passed"], "there is no recording or file none"),
         ([".", "--query", "asked:passed"], "is no recording: it has no recording.json"),
-        ([".", "--start", "t", "--query", "asked:passed"], "--start are for files"),
-        (["r.parquet", "r.parquet", "--query", "asked:passed"], "two streams are called 'r'"),
+        ([".", "--start", "t", "--query", "asked:passed"], "--start: for files only"),
+        (["r.parquet", "r.parquet", "--query", "asked:passed"], "two streams have the name 'r'"),
         (["r.parquet", "--end", "e", "--query", "asked:passed"], "has no column 'e'"),
-        (["r.parquet", "--time-zone", "UTC", "--query", "asked:passed"], "is for CSV files"),
+        (
+            ["r.parquet", "--time-zone", "UTC", "--query", "asked:passed"],
+            "--time-zone is for CSV files",
+        ),
         (
             ["r.parquet", "--query", "asked:passed", "--out", "o.txt"],
             "the name of a result file ends in .csv",

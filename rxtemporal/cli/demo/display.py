@@ -1,4 +1,4 @@
-"""What a person sees of the demonstration: progress while it runs, and a summary."""
+"""Display of the demonstration: progress while it runs, and a summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rxtemporal.core.ticks import describe
 
 
 class Display:
-    """Writes to a terminal; where there is none, plain lines without bars."""
+    """Writes to a terminal, or plain lines without bars if there is none."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
@@ -35,7 +35,7 @@ class Display:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Callable[[], None]]:
-        """Show a bar while the block runs; call what is yielded for each of ``total``."""
+        """Show a bar while the block runs; it yields a function to call for each of ``total``."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -56,7 +56,7 @@ class Display:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Show that something takes its time while the block runs."""
+        """Show a spinner while the block runs."""
         if not self.console.is_terminal:
             yield
             return
@@ -66,15 +66,17 @@ class Display:
             yield
 
     def summary(self, report: Report) -> None:
-        """Print what a run did."""
+        """Print the report of a run."""
         self.console.print()
         self.console.print(_sources(report))
         fates = ", ".join(f"{count:,} {fate}" for fate, count in report.fates.items())
         self.say(f"Flights         {sum(report.fates.values()):,} in the month: {fates}.")
         self.say(
-            "                Cancelled flights never departed, and diverted ones have no landing:"
+            "                Cancelled flights never departed, so they are not counted at all."
         )
-        self.say("                the former are no departures, neither is counted in the air.")
+        self.say(
+            "                Diverted flights never landed, so they are not counted in the air."
+        )
         self.say(f"CTI reached     {describe(report.cti)}")
         self.say(f"Results         {report.rows_out:,} rows in {report.batches:,} batches")
         self.say(f"Rows in table   {report.rows_in_table:,}")
@@ -109,7 +111,7 @@ def _sources(report: Report) -> Table:
 
 
 def _busiest(frame: pl.DataFrame, rows: int = 6) -> Table:
-    """Return the windows with the most departures, for a look at the table."""
+    """Return a table of the windows with the most departures."""
     table = Table(
         title="The busiest hours in the table (the hour before each quarter)",
         title_justify="left",
@@ -138,8 +140,8 @@ def _minute(time: datetime) -> str:
 def stopped_text(out: Path, *, spark: bool) -> str:
     """Return what to print after Ctrl-C: what is safe, and how to go on."""
     if not spark:
-        return "\nStopped; without Spark nothing is kept. The same command starts again."
+        return "\nStopped. Without Spark nothing is kept. The same command starts again."
     return (
-        f"\nStopped. What was committed is safe in {out}; the same command goes on from there, "
-        "and adds nothing twice."
+        f"\nStopped. Committed results are safe in {out}; the same command goes on from there, "
+        "and adds no row twice."
     )

@@ -1,4 +1,4 @@
-"""The recorded feeds: what the airports sent, in the order in which they would have sent it."""
+"""Recorded feeds: the flights of three airports, in the order of their feeds."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _packaged(name: str) -> pl.DataFrame:
         return pl.read_parquet(opened)
 
 
-def fates(frame: pl.DataFrame) -> dict[str, int]:
-    """Return how many flights there are of each fate; only those that landed have a lifetime."""
+def count_fates(frame: pl.DataFrame) -> dict[str, int]:
+    """Count the flights that landed, were diverted or were cancelled."""
     gone, landed = pl.col("departure").is_not_null(), pl.col("landing").is_not_null()
     counted = frame.select(
         landed=(gone & landed).sum(),
@@ -49,8 +49,8 @@ def fates(frame: pl.DataFrame) -> dict[str, int]:
 def departures(frame: pl.DataFrame, airport: str) -> list[PointEvent]:
     """Return an airport's departures as points at the actual departure, in feed order.
 
-    Feed order is scheduled departure, so the feed is late and out of order by as much as flights
-    were delayed. Cancelled flights never departed and are no events; ``fates`` counts them.
+    A feed is in order of scheduled departure, so its events are out of order by as much as flights
+    were delayed. Cancelled flights never departed and give no event; ``count_fates`` counts them.
     """
     rows = frame.filter(pl.col("origin") == airport, pl.col("departure").is_not_null())
     times = time_column(rows["departure"]).tolist()

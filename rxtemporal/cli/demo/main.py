@@ -1,4 +1,4 @@
-"""``rxtemporal demo``: real feeds, merged, summarised, and carried into Spark."""
+"""Command ``rxtemporal demo``: real feeds, merged, counted and written into Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.cli.demo.feeds import AIRPORTS, departures, fates, flights
+from rxtemporal.cli.demo.feeds import AIRPORTS, count_fates, departures, flights
 from rxtemporal.cli.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.cli.demo.report import Report, Stopwatch, make_report
 from rxtemporal.cli.demo.results import FileResults, Results, SparkResults
@@ -26,9 +26,9 @@ QUERY = "departures_by_airport"
 
 
 def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Report:
-    """Run the demonstration into the folder ``out`` and return what it did.
+    """Run the demonstration into the folder ``out`` and return its report.
 
-    ``rate`` is how many events come a second; None: as fast as they are taken.
+    ``rate`` is the number of events per second; None sends them as fast as the query takes them.
     """
     watch = Stopwatch()
     with watch.part("reading the feeds"):
@@ -53,11 +53,11 @@ def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Rep
     with watch.part("picture"), display.waiting("drawing one day's airborne flights"):
         picture = draw(recorded, out)
     results.stop()
-    return make_report(merge, ran, fates(recorded), table, picture, watch)
+    return make_report(merge, ran, count_fates(recorded), table, picture, watch)
 
 
 def draw(recorded: pl.DataFrame, out: Path) -> Path:
-    """Draw one day's airborne flights by airport and return the picture's path."""
+    """Draw the flights in the air on one day, by airport, and return the path of the picture."""
     from rxtemporal.plots import step_chart
 
     begin, end = DAY
@@ -78,7 +78,7 @@ def draw(recorded: pl.DataFrame, out: Path) -> Path:
 
 
 def pace(advance: Callable[[], None], rate: float | None) -> Callable[[], None]:
-    """Return what to call for each event: it shows progress, and waits if a rate is asked for."""
+    """Return a function to call for each event: it shows progress, and keeps to the rate if any."""
     if rate is None:
         return advance
     began, count = time.monotonic(), 0

@@ -1,4 +1,4 @@
-"""The demonstration's queries, and the subject in which the three feeds become one stream."""
+"""Queries of the demonstration, and the merge of three feeds into one stream."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from rxtemporal.query.replay import merged_by_time
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import CtiSynchronizingSubject
 
-# every tenth event makes a CTI, four hours behind it: longer delays than that are late
+# every tenth event makes a CTI, four hours behind it: events delayed by more are late
 DOOR = AdvanceTimeSettings(
     AdvanceTimeGenerationSettings(10, timedelta(hours=4)), policy=AdvanceTimePolicy.DROP
 )
 # how far one airport's feed may be ahead of another's
 DELAY = timedelta(hours=1)
-# so many rows make a batch of the merged stream
+# rows in a batch of the merged stream
 BATCH_ROWS = 512
 
 
 def departures_by_airport(departures: Streamable) -> Streamable:
-    """Departures and their mean delay by airport, for an hour, every fifteen minutes."""
+    """Count departures and their mean delay by airport, for an hour, every fifteen minutes."""
     return (
         departures.group_by("origin")
         .hopping_window2(timedelta(hours=1), timedelta(minutes=15))
@@ -41,7 +41,7 @@ def departures_by_airport(departures: Streamable) -> Streamable:
 
 
 def airborne(flights: pl.DataFrame) -> Streamable:
-    """How many flights are in the air, by airport of departure, at each moment."""
+    """Count the flights in the air at each moment, by airport of departure."""
     landed = flights.filter(pl.col("landing").is_not_null())
     intervals = landed.select("departure", "landing", "origin")
     stream = from_polars(intervals, start="departure", end="landing", name="flights")
@@ -49,7 +49,7 @@ def airborne(flights: pl.DataFrame) -> Streamable:
 
 
 class Merge:
-    """Three feeds into one stream: each through a door of its own, then through the subject."""
+    """Merges three feeds into one stream: each has its door, and a subject joins them."""
 
     def __init__(self) -> None:
         self.doors = {airport: Door(DOOR, airport) for airport in AIRPORTS}
@@ -59,7 +59,7 @@ class Merge:
         )
 
     def run(self, feeds: Mapping[str, Iterable[PointEvent]], accepted: Callable[[], None]) -> None:
-        """Push the feeds' events in the order of their times; tell ``accepted`` of each."""
+        """Push the events of the feeds in order of time; call ``accepted`` after each."""
         inputs = {name: self.subject.input(name) for name in feeds}
         for name, event in merged_by_time(feeds):
             door, into = self.doors[name], inputs[name]
