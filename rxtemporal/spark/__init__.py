@@ -1,7 +1,6 @@
-"""Into Spark, inside it and back: tables to write, queries to run there, DataFrames to read.
+"""Spark: tables to write, queries to run there, DataFrames to read.
 
-Importing this package imports no pyspark; a Java process starts when a sink is opened or a session
-is asked for.
+Importing this package imports no pyspark; a Java process starts when a sink or a session is opened.
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# At once and not on demand: the function has to win over the module of the same name.
-from rxtemporal.spark.jvm.session import session
-
 if TYPE_CHECKING:
     from rxtemporal.spark.dataframes.bounded import from_dataframe
+    from rxtemporal.spark.jvm.session import session
     from rxtemporal.spark.query.inputs import stream
     from rxtemporal.spark.query.run import explain, run
     from rxtemporal.spark.sink.sink import SparkSink
@@ -33,7 +30,7 @@ __all__ = [
     "stream",
 ]
 
-_HOMES = {
+_MODULES = {
     "Console": "targets.console",
     "DatabaseTable": "targets.postgres",
     "ParquetTable": "targets.parquet",
@@ -41,11 +38,12 @@ _HOMES = {
     "explain": "query.run",
     "from_dataframe": "dataframes.bounded",
     "run": "query.run",
+    "session": "jvm.session",
     "stream": "query.inputs",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

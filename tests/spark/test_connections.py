@@ -20,7 +20,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import BindingError, SpoolError
 from rxtemporal.spark import DatabaseTable
-from rxtemporal.spark.sink.settled_rows import settling
+from rxtemporal.spark.sink.settled_rows import make_settled_rows
 from rxtemporal.spark.targets.target import DIRECT, Origin
 
 pytestmark = pytest.mark.usefixtures(plain.__name__)
@@ -123,7 +123,7 @@ def test_runs_without_a_spool_have_edges_of_their_own(connect: Any, query: Query
     What was open when the run before ended stays as it is.
     """
     for x in (1, 2):
-        settled = settling(EventShape.EDGE, SCHEMA, MIN_TIME)
+        settled = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
         writer = DatabaseTable(connect, "t").open(origin(DIRECT, settled.schema))
         begun = settled.on_batch(opened(x, 7))
         writer.write(micro_batch(begun, writer.last + 1), 0, writer.last + 1)
@@ -151,7 +151,7 @@ def test_two_runs_without_a_spool_at_a_time_are_refused(connect: Any, query: Que
 
 def test_edges_that_are_left_are_not_overwritten(connect: Any, query: Query) -> None:
     """Where only the ledger's line was deleted to begin anew, the old rows are in the way."""
-    settled = settling(EventShape.EDGE, SCHEMA, MIN_TIME)
+    settled = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
     source = origin("id", settled.schema)
     writer = DatabaseTable(connect, "t").open(source)
     writer.write(micro_batch(settled.on_batch(opened(1, 7)), 1), 0, 1)

@@ -24,7 +24,7 @@ Records = dict[int, tuple[int, int, int]]
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and let the spool stay as it is when a run ends."""
     monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Spooled.close", closed)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.SpooledDelivery.close", closed)
 
 
 def begins(start: int) -> rxt.EdgeEvent:

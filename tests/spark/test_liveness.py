@@ -13,8 +13,8 @@ from feeding import SCHEMA, batches, until
 
 from rxtemporal.errors import JavaError, SourceError
 from rxtemporal.spark.jvm.liveness import explain_java_exit, report_java_exit
-from rxtemporal.spark.sink.direct import Direct
-from rxtemporal.spark.sink.worker import Job
+from rxtemporal.spark.sink.direct import DirectDelivery
+from rxtemporal.spark.sink.worker import SinkJob
 
 CUT = [ConnectionRefusedError("Connection refused"), EOFError(), OSError("broken pipe")]
 
@@ -132,11 +132,11 @@ def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rxtemporal.spark.sink.direct.writer_for", lambda *given: Cut())
     monkeypatch.setattr("rxtemporal.spark.sink.direct._as_dataframe", lambda *given: None)
     session: Any = object()
-    way = Direct(Job(tmp_path, print, "q", SCHEMA, session, "1 second", 1))
-    way.write(batches(1)[0])
-    until(lambda: way._failure is not None)
-    with pytest.raises(JavaError, match=r"code -9 .* is lost: run the query again"):
-        way.close(None)
+    delivery = DirectDelivery(SinkJob(tmp_path, print, "q", SCHEMA, session, "1 second", 1))
+    delivery.write(batches(1)[0])
+    until(lambda: delivery._failure is not None)
+    with pytest.raises(JavaError, match=r"code -9 .* are lost: run the query again"):
+        delivery.close(None)
     assert "which is lost" in CUT[0].__notes__[0]
 
 
@@ -146,14 +146,14 @@ sys.path.insert(0, sys.argv[1])
 from feeding import SCHEMA, batches, until
 from rxtemporal.errors import JavaError
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.sink.direct import Direct
+from rxtemporal.spark.sink.direct import DirectDelivery
 
 it = SparkSink(ParquetTable("table"), path="sink", mode="direct")
 it.open("q", SCHEMA)
 it.write(batches(3)[0])
 until(lambda: it.stats().micro_batches > 0, 300)
 from pyspark import SparkContext
-os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+os.kill(SparkContext._gatedelivery.proc.pid, signal.SIGKILL)
 try:
     for batch in batches(3)[1:]:
         it.write(batch)
@@ -177,4 +177,4 @@ def test_a_java_process_that_is_killed_under_the_direct_mode(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert "Spark's Java process ended with code -9 while the query ran" in done.stdout
-    assert "direct mode starts it no second time" in done.stdout
+    assert "direct mode does not restart it" in done.stdout

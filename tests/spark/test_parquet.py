@@ -125,7 +125,7 @@ def test_days_are_in_utc(
     spark: SparkSession, tmp_path: Path, partition_by: str, column: str, folders: set[str]
 ) -> None:
     """A column of time makes folders of UTC days, at the ends of time too, in any session."""
-    from rxtemporal.spark.sink.spool_source import SpoolReader, spark_schema, with_times
+    from rxtemporal.spark.sink.spool_source import SpoolReader, add_timestamps, spool_schema
 
     payload = pl.DataFrame(
         {
@@ -139,7 +139,7 @@ def test_days_are_in_utc(
     ends = pl.Series([1, NEW_YEAR, MAX_TIME]).to_numpy()
     with Spool.open(tmp_path / "s", "q", payload.schema) as spool:
         spool.append(EventBatch.of_rows(starts, ends, payload, MAX_TIME))
-    schema = spark_schema(payload.schema)
+    schema = spool_schema(payload.schema)
     options = {"path": str(tmp_path / "s"), "max_segments": "1", "tasks": "1"}
     reader = SpoolReader(options, schema)
     (run,) = reader.partitions({"segment": 0}, {"segment": 1})
@@ -147,7 +147,9 @@ def test_days_are_in_utc(
 
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        frame = with_times(spark.createDataFrame(pa.Table.from_batches(reader.read(run)), schema))
+        frame = add_timestamps(
+            spark.createDataFrame(pa.Table.from_batches(reader.read(run)), schema)
+        )
         table = ParquetTable(tmp_path / "t", partition_by)
         table.open(Origin("q", "id", payload.schema, 0)).write(frame, 0, 1)
     finally:
@@ -283,7 +285,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
             row = {"start_time": number, "x": number}
             spool.append(EventBatch.from_dicts([row], schema=SCHEMA, cti=number + 1))
         options = {"path": str(tmp_path), "max_segments": "2", "tasks": "2"}
-        reader = source.SpoolReader(options, source.spark_schema(SCHEMA))
+        reader = source.SpoolReader(options, source.spool_schema(SCHEMA))
         assert reader.initialOffset() == {"segment": 0}
         assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
         assert reader.latestOffset({"segment": 1}, ReadMaxFiles(2)) == {"segment": 3}
@@ -314,7 +316,7 @@ def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(SegmentFolder, "discard", denied)
     options = {"path": str(tmp_path), "max_segments": "2", "tasks": "2"}
-    reader = source.SpoolReader(options, source.spark_schema(SCHEMA))
+    reader = source.SpoolReader(options, source.spool_schema(SCHEMA))
     reader.commit({"segment": 1})
     with pytest.raises(SpoolError, match="cannot discard"):
         reader.commit({"segment": 2})
@@ -331,6 +333,6 @@ def test_many_rows_are_read_by_all_tasks(tmp_path: Path, monkeypatch: pytest.Mon
             row = {"start_time": number, "x": number}
             spool.append(EventBatch.from_dicts([row], schema=SCHEMA, cti=number + 1))
     options = {"path": str(tmp_path), "max_segments": "9", "tasks": "2"}
-    reader = source.SpoolReader(options, source.spark_schema(SCHEMA))
+    reader = source.SpoolReader(options, source.spool_schema(SCHEMA))
     runs = reader.partitions({"segment": 0}, {"segment": 5})
     assert [(run.first, run.last) for run in runs] == [(1, 2), (3, 5)]

@@ -21,9 +21,10 @@ from moments import Moment, Moments
 
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.spark.sink.retry import retry_after
 from rxtemporal.spark.sink.runner import Runner
 from rxtemporal.spark.sink.supervisor import Supervisor
-from rxtemporal.spark.sink.worker import Job, outlook, sole_driver
+from rxtemporal.spark.sink.worker import SinkJob, driver_lock
 from rxtemporal.storage.files import WriterLock
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
@@ -163,19 +164,20 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
     (tmp_path / "checkpoint" / "offsets" / "0").write_bytes(b'v1\n{}\n{"segment": 1}')
     with Spool.open(tmp_path / "spool", "q", SCHEMA) as spool:
         spool.append(batches(1)[0])
-        job = Job(tmp_path, print, "q", SCHEMA, None, "1 second", 1)
-        made = Runner(job, Supervisor(lambda _: made, job.checkpoint, 0))
+        job = SinkJob(tmp_path, print, "q", SCHEMA, None, "1 second", 1)
+        supervisor = Supervisor(lambda _: made, job.checkpoint, 0)
+        made = Runner(job, supervisor.report)
         made._writer = Cut()
         yield made
 
 
 def test_a_java_process_that_dies_in_a_micro_batch_is_told(runner: Runner) -> None:
-    """Not the broken connection is what ended the life, but what broke it; another one may do."""
+    """The end of the process is told, not the broken connection; another worker may do better."""
     with pytest.raises(ConnectionRefusedError) as refused:
         runner._on_batch(None, 0)  # type: ignore[arg-type]
-    ended = runner._ended(refused.value)
+    ended = runner._exit(refused.value)
     assert ended is not None
-    assert ended.outlook == "later"
+    assert ended.retry == "always"
     assert "ended with code -9 while the query ran" in str(ended.error)
     assert isinstance(ended.error, JavaError)
     assert isinstance(ended.error.__cause__, ConnectionRefusedError)
@@ -196,8 +198,8 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
         monkeypatch.setattr(Gateway, "proc", None)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     runner._claim_checkpoint()
-    assert isinstance(runner._listener, Supervisor)
-    runner._listener.wait(1)
+    supervisor: Supervisor = runner._listener.__self__  # type: ignore[attr-defined]
+    supervisor.wait(1)
     assert (tmp_path / "spark.pid").read_text(encoding="utf-8") == (
         str(os.getpid()) if own else "1"
     )
@@ -206,13 +208,13 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
 def test_an_earlier_java_process_that_ends_late_is_waited_for_again(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may take longer than one life waits for it; the next one may do better."""
+    """It may take longer than one worker waits for it; the next one may do better."""
     monkeypatch.setattr("rxtemporal.spark.sink.pid_file.PATIENCE", 0.0)
     monkeypatch.setattr("rxtemporal.spark.sink.pid_file._runs_spark", lambda pid: True)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     with pytest.raises(SpoolError, match="the Java process 1 of an earlier run") as late:
         runner._claim_checkpoint()
-    assert outlook(late.value) == "later"
+    assert retry_after(late.value) == "always"
 
 
 def test_an_error_at_the_start_waits_for_write_or_close(
@@ -227,7 +229,7 @@ def test_an_error_at_the_start_waits_for_write_or_close(
     monkeypatch.setattr("rxtemporal.spark.sink.runner.require_pyspark", lambda: None)
     sink = SparkSink(print, path=tmp_path)
     sink.open("q", SCHEMA)
-    until(lambda: sink._way is not None and sink._way.runs.failure is not None)
+    until(lambda: sink._delivery is not None and sink._delivery.progress.failure is not None)
     with pytest.raises(JavaError, match="none works"):
         write(sink, batches(1))
     assert sink.stats().segments == 1
@@ -242,7 +244,7 @@ def test_a_run_waits_for_what_is_left_of_the_one_before(tmp_path: Path) -> None:
     left = WriterLock(path)
     letting_go = threading.Timer(0.2, left.release)
     letting_go.start()
-    with sole_driver(tmp_path):
+    with driver_lock(tmp_path):
         assert not left.held
         with pytest.raises(SpoolError, match="is being written by"):
             WriterLock(path)
@@ -259,7 +261,7 @@ def test_a_lock_that_cannot_be_written_is_nobodys(
 
     with monkeypatch.context() as disk:
         disk.setattr("os.write", full)
-        with pytest.raises(SpoolError, match="No space left"), sole_driver(tmp_path):
+        with pytest.raises(SpoolError, match="No space left"), driver_lock(tmp_path):
             pass
-    with sole_driver(tmp_path):
+    with driver_lock(tmp_path):
         pass

@@ -15,9 +15,10 @@ from no_spark import SOON, Failing, Idle
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import SparkSink
+from rxtemporal.spark.sink.retry import retry_after
 from rxtemporal.spark.sink.spooled import LONGEST_PAUSE
 from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
-from rxtemporal.spark.sink.worker import Ended, outlook
+from rxtemporal.spark.sink.worker import WorkerExit
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
 
@@ -202,9 +203,9 @@ def commits(path: Path) -> None:
 @pytest.mark.usefixtures("_no_pauses")
 def test_what_may_pass_is_tried_until_it_has_passed(tmp_path: Path) -> None:
     """Deaths and full disks are followed by another life, and what waits is then delivered."""
-    full = Ended(OSError(errno.ENOSPC, "full"), "later")
-    lives = Failing([full, full, None])
-    supervisor = Supervisor(lives, tmp_path, 0)
+    full = WorkerExit(OSError(errno.ENOSPC, "full"), "always")
+    workers = Failing([full, full, None])
+    supervisor = Supervisor(workers, tmp_path, 0)
     commits(tmp_path)
     supervisor.start()
     supervisor.wait(1)
@@ -217,43 +218,43 @@ def test_what_may_pass_is_tried_until_it_has_passed(tmp_path: Path) -> None:
 def test_what_cannot_pass_ends_the_query_at_once(tmp_path: Path) -> None:
     """A user's error comes back as itself after one life."""
     error = LookupError("no such customer")
-    lives = Failing([Ended(error, "never")])
-    supervisor = Supervisor(lives, tmp_path, 0)
+    workers = Failing([WorkerExit(error, "never")])
+    supervisor = Supervisor(workers, tmp_path, 0)
     supervisor.start()
     until(lambda: supervisor.failure is not None)
     with pytest.raises(LookupError):
         supervisor.check()
     supervisor.stop()
-    assert lives.lives == 1
+    assert workers.workers == 1
 
 
 @pytest.mark.usefixtures("_no_pauses")
-@pytest.mark.parametrize("outlook_", ["again", "later"])
-def test_waiting_for_the_end_gives_up(tmp_path: Path, outlook_: Any) -> None:
-    """Lives that get nothing done are enough after a while for somebody who waits for the end."""
-    lives = Failing([Ended(OSError("gone"), outlook_)])
-    supervisor = Supervisor(lives, tmp_path, 0)
+@pytest.mark.parametrize("retry", ["some", "always"])
+def test_waiting_for_the_end_gives_up(tmp_path: Path, retry: Any) -> None:
+    """Waiting for the end gives up after some workers that wrote nothing."""
+    workers = Failing([WorkerExit(OSError("gone"), retry)])
+    supervisor = Supervisor(workers, tmp_path, 0)
     supervisor.start()
     with pytest.raises(OSError, match="gone"):
         supervisor.wait(1)
-    assert lives.lives >= ATTEMPTS
+    assert workers.workers >= ATTEMPTS
     supervisor.stop()
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (OSError(errno.ENOSPC, "full"), "later"),
+        (OSError(errno.ENOSPC, "full"), "always"),
         (OSError(errno.ENOENT, "gone"), "never"),
         (LookupError("x"), "never"),
         (SpoolError("damaged"), "never"),
-        (type("OperationalError", (Exception,), {})("away"), "later"),
-        (type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})("worker"), "again"),
+        (type("OperationalError", (Exception,), {})("away"), "always"),
+        (type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})("worker"), "some"),
         (
             type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})(
                 "java.io.IOException: No space left on device"
             ),
-            "later",
+            "always",
         ),
         (
             type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})(
@@ -263,9 +264,9 @@ def test_waiting_for_the_end_gives_up(tmp_path: Path, outlook_: Any) -> None:
         ),
     ],
 )
-def test_the_outlook_of_an_error(error: BaseException, expected: str) -> None:
-    """What somebody can mend is waited for, what stays as it is ends the query."""
-    assert outlook(error) == expected
+def test_retry_after_an_error(error: BaseException, expected: str) -> None:
+    """Errors that somebody can mend are waited for, the others end the query."""
+    assert retry_after(error) == expected
 
 
 def test_a_spool_that_is_full_counts_its_bytes(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ QUERIES: dict[str, Any] = {
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and save after each batch."""
     monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Spooled.close", closed)
+    monkeypatch.setattr("rxtemporal.spark.sink.spooled.SpooledDelivery.close", closed)
     monkeypatch.setattr(resuming, "SECONDS", 0.0)
     monkeypatch.setattr(resuming, "SHARE", 1e9)
 
@@ -107,5 +107,5 @@ def test_a_sink_that_lacks_what_the_state_says_is_refused(
         run(tmp_path, EventShape.EDGE, "rows", 5).wait(SOON)
     monkeypatch.setattr(resuming.Keeper, "_save", save)
     (tmp_path / "sink").rename(tmp_path / "lost")
-    with pytest.raises(CheckpointError, match=r"had been written into .*Hint: give the sink"):
+    with pytest.raises(CheckpointError, match=r"has all rows before .*Hint: give the sink"):
         run(tmp_path, EventShape.EDGE, "rows", 5)

@@ -12,7 +12,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.spark.sink.settled_rows import EDGE, settling
+from rxtemporal.spark.sink.settled_rows import EDGE, make_settled_rows
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 Row = tuple[int, int, int]
@@ -77,7 +77,7 @@ def test_edges_are_the_state_at_each_cti(seed: int) -> None:
     """After each batch the table holds the rows that have begun, with the ends that have come."""
     rng = random.Random(seed)
     rows = drawn(rng)
-    step = settling(EventShape.EDGE, SCHEMA, MIN_TIME)
+    step = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
     records: list[EventBatch] = []
     for given in stream(rows, rng):
         records.append(step.on_batch(given))
@@ -91,13 +91,13 @@ def test_a_run_that_is_taken_up_writes_what_is_missing(seed: int) -> None:
     """A run that broke off anywhere, and another one cut otherwise, make the same table as one."""
     rng = random.Random(1_000 + seed)
     rows = drawn(rng)
-    whole = settling(EventShape.EDGE, SCHEMA, MIN_TIME)
+    whole = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
     expected = table([whole.on_batch(given) for given in stream(rows, rng)])
     records: list[EventBatch] = []
     reached = MIN_TIME
     for broken in (True, True, False):
         given = stream(rows, rng)
-        step = settling(EventShape.EDGE, SCHEMA, reached, len(table(records)))
+        step = make_settled_rows(EventShape.EDGE, SCHEMA, reached, len(table(records)))
         for each in given[: rng.randrange(len(given))] if broken else given:
             records.append(step.on_batch(each))
             reached = max(reached, each.cti)
@@ -110,12 +110,12 @@ def test_a_source_that_gives_only_what_is_new_has_numbers_of_its_own(seed: int) 
     rng = random.Random(3_000 + seed)
     rows = drawn(rng)
     records: list[EventBatch] = []
-    first = settling(EventShape.EDGE, SCHEMA, MIN_TIME)
+    first = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
     for each in stream(rows, rng)[: rng.randrange(1, 4)]:
         records.append(first.on_batch(each))
     before, reached = table(records), records[-1].cti
     later = [row for row in rows if row[0] >= reached]
-    live = settling(EventShape.EDGE, SCHEMA, reached, len(before))
+    live = make_settled_rows(EventShape.EDGE, SCHEMA, reached, len(before))
     records += [live.on_batch(each) for each in stream(later, rng)]
     after = table(records)
     assert {number: after[number] for number in before} == before
@@ -126,10 +126,12 @@ def test_a_source_that_gives_only_what_is_new_has_numbers_of_its_own(seed: int) 
 @pytest.mark.parametrize("given", [1, 3])
 def test_a_source_that_gives_something_else_is_refused(given: int) -> None:
     """Rows that are missing, or that were not there before, would change the numbers of others."""
-    step = settling(EventShape.EDGE, SCHEMA, 10, 2)
+    step = make_settled_rows(EventShape.EDGE, SCHEMA, 10, 2)
     known = step.on_batch(batch([(n, MAX_TIME, n, n) for n in range(1, given + 1)], 10))
     assert len(known) == 0
-    with pytest.raises(CheckpointError, match=rf"2 rows .* has given {given}\. Hint: .*log="):
+    with pytest.raises(
+        CheckpointError, match=rf"2 rows .* has given {given} of them\. Hint: .*log="
+    ):
         step.on_batch(batch([(11, 12, 0, 1)], 20))
 
 
@@ -142,7 +144,7 @@ def test_points_come_once_and_when_the_cti_has_passed_them(seed: int) -> None:
     reached = MIN_TIME
     for broken in (True, False):
         given = stream([(s, s + 1, s) for s in starts], rng)
-        step = settling(EventShape.POINT, SCHEMA, reached)
+        step = make_settled_rows(EventShape.POINT, SCHEMA, reached)
         for each in given[: rng.randrange(len(given))] if broken else given:
             points = each.take((each.edge == 0) | (each.end == MAX_TIME))
             made = step.on_batch(points.replace(edge=points.edge * 0, end=points.start + 1))
@@ -154,7 +156,7 @@ def test_points_come_once_and_when_the_cti_has_passed_them(seed: int) -> None:
 @pytest.mark.parametrize("shape", list(EventShape))
 def test_a_broken_promise_is_an_error(shape: EventShape) -> None:
     """A row, or an end, before an earlier CTI of the run is refused, not written."""
-    step: Any = settling(shape, SCHEMA, MIN_TIME)
+    step: Any = make_settled_rows(shape, SCHEMA, MIN_TIME)
     step.on_batch(batch([(1, 2, 0, 1)], 10))
     with pytest.raises(EventError, match="before the CTI"):
         step.on_batch(batch([(9, 12, 0, 1)], 11))

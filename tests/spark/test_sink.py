@@ -188,7 +188,7 @@ def test_closing_waits_for_a_function_that_runs(spark: SparkSession, tmp_path: P
     assert begun.wait(60)
     closing = threading.Thread(target=close)
     closing.start()
-    until(lambda: it._way is not None and it._way.runs._stopping)
+    until(lambda: it._delivery is not None and it._delivery.progress._stopping)
     go_on.set()
     closing.join()
     assert order == ["function", "closed"]

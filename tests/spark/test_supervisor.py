@@ -1,4 +1,4 @@
-"""Supervision without Spark: lives that never get anything done, children that die early."""
+"""Supervision without Spark: workers that write nothing, children that die early."""
 
 from __future__ import annotations
 
@@ -22,10 +22,17 @@ from rxtemporal.spark import DatabaseTable
 from rxtemporal.spark.sink import supervisor as supervision
 from rxtemporal.spark.sink.child import Child
 from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
-from rxtemporal.spark.sink.worker import Ended, Job, Life, Listener
+from rxtemporal.spark.sink.worker import (
+    Listener,
+    Recovered,
+    Report,
+    SinkJob,
+    Worker,
+    WorkerExit,
+)
 
-FULL = Ended(OSError(errno.ENOSPC, "full"), "later")
-DIED = Ended(JavaError("the process that runs Spark ended with code 1"), "later")
+FULL = WorkerExit(OSError(errno.ENOSPC, "full"), "always")
+DIED = WorkerExit(JavaError("the process that runs Spark ended with code 1"), "always")
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +42,8 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def supervised(make: Callable[[Listener], Life], path: Path) -> Iterator[Supervisor]:
-    """Lives that run, and end with the block."""
+def supervised(make: Callable[[Listener], Worker], path: Path) -> Iterator[Supervisor]:
+    """Run workers, which end with the block."""
     supervisor = Supervisor(make, path, 0)
     supervisor.start()
     try:
@@ -46,21 +53,21 @@ def supervised(make: Callable[[Listener], Life], path: Path) -> Iterator[Supervi
 
 
 class Unstarted(Failing):
-    """Lives that end before Spark has started."""
+    """Workers that end before Spark has started."""
 
-    def run(self) -> Ended | None:
+    def run(self) -> WorkerExit | None:
         """End."""
-        self.lives += 1
-        return self.errors[min(self.lives, len(self.errors)) - 1]
+        self.workers += 1
+        return self.errors[min(self.workers, len(self.errors)) - 1]
 
 
 def test_a_disk_that_is_full_for_very_long_is_waited_for(tmp_path: Path) -> None:
-    """After more fruitless lives than a float has powers of two, Spark still comes back."""
-    lives = Failing([FULL] * 1_100 + [None])
-    with supervised(lives, tmp_path) as supervisor:
+    """After more workers in vain than a float has powers of two, Spark still comes back."""
+    workers = Failing([FULL] * 1_100 + [None])
+    with supervised(workers, tmp_path) as supervisor:
         until(lambda: not supervisor._thread.is_alive())
         supervisor.check()
-        assert (lives.lives, supervisor.restarts, supervisor.batches) == (1_101, 1_100, 1)
+        assert (workers.workers, supervisor.restarts, supervisor.batches) == (1_101, 1_100, 1)
 
 
 def test_pauses_grow_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,101 +91,78 @@ def test_whatever_ends_the_supervisors_thread_is_told(
             supervisor.wait(1)
         assert supervisor.last_error == "too large"
 
-    def none(listener: Listener) -> Life:
-        raise LookupError("no life")
+    def none(listener: Listener) -> Worker:
+        raise LookupError("no worker")
 
     with (
         supervised(none, tmp_path) as supervisor,
-        pytest.raises(LookupError, match="no life"),
+        pytest.raises(LookupError, match="no worker"),
     ):
         supervisor.wait(1)
 
 
 def test_a_process_that_never_starts_is_given_up(tmp_path: Path) -> None:
     """It dies each time without a word: a producer is told after some tries."""
-    lives = Unstarted([DIED])
-    with supervised(lives, tmp_path) as supervisor:
+    workers = Unstarted([DIED])
+    with supervised(workers, tmp_path) as supervisor:
         until(lambda: supervisor.failure is not None)
-        assert lives.lives == ATTEMPTS
+        assert workers.workers == ATTEMPTS
         with pytest.raises(JavaError, match="ended with code 1"):
             supervisor.check()
 
 
-@pytest.mark.parametrize("lives", [Unstarted([FULL]), Failing([DIED])])
-def test_room_and_what_has_run_before_are_waited_for(tmp_path: Path, lives: Failing) -> None:
+@pytest.mark.parametrize("workers", [Unstarted([FULL]), Failing([DIED])])
+def test_room_and_what_has_run_before_are_waited_for(tmp_path: Path, workers: Failing) -> None:
     """Neither a disk that is full from the beginning nor a process that was well ends the query."""
-    with supervised(lives, tmp_path) as supervisor:
-        until(lambda: lives.lives > 3 * ATTEMPTS)
+    with supervised(workers, tmp_path) as supervisor:
+        until(lambda: workers.workers > 3 * ATTEMPTS)
         supervisor.check()
 
 
 # A child ------------------------------------------------------------------------------------------
 
 
-def job(path: Path, target: Any = print) -> Job:
-    """What a child is to do."""
+def job(path: Path, target: Any = print) -> SinkJob:
+    """Return a job for a child."""
     pytest.importorskip("pyspark")
-    return Job(path, target, "q", SCHEMA, None, "1 second", 256)
-
-
-class Heard:
-    """A ``Listener`` that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
-
-    def __getattr__(self, what: str) -> Callable[..., None]:
-        return lambda **facts: self.told.append((what, *facts.values()))
+    return SinkJob(path, target, "q", SCHEMA, None, "1 second", 256)
 
 
 class Scripted(Child):
-    """A child that runs some other program; ``reports`` is where it reports to."""
+    """A child that runs another program, with the handles ``orders`` and ``reports``."""
 
     script = ""
 
-    def _start(self, reports: int) -> subprocess.Popen[bytes]:
-        begin = f"import os, signal, sys; reports = {reports}; parent = {os.getpid()}\n"
+    def _start(self, orders: int, reports: int) -> subprocess.Popen[bytes]:
+        begin = f"orders, reports, parent = {orders}, {reports}, {os.getpid()}\n"
         return subprocess.Popen(
-            [sys.executable, "-c", begin + self.script],
-            stdin=subprocess.PIPE,
-            pass_fds=(reports,),
+            [sys.executable, "-c", begin + self.script], pass_fds=(orders, reports)
         )
 
 
-def scripted(path: Path, script: str) -> tuple[Scripted, list[tuple[Any, ...]]]:
-    """A child that runs a script, and what it will have reported."""
-    heard = Heard()
-    child = Scripted(job(path), heard)  # type: ignore[arg-type]
-    child.script = script
-    return child, heard.told
+SENDING = """
+import os, signal
+from multiprocessing.connection import Connection
+from rxtemporal.spark.sink.worker import Recovered
+connection = Connection(reports, readable=False)
+connection.send(Recovered(6))
+os.write(reports, {torn!r})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-@pytest.mark.parametrize("torn", ['{"what": "ended", "error": "abc', '{"what": "noted", "last": 7'])
-def test_a_report_that_is_torn_is_none(tmp_path: Path, torn: str) -> None:
-    """Killed while it writes, a process has died like any other; what it said before counts."""
-    child, told = scripted(
-        tmp_path,
-        f'os.write(reports, b\'{{"what": "noted", "last": 6}}\\n\' + {torn!r}.encode())\n'
-        "os.kill(os.getpid(), signal.SIGKILL)",
-    )
+@pytest.mark.parametrize("torn", [b"", b"\0\0", b"\0\0\0\x20", b"\0\0\0\x20\x80\x04\x95"])
+def test_a_report_that_is_torn_is_ignored(tmp_path: Path, torn: bytes) -> None:
+    """A process may be killed while it writes; its earlier reports count."""
+    reports: list[Report] = []
+    child = Scripted(job(tmp_path), reports.append)
+    child.script = SENDING.format(torn=torn)
     ended = child.run()
     assert ended is not None
-    assert ended.outlook == "later"
+    assert ended.retry == "always"
     assert isinstance(ended.error, JavaError)
     assert "ended with code -9" in str(ended.error)
-    assert told == [("noted", 6)]
-
-
-@pytest.mark.parametrize("line", ["hello", "[1]", '{"what": "else"}', "\\xff", ""])
-def test_a_line_that_is_no_report_is_passed_over(tmp_path: Path, line: str) -> None:
-    """Whoever writes it, the reports after it are heard."""
-    child, told = scripted(
-        tmp_path, f'os.write(reports, b\'{line}\\n{{"what": "noted", "last": 6}}\\n\')'
-    )
-    ended = child.run()
-    assert ended is not None
-    assert "ended with code 0" in str(ended.error)
-    assert told == [("noted", 6)]
+    assert reports == [Recovered(6)]
 
 
 @pytest.fixture
@@ -192,13 +176,11 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_target_that_the_child_cannot_make_is_told(tmp_path: Path, elsewhere: Any) -> None:
-    """It will be no better in the next life: the error says what is missing and what to do."""
+    """Another worker could do no better: the error says what is missing and what to do."""
     given = job(tmp_path, DatabaseTable(elsewhere, "t"))
     with supervised(lambda listener: Child(given, listener), tmp_path) as supervisor:
         until(lambda: supervisor.failure is not None)
-        with pytest.raises(
-            ArgumentError, match=r"cannot be made again .* No module named 'only_here'"
-        ):
+        with pytest.raises(ArgumentError, match=r"cannot be loaded .* No module named 'only_here'"):
             supervisor.check()
         assert supervisor.restarts == 0
 
@@ -206,16 +188,17 @@ def test_a_target_that_the_child_cannot_make_is_told(tmp_path: Path, elsewhere: 
 ENDLESS = """
 import time
 from rxtemporal.spark.sink import driver
+from rxtemporal.spark.sink.worker import Started
 
 class Runner:
     def __init__(self, job, listener): self.listener = listener
     def run(self):
-        self.listener.started(seconds=0.1)
+        self.listener(Started(0.1))
         time.sleep(600)
     def stop(self): time.sleep(600)
 
-driver.Runner, driver.LEAVING = Runner, 0.2
-driver.main(reports, parent)
+driver.Runner, driver.STOP_SECONDS = Runner, 0.2
+driver.main(orders, reports, parent)
 """
 
 
@@ -224,7 +207,7 @@ def test_a_micro_batch_that_does_not_end_is_broken_off(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     made: list[Scripted] = []
 
-    def make(listener: Listener) -> Life:
+    def make(listener: Listener) -> Worker:
         made.append(Scripted(job(tmp_path, pl), listener))
         made[-1].script = ENDLESS
         return made[-1]

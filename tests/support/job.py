@@ -66,14 +66,14 @@ def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> S
 
 
 def end_with(it: SparkSink) -> None:
-    """End this process, and say why, when no further life of Spark could mend what is wrong.
+    """End this process with the error that no further worker could mend.
 
-    It may stand still at a moment, which nobody would come to end.
+    It may stand still at a moment, and nobody would end that.
     """
-    way = it._way
-    assert way is not None
-    until(lambda: way.runs.failure is not None, math.inf)
-    traceback.print_exception(way.runs.failure)
+    delivery = it._delivery
+    assert delivery is not None
+    until(lambda: delivery.progress.failure is not None, math.inf)
+    traceback.print_exception(delivery.progress.failure)
     sys.stderr.flush()
     os._exit(1)
 

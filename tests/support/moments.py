@@ -153,8 +153,8 @@ class Held:
     moments: Moments
 
     shapes: ClassVar[frozenset[EventShape]] = ParquetTable.shapes
-    travels: ClassVar[bool] = True
-    why_not: ClassVar[str] = ParquetTable.why_not
+    runs_in_child: ClassVar[bool] = True
+    shape_error: ClassVar[str] = ParquetTable.shape_error
 
     def open(self, origin: Origin) -> Writer:
         """Return the writer, and put the points where it works."""

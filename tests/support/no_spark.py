@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal import EventShape
-from rxtemporal.spark.sink.worker import Ended, Listener
+from rxtemporal.spark.sink.worker import Listener, Published, Started, WorkerExit
 from rxtemporal.storage.segments import SegmentFolder
 
 
@@ -38,12 +38,12 @@ SOON = 60
 
 
 class Idle:
-    """A life that gets nothing done until it is stopped."""
+    """A worker that does nothing until it is stopped."""
 
     def __init__(self, *_: Any) -> None:
         self._stopped = threading.Event()
 
-    def run(self) -> Ended | None:
+    def run(self) -> WorkerExit | None:
         """Wait for the end."""
         assert self._stopped.wait(SOON)
         return None
@@ -58,23 +58,23 @@ class Idle:
 
 
 class Failing:
-    """Lives that end with an error, some of them after a micro-batch."""
+    """Workers that end with an error, some of them after a micro-batch."""
 
-    def __init__(self, errors: list[Ended | None], done: int = 0) -> None:
-        self.errors, self.lives, self._done = errors, 0, done
+    def __init__(self, errors: list[WorkerExit | None], done: int = 0) -> None:
+        self.errors, self.workers, self._done = errors, 0, done
 
     def __call__(self, listener: Listener) -> Failing:
-        """Begin the next life."""
+        """Start the next worker."""
         self._listener = listener
         return self
 
-    def run(self) -> Ended | None:
+    def run(self) -> WorkerExit | None:
         """End as planned; the last one is well."""
-        self._listener.started(0.1)
-        ended = self.errors[min(self.lives, len(self.errors) - 1)]
-        self.lives += 1
+        self._listener(Started(0.1))
+        ended = self.errors[min(self.workers, len(self.errors) - 1)]
+        self.workers += 1
         if ended is None:
-            self._listener.published(0, 1, 0.1)
+            self._listener(Published(0, 1, 0.1))
         return ended
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint folder says, read without Spark: which segments belong to which batch."""
+"""Spark's checkpoint folder, read without Spark: the segments of each micro-batch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rxtemporal.storage.files import reported
 
 
 def last_segment(checkpoint: Path, batch: int) -> int:
-    """Return the last segment of a micro-batch; Spark writes it down before the batch runs.
+    """Return the last segment of a micro-batch; Spark writes it before the batch runs.
 
-    ``SpoolError`` for a batch that Spark does not know of (any more: it keeps the last hundred).
+    ``SpoolError`` for a batch that Spark does not know (it keeps the last hundred).
     """
     path = checkpoint / "offsets" / str(batch)
     with reported(f"Spark's checkpoint has no micro-batch {batch}"):
@@ -23,17 +23,17 @@ def last_segment(checkpoint: Path, batch: int) -> int:
     except (IndexError, ValueError, KeyError, TypeError) as error:
         raise SpoolError(
             f"{path} is damaged, or Spark has changed its layout. Hint: delete {checkpoint}; "
-            "what has not been published yet is read from the spool again."
+            "unpublished rows are read from the spool again."
         ) from error
 
 
 def is_committed(checkpoint: Path, batch: int) -> bool:
-    """Whether Spark has noted that this micro-batch is done."""
+    """Return True if Spark has committed this micro-batch."""
     return (checkpoint / "commits" / str(batch)).exists()
 
 
 def committed_segment(checkpoint: Path) -> int:
-    """Return the last segment of the last micro-batch that is done, 0 if there is none."""
+    """Return the last segment of the last committed micro-batch, 0 if there is none."""
     commits = checkpoint / "commits"
     if not commits.is_dir():
         return 0

@@ -1,7 +1,7 @@
-"""The quick way into Spark: rows are handed over in memory, without spool and without checkpoint.
+"""Fast delivery to Spark: rows are passed on in memory, without spool and without checkpoint.
 
-Nothing here survives this process, and nothing restarts Spark: what is under way when either ends
-is lost, and a run that is repeated writes its rows again.
+Nothing survives the end of this process or of Spark, and nothing restarts Spark: rows that are
+not in the target yet are lost, and a repeated run writes its rows again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.spark.jvm.liveness import report_java_exit
 from rxtemporal.spark.jvm.session import require_pyspark, session
 from rxtemporal.spark.sink.settled_rows import EDGE, STATE
-from rxtemporal.spark.sink.worker import Job
+from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, Origin, Writer, writer_for
 from rxtemporal.storage.segments.spool import rows_frame
 
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-# rows that wait for Spark; a producer that is further ahead waits, too
+# rows that may wait for Spark; then ``write`` blocks
 MOST_ROWS = 1_000_000
 # fewer rows than this are one task's work
 ROWS_PER_TASK = 32_768
 REMEMBERED = 1_000
 LOST = (
-    "direct mode starts it no second time, and what was under way is lost: run the query again, or "
-    'with mode="spooled", which is supervised'
+    "direct mode does not restart it, and rows that were not written yet are lost: run the query "
+    'again, or use mode="spooled", which is supervised'
 )
 
 
-class Direct:
-    """Hands settled rows to the target in a thread of its own; what waits is one micro-batch.
+class DirectDelivery:
+    """Delivery in memory: a thread of its own writes all waiting rows as one micro-batch.
 
-    Methods are for one thread at a time. ``write`` waits while ``MOST_ROWS`` wait, and raises what
-    has ended the thread.
+    Methods are for one thread at a time. ``write`` blocks while ``MOST_ROWS`` wait, and raises the
+    error that has ended the thread.
     """
 
-    reached, begun = MIN_TIME, None
+    reached, numbered = MIN_TIME, None
     segments = restarts = 0
     last_error: str | None = None
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SinkJob) -> None:
         self._job = job
         self._changed = threading.Condition()
         self._waiting: list[EventBatch] = []
         self._completing = self._stopping = False
-        self._promised = self._handed = MIN_TIME
+        self._promised = self._queued = MIN_TIME
         self._ctis: dict[int, int] = {}
         self._failure: BaseException | None = None
-        self._hurried: BaseException | None = None
+        self._cancelled: BaseException | None = None
         self._calling = False
         self.batches, self.start_seconds, self.batch_seconds = 0, 0.0, 0.0
         self._thread = threading.Thread(target=self._run, name="rxtemporal-direct", daemon=True)
@@ -65,23 +65,23 @@ class Direct:
         log.info("spark_sink.direct", query=job.query, durable=False, supervised=False)
 
     @property
-    def runs(self) -> Direct:
-        """What has the counts: this object."""
+    def progress(self) -> DirectDelivery:
+        """The object with the counts: this one."""
         return self
 
     def write(self, fresh: EventBatch) -> None:
-        """Have new rows handed over soon."""
+        """Queue new rows."""
         self._promised = max(self._promised, fresh.cti)
-        if len(fresh) or fresh.cti == MAX_TIME > self._handed:
-            self._hand(fresh)
+        if len(fresh) or fresh.cti == MAX_TIME > self._queued:
+            self._queue(fresh)
         self._check()
 
     def close(self, error: BaseException | None) -> None:
         """Wait until everything is in the target (without ``error``), and end the thread."""
         try:
             if error is None:
-                if self._promised > self._handed:
-                    self._hand(EventBatch.empty(self._job.schema, self._promised))
+                if self._promised > self._queued:
+                    self._queue(EventBatch.empty(self._job.schema, self._promised))
                 with self._changed:
                     self._completing = True
                     self._changed.notify_all()
@@ -96,33 +96,33 @@ class Direct:
             self._thread.join()
 
     def cancel(self, error: BaseException) -> None:
-        """Raise this error in whoever waits here."""
+        """Raise this error in a thread that waits for Spark."""
         with self._changed:
-            self._hurried = error
+            self._cancelled = error
             self._changed.notify_all()
 
     def in_callback(self) -> bool:
-        """Whether the target is at work in this thread."""
+        """Return True if the target runs in this thread."""
         return self._calling and threading.current_thread() is self._thread
 
     def cti(self, batch: int) -> int:
-        """Return the CTI reached with a micro-batch; ``SpoolError`` if there was none."""
+        """Return the CTI after a micro-batch; ``SpoolError`` if there was none."""
         if batch not in self._ctis:
             raise SpoolError(f"there was no micro-batch {batch}")
         return self._ctis[batch]
 
     def _check(self) -> None:
-        for error in (self._failure, self._hurried):
+        for error in (self._failure, self._cancelled):
             if error is not None:
                 raise error
 
-    def _hand(self, batch: EventBatch) -> None:
+    def _queue(self, batch: EventBatch) -> None:
         with self._changed:
             while sum(map(len, self._waiting)) >= MOST_ROWS:
                 self._check()
                 self._changed.wait(1)
             self._waiting.append(batch)
-            self._handed = batch.cti
+            self._queued = batch.cti
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -152,7 +152,7 @@ class Direct:
         return session(**(given or {})) if given is None or isinstance(given, Mapping) else given
 
     def _next(self) -> EventBatch | None:
-        """Return everything that waits, as one batch; None when it is over."""
+        """Return all waiting rows as one batch; None at the end."""
         with self._changed:
             while not self._waiting and not self._stopping and not self._completing:
                 self._changed.wait(1)
@@ -181,19 +181,19 @@ class Direct:
 
 
 def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataFrame:
-    """Return the rows as Spark sees those of a spool; few rows are one partition.
+    """Return the rows in the form of rows from a spool; few rows are one partition.
 
-    What ``with_times`` does in Java is done here: for few rows, telling Java takes longer.
+    ``add_timestamps`` does the same in Java; for few rows, calling Java takes longer.
     """
     import polars as pl
     from pyspark.sql import types as st
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from rxtemporal.spark.sink.spool_source import spark_schema
+    from rxtemporal.spark.sink.spool_source import spool_schema
 
     ends, instant = pl.col(END) < MAX_TIME, pl.Datetime("us", "UTC")
     times = [pl.col(START).cast(instant), pl.when(ends).then(pl.col(END)).cast(instant)]
-    fields = {field.name: field for field in spark_schema(batch.schema)}
+    fields = {field.name: field for field in spool_schema(batch.schema)}
     fields |= {name: st.StructField(name, st.TimestampType()) for name in (START, END)}
     if EDGE in batch.schema:
         state = pl.when(ends).then(pl.lit("closed")).otherwise(pl.lit("open"))
@@ -203,14 +203,14 @@ def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataF
     wanted = to_arrow_schema(schema, timezone="UTC")
     given = rows_frame(batch, segment).with_columns(times)
     rows: Any = given.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return _created(spark, rows.cast(wanted).combine_chunks(), schema)
+    return _create_dataframe(spark, rows.cast(wanted).combine_chunks(), schema)
 
 
-def _created(spark: SparkSession, rows: Any, schema: Any) -> DataFrame:
-    """Return an Arrow table as a DataFrame, with a task for so many rows.
+def _create_dataframe(spark: SparkSession, rows: Any, schema: Any) -> DataFrame:
+    """Return an Arrow table as a DataFrame with few tasks.
 
-    Behind ``createDataFrame`` stands this function. It asks Java for nine settings first, and these
-    questions take as long as the rest; and it makes tasks of a size that can only be set for all.
+    ``createDataFrame`` calls the same function, but reads nine settings from Java first, which
+    doubles the time, and sizes its tasks by a setting for the whole session.
     """
     size = len(rows)
     if size >= 2 * ROWS_PER_TASK:

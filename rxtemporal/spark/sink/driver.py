@@ -2,121 +2,82 @@
 
 from __future__ import annotations
 
-import base64
-import json
+import contextlib
 import os
 import pickle
-import select
-import sys
 import threading
 import traceback
-from typing import Any
+from multiprocessing.connection import Connection
 
 from rxtemporal.errors import ArgumentError, JavaError
 from rxtemporal.spark.sink.runner import Runner
-from rxtemporal.spark.sink.worker import LEAVING, Ended, Job
+from rxtemporal.spark.sink.worker import STOP_SECONDS, Report, SinkJob, WorkerExit
 
 
-def main(reports: int, parent: int) -> int:
-    """Run the job that comes through standard input, until that is closed or ``parent`` is gone."""
-    teller = _Teller(reports)
+def main(orders: int, reports: int, parent: int) -> int:
+    """Run the job that comes through ``orders``, until that is closed or ``parent`` has died."""
+    source, sender = Connection(orders, writable=False), _Sender(reports)
     try:
-        job = _job()
+        job: SinkJob = pickle.loads(source.recv_bytes())
     except Exception as error:
-        teller.ended(Ended(_not_carried(error), "never"))
+        sender.send(WorkerExit(_unusable_target(error), "never"))
         return 1
-    runner = Runner(job, teller)
-    threading.Thread(target=_follow, args=(runner, parent), daemon=True).start()
+    runner = Runner(job, sender.send)
+    threading.Thread(target=_stop_at_end, args=(runner, source, parent), daemon=True).start()
     ended = runner.run()
     if ended is not None:
-        teller.ended(ended)
+        sender.send(ended)
     return 0 if ended is None else 1
 
 
-def _job() -> Job:
-    given = sys.stdin.buffer
-    job: Job = pickle.loads(given.read(int.from_bytes(given.read(8), "big")))
-    return job
-
-
-def _not_carried(error: Exception) -> ArgumentError:
-    told = ArgumentError(
-        "the target cannot be made again in the process that runs Spark: "
-        f"{type(error).__name__}: {error}. Hint: let it hold only what another process can import, "
+def _unusable_target(cause: Exception) -> ArgumentError:
+    error = ArgumentError(
+        "the target cannot be loaded in the process that runs Spark: "
+        f"{type(cause).__name__}: {cause}. Hint: let it hold only what another process can import, "
         "as a function of an installed module, or functools.partial(psycopg.connect, '...')."
     )
-    told.__cause__ = error
-    return told
+    error.__cause__ = cause
+    return error
 
 
-def _follow(runner: Runner, parent: int) -> None:
-    """End with the process that started this one: then standard input is closed, or nobody's.
+def _stop_at_end(runner: Runner, orders: Connection, parent: int) -> None:
+    """Stop the runner when the parent closes the pipe or dies.
 
-    A micro-batch that runs is waited for a while, and broken off then.
+    A running micro-batch may take ``STOP_SECONDS`` more; then this process ends without it.
     """
-    # not by the input alone: a process forked from that one may hold the other end of it
-    while os.getppid() == parent and not select.select([sys.stdin], [], [], 1.0)[0]:
+    # not by the pipe alone: a process forked from the parent may hold the other end of it
+    while os.getppid() == parent and not orders.poll(1.0):
         pass
-    leaving = threading.Timer(LEAVING, os._exit, (1,))
-    leaving.daemon = True
-    leaving.start()
+    limit = threading.Timer(STOP_SECONDS, os._exit, (1,))
+    limit.daemon = True
+    limit.start()
     runner.stop()
 
 
-class _Teller:
-    """A ``Listener`` that tells it to the other process."""
+class _Sender:
+    """The way back to the parent, for several threads."""
 
     def __init__(self, handle: int) -> None:
-        self._handle = handle
-        self._one = threading.Lock()
+        self._connection = Connection(handle, readable=False)
+        self._lock = threading.Lock()
 
-    def started(self, seconds: float) -> None:
-        """Pass it on."""
-        self._tell("started", seconds=seconds)
-
-    def noted(self, last: int) -> None:
-        """Pass it on."""
-        self._tell("noted", last=last)
-
-    def planned(self, number: int, cti: int) -> None:
-        """Pass it on."""
-        self._tell("planned", number=number, cti=cti)
-
-    def published(self, number: int, last: int, seconds: float) -> None:
-        """Pass it on."""
-        self._tell("published", number=number, last=last, seconds=seconds)
-
-    def ended(self, ended: Ended) -> None:
-        """Tell why this process ends; an error that does not travel goes as its text."""
-        error = base64.b64encode(_portable(ended.error)).decode()
-        self._tell("ended", error=error, outlook=ended.outlook)
-
-    def _tell(self, what: str, **facts: Any) -> None:
-        line = json.dumps({"what": what, **facts}).encode() + b"\n"
-        with self._one:
-            while line:
-                try:
-                    line = line[os.write(self._handle, line) :]
-                except BrokenPipeError:
-                    return  # nobody listens any more; standard input says so, too
+    def send(self, message: Report | WorkerExit) -> None:
+        """Send a message; without a parent that reads it, do nothing."""
+        if isinstance(message, WorkerExit):
+            message = WorkerExit(_portable(message.error), message.retry)
+        with self._lock, contextlib.suppress(ConnectionError):
+            self._connection.send(message)
 
 
-def _portable(error: BaseException) -> bytes:
+def _portable(error: BaseException) -> BaseException:
+    """Return the error with its traceback as a note, or its text if it cannot be pickled."""
     notes = getattr(error, "__notes__", [])
     try:
-        data = pickle.dumps(error)
-        pickle.loads(data)
+        pickle.loads(pickle.dumps(error))
     except Exception:
-        told = JavaError(f"{type(error).__name__}: {error}")
-        data = pickle.dumps(_with_notes(told, notes))
-    else:
-        trace = "".join(traceback.format_exception(error)).rstrip()
-        data = pickle.dumps(
-            _with_notes(error, [*notes, f"in the process that runs Spark:\n{trace}"])
-        )
-    return data
-
-
-def _with_notes(error: BaseException, notes: list[str]) -> BaseException:
-    error.__notes__ = notes
+        portable: BaseException = JavaError(f"{type(error).__name__}: {error}")
+        portable.__notes__ = [*notes]
+        return portable
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    error.__notes__ = [*notes, f"in the process that runs Spark:\n{trace}"]
     return error

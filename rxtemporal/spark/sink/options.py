@@ -1,4 +1,4 @@
-"""What a user asks a sink for, checked when the sink is made."""
+"""Checks of a sink's arguments when the sink is made."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rxtemporal.storage.segments import SEGMENT
 
 
 def check_target(target: Any, shape: Any) -> None:
-    """Refuse what is no target, and a shape that the target does not take."""
+    """Refuse an object that is no target, and a shape that the target does not take."""
     if not isinstance(shape, EventShape):
         raise ArgumentError(f"shape is an EventShape, got {shape!r}")
     if isinstance(target, Target) and not isinstance(target, type):
         if shape not in target.shapes:
-            raise ArgumentError(target.why_not)
+            raise ArgumentError(target.shape_error)
     elif not callable(target) or isinstance(target, type):
         raise ArgumentError(
             "a target is a ParquetTable, a DatabaseTable, a Console or a function (df, batch_id), "
@@ -30,7 +30,7 @@ def check_target(target: Any, shape: Any) -> None:
 
 
 def check_mode(mode: Any) -> None:
-    """Refuse what is no mode."""
+    """Refuse an unknown mode."""
     if mode not in ("spooled", "direct"):
         raise ArgumentError(
             f"mode is 'spooled' (durable, exactly once) or 'direct' (lowest latency), got {mode!r}"
@@ -38,20 +38,20 @@ def check_mode(mode: Any) -> None:
 
 
 def check_names(schema: pl.Schema, shape: EventShape) -> None:
-    """Refuse fields that Spark, which ignores case, takes for each other or for our columns."""
+    """Refuse fields that Spark, which ignores case, confuses with each other or our columns."""
     ours = (START, END, SEGMENT, *((EDGE, STATE) if shape is EventShape.EDGE else ()))
     seen = {name: name for name in ours}
     for name in schema:
         if seen.setdefault(name.lower(), name) is name:
             continue
         raise SchemaError(
-            f"Spark does not tell the field {name!r} from {seen[name.lower()]!r}. "
+            f"Spark, which ignores case, confuses the field {name!r} with {seen[name.lower()]!r}. "
             "Hint: rename one of them with select()."
         )
 
 
 def check_session(session: Any) -> None:
-    """Refuse a client of Spark Connect, and what is no session."""
+    """Refuse a Spark Connect client, and an object that is no session."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise BindingError(
             "a Spark Connect session runs its functions on another machine, where they cannot "
@@ -66,15 +66,15 @@ def check_session(session: Any) -> None:
 
 
 def check_pace(trigger: Any, max_segments: Any) -> None:
-    """Refuse a pause and a size of micro-batches that Spark cannot follow."""
+    """Refuse a pause or size of micro-batches that Spark does not take."""
     if not isinstance(trigger, str) or not trigger.strip():
         raise ArgumentError(f"trigger is an interval such as '1 second', got {trigger!r}")
     if isinstance(max_segments, bool) or not isinstance(max_segments, int) or max_segments < 1:
         raise ArgumentError(f"max_segments_per_batch is an int of 1 or more, got {max_segments!r}")
 
 
-def check_room(spool_limit: Any, when_full: Any) -> None:
-    """Refuse a size of the spool that is none, and a policy that would lose rows."""
+def check_limit(spool_limit: Any, when_full: Any) -> None:
+    """Refuse a limit that is no size, and an unknown policy."""
     whole = isinstance(spool_limit, int) and not isinstance(spool_limit, bool)
     if spool_limit is not None and not (whole and spool_limit > 0):
         raise ArgumentError(f"spool_limit is a number of bytes, or None, got {spool_limit!r}")

@@ -1,4 +1,7 @@
-"""One Java process at a time on a checkpoint: the one of a run that was killed is waited for."""
+"""File with the id of the Java process on a checkpoint: one at a time.
+
+The Java process of a killed run may still be running; it is waited for.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ _FILE = "spark.pid"
 
 
 def claim(path: Path, checkpoint: Path) -> int | None:
-    """Wait until the Java process of an earlier life is gone; return ours, to be noted down.
+    """Wait until an earlier run's Java process has ended; return the id of ours.
 
-    ``SpoolError`` if it does not go in time; it may go later.
+    ``SpoolError`` if it does not end in time; it may end later.
     """
     from pyspark import SparkContext
 
@@ -37,7 +40,7 @@ def claim(path: Path, checkpoint: Path) -> int | None:
 
 
 def note(path: Path, own: int | None) -> None:
-    """Note down whose Java process works here."""
+    """Write the id of our Java process."""
     if own is not None:
         file = path / _FILE
         with reported(f"cannot write {file}"):
@@ -45,18 +48,18 @@ def note(path: Path, own: int | None) -> None:
 
 
 def leave(path: Path) -> None:
-    """Say that no Java process works here any more."""
+    """Remove the file: our Java process works here no more."""
     remove(path / _FILE)
 
 
 def _runs_spark(pid: int) -> bool:
-    """Whether this process exists and, as far as can be seen, is one of Spark's."""
+    """Return True if this process exists and, as far as can be seen, is one of Spark's."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return False  # another user's: the number has been given away
+        return False  # another user's: the system has reused the number
     command = Path("/proc", str(pid), "cmdline")
     try:
         return b"org.apache.spark" in command.read_bytes()

@@ -1,4 +1,4 @@
-"""A life of Spark in this process: session, streaming query, micro-batches, failure."""
+"""A worker in this process: session, streaming query, micro-batches, failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.jvm.session import require_pyspark, session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.pid_file import claim, leave, note
-from rxtemporal.spark.sink.worker import SAFE, Ended, Job, Listener, outlook, sole_driver
+from rxtemporal.spark.sink.retry import retry_after
+from rxtemporal.spark.sink.worker import (
+    SAFE,
+    Listener,
+    Planned,
+    Published,
+    Recovered,
+    SinkJob,
+    Started,
+    WorkerExit,
+    driver_lock,
+)
 from rxtemporal.spark.targets.target import Writer, writer_for
 
 if TYPE_CHECKING:
@@ -24,12 +35,12 @@ log = get_logger(__name__)
 
 
 class Runner:
-    """One streaming query over one spool, in this process; a ``Life``.
+    """One streaming query over one spool, in this process; a ``Worker``.
 
     Micro-batches arrive in one of pyspark's callback threads.
     """
 
-    def __init__(self, job: Job, listener: Listener) -> None:
+    def __init__(self, job: SinkJob, listener: Listener) -> None:
         self._job, self._listener = job, listener
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
@@ -38,45 +49,44 @@ class Runner:
         self._query: Any = None
         self._writer: Writer | None = None
 
-    def run(self) -> Ended | None:
+    def run(self) -> WorkerExit | None:
         """Start the query and wait for its end."""
         try:
-            with sole_driver(self._job.path):
+            with driver_lock(self._job.path):
                 self._drive()
         except BaseException as error:
-            return self._ended(self._failure or error)
+            return self._exit(self._failure or error)
         if self._failure is not None:
-            return self._ended(self._failure)
+            return self._exit(self._failure)
         if self._stopping:
             return None
-        return Ended(SpoolError(f"somebody stopped the Spark query. Hint: {SAFE}."), "never")
+        return WorkerExit(SpoolError(f"somebody stopped the Spark query. Hint: {SAFE}."), "never")
 
     def stop(self) -> None:
-        """End the query; a micro-batch that runs is waited for."""
+        """End the query; a running micro-batch is waited for."""
         with self._changed:
             self._stopping = True
             query = self._query
         if query is not None:
             try:
                 query.stop()
-            except Exception as error:  # the Java process may be gone; ``run`` has noticed
+            except Exception as error:  # the Java process may have died; ``run`` has noticed
                 log.debug("spark.stop_failed", error=repr(error))
 
     def in_callback(self) -> bool:
-        """Whether the target's writer is at work in this thread."""
+        """Return True if the target's writer runs in this thread."""
         return self._caller == threading.get_ident()
 
-    def _ended(self, error: BaseException) -> Ended | None:
+    def _exit(self, error: BaseException) -> WorkerExit | None:
         if self._stopping:
-            return None  # what follows from being stopped is no failure
+            return None  # an effect of being stopped is no failure
         died = explain_java_exit(error, SAFE)
         if died is not None:
-            # a session that was given cannot be started anew here
-            own = self._job.session is None or isinstance(self._job.session, Mapping)
-            return Ended(died, "later" if own else "never")
+            # a session that the user gave cannot be restarted here
+            return WorkerExit(died, "always" if self._job.owns_session else "never")
         if error is not self._failure and not isinstance(error, RxTemporalError):
             error.add_note(f"Spark ended the query. Hint: {SAFE}.")
-        return Ended(error, outlook(error))
+        return WorkerExit(error, retry_after(error))
 
     def _drive(self) -> None:
         began = time.monotonic()
@@ -85,13 +95,13 @@ class Runner:
         self._writer = writer_for(self._job.target, self._job.origin())
         try:
             query = self._start_query(spark)
-            self._listener.started(time.monotonic() - began)
+            self._listener(Started(time.monotonic() - began))
             if query is not None:
                 query.awaitTermination()
         finally:
             with self._changed:
-                # Spark has waited for it, unless its process is gone; the next life must not
-                # meet it
+                # Spark has waited for the micro-batch, unless its process has died; the next
+                # worker must not meet it
                 self._changed.wait_for(lambda: self._caller is None)
             self._writer.close()
             leave(self._job.path)
@@ -105,7 +115,7 @@ class Runner:
 
     def _start_query(self, spark: SparkSession) -> Any:
         """Start the query, unless the sink was closed meanwhile."""
-        from rxtemporal.spark.sink.spool_source import SpoolSource, spark_schema, with_times
+        from rxtemporal.spark.sink.spool_source import SpoolSource, add_timestamps, spool_schema
 
         job = self._job
         spark.dataSource.register(SpoolSource)
@@ -114,11 +124,11 @@ class Runner:
             .option("path", str(job.spool.path))
             .option("max_segments", job.max_segments)
             .option("tasks", spark.sparkContext.defaultParallelism)
-            .schema(spark_schema(job.schema))
+            .schema(spool_schema(job.schema))
             .load()
         )
         writer = (
-            with_times(rows)
+            add_timestamps(rows)
             .writeStream.foreachBatch(self._on_batch)
             .option("checkpointLocation", f"file://{job.checkpoint}")
             .trigger(processingTime=job.trigger)
@@ -129,15 +139,15 @@ class Runner:
             return self._query
 
     def _claim_checkpoint(self) -> None:
-        """Wait until the Java process of an earlier life is gone, and note down ours."""
+        """Wait for the end of an earlier run's Java process, and note our own."""
         path = self._job.path
         own = claim(path, self._job.checkpoint)
-        # until then it may have noted a micro-batch that will not come again
-        self._listener.noted(committed_segment(self._job.checkpoint))
+        # it may have committed a micro-batch while it ended, which Spark does not give again
+        self._listener(Recovered(committed_segment(self._job.checkpoint)))
         note(path, own)
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
-        """Take a micro-batch from Spark."""
+        """Write a micro-batch; Spark calls this."""
         began = time.monotonic()
         with self._changed:
             if self._stopping:
@@ -145,20 +155,20 @@ class Runner:
             self._caller = threading.get_ident()
         try:
             last = last_segment(self._job.checkpoint, number)
-            # Spark may be there before the first segment, and runs an empty micro-batch then
+            # Spark may start before the first segment, and then runs an empty micro-batch
             cti = self._job.spool.describe(last).cti if last else MIN_TIME
-            self._listener.planned(number, cti)
+            self._listener(Planned(number, cti))
             assert self._writer is not None
             self._writer.write(frame, number, last)
         except BaseException as error:
             error.add_note(
-                f"in micro-batch {number} of the Spark sink. Hint: {SAFE}; this micro-batch "
-                "then comes again."
+                f"in micro-batch {number} of the Spark sink. Hint: {SAFE}; this micro-batch is "
+                "then repeated."
             )
             self._failure = self._failure or error
             raise
         else:
-            self._listener.published(number, last, time.monotonic() - began)
+            self._listener(Published(number, last, time.monotonic() - began))
         finally:
             with self._changed:
                 self._caller = None

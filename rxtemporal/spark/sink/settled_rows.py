@@ -1,8 +1,8 @@
-"""What of a stream is settled: the rows that go into a sink, the same in every run.
+"""Settled rows: those that a sink writes, the same in every run.
 
-A sink that takes up a run has to know which rows are there already. So what leaves here with a CTI
-depends on the stream's history alone, and not on how it was cut into batches: just the rows that
-start before the CTI, and in edge shape just the ends before it.
+A sink that resumes has to know which rows have been written. So the rows that leave here with a CTI
+depend on the stream's history alone, and not on how it was cut into batches: exactly the rows that
+start before the CTI, and in edge shape exactly the ends before it.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
 
-# the columns of edge shape: a row's number, and whether its end has come
+# the columns of edge shape: a row's number, and "open" or "closed"
 EDGE, STATE = "_edge", "_state"
 
 
-class Settling(Protocol):
-    """Takes the batches of a run in order; ``known`` counts what earlier runs have written."""
+class SettledRows(Protocol):
+    """Selects the settled rows of a run's batches; ``known`` counts those of earlier runs."""
 
     schema: pl.Schema
     known: int
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return what is new and settled, with the batch's CTI."""
+        """Return the new settled rows, with the batch's CTI."""
 
     def save(self) -> bytes:
-        """Return what is held, to go on with it in a run that is resumed."""
+        """Return the held rows as bytes, for a run that resumes."""
 
     def load(self, state: bytes) -> None:
-        """Go on from what ``save`` returned; what was written after that is still left out."""
+        """Continue from a saved state; rows that were written after it are still skipped."""
 
 
-def settling(
-    shape: EventShape, schema: pl.Schema, reached: int, begun: int | None = None
-) -> Settling:
-    """Return what settles the rows of a shape, where all before the CTI ``reached`` is there.
+def make_settled_rows(
+    shape: EventShape, schema: pl.Schema, reached: int, numbered: int | None = None
+) -> SettledRows:
+    """Return the selector for a shape; all rows before the CTI ``reached`` have been written.
 
-    ``begun`` is how many rows have been numbered until then in edge shape; None: not known.
+    ``numbered`` is how many rows have a number by then in edge shape; None if unknown.
     """
     if shape is EventShape.EDGE:
-        return _Edges(schema, reached, begun)
-    return _Rows(schema, reached, hold=shape is EventShape.POINT)
+        return _EdgeRows(schema, reached, numbered)
+    return _CompleteRows(schema, reached, hold=shape is EventShape.POINT)
 
 
-class _Rows:
-    """Complete rows: each is there or not, by its start. Points that come early are held."""
+class _CompleteRows:
+    """Complete rows: known or new by their start. Points that come early are held."""
 
     def __init__(self, schema: pl.Schema, reached: int, *, hold: bool) -> None:
         self.schema = schema
@@ -62,7 +62,7 @@ class _Rows:
         self._held = IntervalStep() if hold else None
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return the rows that start at or after what was reached, and before the CTI."""
+        """Return the rows that start from the time that was reached on, and before the CTI."""
         _check_promise(batch.start, self._promised)
         if batch.edge.any():
             raise EventError("an edge came into a sink of complete rows")
@@ -90,28 +90,28 @@ class _Rows:
             self._held.load(held)
 
 
-class _Edges:
-    """Rows that are open once their start is settled, and closed once their end is.
+class _EdgeRows:
+    """Rows that are written open when their start is settled, and closed when their end is.
 
     Each row has a number, ``_edge``: its place in the order of start and payload, counted from 1.
-    Of rows that are alike in both, the first number ends first. So a run that is repeated gives the
-    same numbers, however its batches are cut; the engine's own edge ids would not do.
+    Of rows that are equal in both, the first number ends first. So a repeated run gives the same
+    numbers however its batches are cut; the engine's own edge ids would not.
 
     Holds what starts at or after the CTI, a number for each open row, and what ends at or after it.
     """
 
-    def __init__(self, schema: pl.Schema, reached: int, begun: int | None) -> None:
+    def __init__(self, schema: pl.Schema, reached: int, numbered: int | None) -> None:
         self.schema = pl.Schema({**schema, EDGE: pl.Int64()})
         self.known = 0
         self._reached, self._promised = reached, MIN_TIME
-        self._begun = begun
+        self._numbered = numbered
         self._count = 0
         # rows to come, in order of start, with the engine's id; rows to end, in order of end
         self._starting, self._ending = IntervalStep(), IntervalStep()
         # by the engine's ids: ends of rows that are still to come, and the numbers of open rows
         self._ends: dict[int, int] = {}
         self._open: dict[int, int] = {}
-        self._alike = _Alike()
+        self._equal = _EqualRows()
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a record for each row that opens, closes, or does both, up to the CTI."""
@@ -119,70 +119,70 @@ class _Edges:
         _check_promise(np.where(ends, batch.end, batch.start), self._promised)
         self._promised = max(self._promised, batch.cti)
         closing, begins = self._take_ends(batch.take(ends)), batch.take(~ends)
-        coming = _numbered(begins, begins.edge)
+        coming = _with_numbers(begins, begins.edge)
         if self._reached > MIN_TIME:
-            known = self._advanced(coming, closing, min(self._reached, self._promised))
+            known = self._advance(coming, closing, min(self._reached, self._promised))
             self.known += len(known)
             if self._promised <= self._reached:
                 return EventBatch.empty(self.schema, batch.cti)
-            self._go_on()
+            self._continue_after_known()
             coming = closing = EventBatch.empty(self.schema, MIN_TIME)
-        return self._advanced(coming, closing, self._promised)
+        return self._advance(coming, closing, self._promised)
 
     def save(self) -> bytes:
         """Return the promise, the rows to come and to end, and the numbers of open ones."""
-        numbers = [self._count, self._ends, self._open, self._alike.several]
+        numbers = [self._count, self._ends, self._open, self._equal.several]
         rows = [self._starting.save(), self._ending.save()]
         return dumps("sink's edges", [self._promised, *numbers, *rows])
 
     def load(self, state: bytes) -> None:
         """Go on from what ``save`` returned."""
         self._promised, *numbers, starting, ending = loads("sink's edges", state)
-        self._count, self._ends, self._open, self._alike.several = numbers
+        self._count, self._ends, self._open, self._equal.several = numbers
         self._starting.load(starting)
         self._ending.load(ending)
         if self._promised >= self._reached:
             # nothing was written after the state, though time may have passed that no rows brought
             self._reached = MIN_TIME
 
-    def _go_on(self) -> None:
-        """Leave what is known behind; the numbers of new rows come after those that are there."""
-        if self._count == 0 and self._begun is not None:
-            self._count = self._begun  # a source that gives nothing twice
-        elif self._begun not in (None, self._count):
+    def _continue_after_known(self) -> None:
+        """Stop skipping known rows; the numbers of new rows follow theirs."""
+        if self._count == 0 and self._numbered is not None:
+            self._count = self._numbered  # a source that gives nothing twice
+        elif self._numbered not in (None, self._count):
             raise CheckpointError(
-                f"in edge shape the sink has {self._begun} rows that begin before "
-                f"{describe(self._reached)}, and of these the source has given {self._count}. "
-                "Hint: rows are updated by their number, so a source has to give all of them again "
-                "or none: run with log= or resume=, or give the sink a path and the query a name "
-                "of their own."
+                f"cannot resume in edge shape: the sink has {self._numbered} rows that begin "
+                f"before {describe(self._reached)}, and the source has given "
+                f"{self._count} of them. Hint: rows are updated by their number, so a source "
+                "has to repeat all of them or none: run with log= or resume=, or give the sink a "
+                "new path and the query a new name."
             )
         self._reached = MIN_TIME
 
     def _take_ends(self, ends: EventBatch) -> EventBatch:
-        """Return the ends of open rows; those of rows that are still to come are noted."""
+        """Return the ends of open rows; remember the ends of rows that are still to come."""
         first = [self._open.pop(edge, 0) for edge in ends.edge.tolist()]
         for edge, end, known in zip(ends.edge.tolist(), ends.end.tolist(), first, strict=True):
             if not known:
                 self._ends[edge] = end
         numbers = np.array(first, np.int64)
-        return _numbered(ends.take(numbers > 0), numbers[numbers > 0])
+        return _with_numbers(ends.take(numbers > 0), numbers[numbers > 0])
 
-    def _advanced(self, coming: EventBatch, closing: EventBatch, cti: int) -> EventBatch:
-        """Move time on to ``cti`` and return what that settles."""
-        begun, first = self._begin(self._starting.on_batch(coming.replace(cti=cti)))
-        ending = begun.end < MAX_TIME
-        known = _numbered(begun.take(ending), first[ending])
-        leaving = self._ending.on_batch(_turned(EventBatch.concat([known, closing]), cti))
-        closed = _turned(leaving, cti)
-        numbers = self._alike.ended(closed.payload[EDGE].to_list())
-        closed = _numbered(closed, numbers)
-        opened = begun.take(~np.isin(begun.payload[EDGE].to_numpy(), numbers))
+    def _advance(self, coming: EventBatch, closing: EventBatch, cti: int) -> EventBatch:
+        """Advance time to ``cti`` and return the rows that this settles."""
+        started, first = self._begin(self._starting.on_batch(coming.replace(cti=cti)))
+        ending = started.end < MAX_TIME
+        known = _with_numbers(started.take(ending), first[ending])
+        leaving = self._ending.on_batch(_swap_times(EventBatch.concat([known, closing]), cti))
+        closed = _swap_times(leaving, cti)
+        numbers = self._equal.end(closed.payload[EDGE].to_list())
+        closed = _with_numbers(closed, numbers)
+        opened = started.take(~np.isin(started.payload[EDGE].to_numpy(), numbers))
         opened = opened.replace(end=np.full(len(opened), MAX_TIME))
         return EventBatch.concat([opened, closed]).replace(cti=cti)
 
     def _begin(self, rows: EventBatch) -> tuple[EventBatch, Int64s]:
-        """Number rows that begin; also return for each the number of the first that is like it."""
+        """Number rows that begin; also return for each the number of its first equal row."""
         engine = rows.payload[EDGE].to_list()
         known = [self._ends.pop(edge, MAX_TIME) if edge else MAX_TIME for edge in engine]
         rows = rows.replace(end=np.minimum(rows.end, np.array(known, np.int64)))
@@ -201,29 +201,29 @@ class _Edges:
         ):
             if edge and end == MAX_TIME:
                 self._open[edge] = number
-        self._alike.begin(first)
-        return _numbered(rows, numbers), first
+        self._equal.begin(first)
+        return _with_numbers(rows, numbers), first
 
 
-class _Alike:
-    """Of rows that are alike, which have ended: from the first number on."""
+class _EqualRows:
+    """Equal rows, which end in the order of their numbers."""
 
     def __init__(self) -> None:
         # by the number of the first: how many have ended, and how many there are
         self.several: dict[int, tuple[int, int]] = {}
 
     def begin(self, first: Int64s) -> None:
-        """Note rows by the number of the first that is like each."""
+        """Add rows, given the number of the first equal row of each."""
         numbers, counts = np.unique(first, return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             if count > 1:
                 self.several[number] = (0, count)
 
-    def ended(self, first: list[int]) -> Int64s:
-        """Return the numbers of rows that end, in this order."""
-        return np.array([self._end(number) for number in first], np.int64)
+    def end(self, first: list[int]) -> Int64s:
+        """End rows, given the number of the first equal row; return their own numbers."""
+        return np.array([self._end_one(number) for number in first], np.int64)
 
-    def _end(self, first: int) -> int:
+    def _end_one(self, first: int) -> int:
         if first not in self.several:
             return first
         ended, count = self.several.pop(first)
@@ -232,14 +232,14 @@ class _Alike:
         return first + ended
 
 
-def _numbered(rows: EventBatch, numbers: Int64s) -> EventBatch:
-    """Return rows as complete ones, with these numbers in the column ``_edge``."""
+def _with_numbers(rows: EventBatch, numbers: Int64s) -> EventBatch:
+    """Return rows as complete rows, with these numbers in the column ``_edge``."""
     payload = rows.payload.with_columns(pl.Series(EDGE, numbers, dtype=pl.Int64))
     return EventBatch.of_rows(rows.start, rows.end, payload, rows.cti)
 
 
-def _turned(rows: EventBatch, cti: int) -> EventBatch:
-    """Return rows with their start for their end: what is in order of start is in order of end."""
+def _swap_times(rows: EventBatch, cti: int) -> EventBatch:
+    """Return rows with start and end exchanged: order of start becomes order of end."""
     return rows.replace(start=rows.end, end=rows.start, cti=cti)
 
 

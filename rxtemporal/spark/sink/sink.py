@@ -1,4 +1,4 @@
-"""The sink that carries a query's results into Spark: exactly once, or as soon as can be."""
+"""The sink that writes a query's results to a target through Spark."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
 from rxtemporal.sinks import Sink
-from rxtemporal.spark.sink.direct import Direct
+from rxtemporal.spark.sink.direct import DirectDelivery
 from rxtemporal.spark.sink.options import (
+    check_limit,
     check_mode,
     check_names,
     check_pace,
-    check_room,
     check_session,
     check_target,
 )
-from rxtemporal.spark.sink.settled_rows import Settling, settling
-from rxtemporal.spark.sink.spooled import Spooled
-from rxtemporal.spark.sink.worker import Job
+from rxtemporal.spark.sink.settled_rows import SettledRows, make_settled_rows
+from rxtemporal.spark.sink.spooled import SpooledDelivery
+from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import Target
 
 if TYPE_CHECKING:
@@ -39,54 +39,54 @@ log = get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SparkSinkStats:
-    """What a sink has done since it was opened."""
+    """Counts of what a sink has done since it was opened."""
 
     segments: int
     rows: int
     rows_known: int
-    """Rows that a run before had written already, and that were therefore left out."""
+    """Rows that an earlier run had written, and that were therefore skipped."""
     micro_batches: int
     start_seconds: float
     batch_seconds: float
     restarts: int = 0
-    """How many times Spark was started anew."""
+    """Number of times that Spark was restarted."""
     last_error: str | None = None
-    """What ended Spark the last time; None if nothing did."""
+    """The error that ended Spark the last time; None if none did."""
 
 
 class SparkSink(Sink):
-    """Carries a query's rows into ``target`` by way of Spark.
+    """Writes a query's rows to ``target`` through Spark.
 
     ``target`` is a ``ParquetTable``, a ``DatabaseTable``, a ``Console``, or a function
     ``(df, batch_id)`` that Spark calls for each micro-batch, once or, after a failure, again.
     ``df`` has ``start_time`` and ``end_time`` (timestamps; null: never ends), the payload's fields,
     and ``_segment``. Exactly once needs ``_segment``, not ``batch_id``: after a lost checkpoint the
     segments are grouped anew. Execute ``df`` even if there is nothing to do. ``cti(batch_id)``
-    tells what is complete.
+    is the time before which the results are complete.
 
     ``shape``: *interval* (a row comes when it is complete), *point* (when it begins), or *edge*
     (a row comes when it begins, with a null end and ``_state`` = ``'open'``, and again when it
-    ends, ``'closed'``; ``_edge`` is its number, the key to update by). In each of them a row comes
-    when the CTI has passed its start, and its end when the CTI has passed that.
+    ends, ``'closed'``; ``_edge`` is its number, the key to update by). In all shapes a row comes
+    when the CTI has passed its start, and its end when the CTI has passed its end.
 
-    ``mode="spooled"`` writes into a spool on disk first: exactly once. Spark runs in a child
-    process, or in this one for a function, a ``Console`` and a ``session`` that is given; where it
-    dies it is started again, after a pause that grows, and meanwhile rows wait in the spool.
-    ``mode="direct"`` hands rows over in memory, for the lowest latency: it is neither durable nor
-    supervised, and an error of Spark's ends the query.
+    ``mode="spooled"`` writes to a spool on disk first: exactly once. A worker runs Spark: a child
+    process, or this process for a function, a ``Console`` and a ``session`` that you give. If Spark
+    dies it is restarted after a growing pause, and rows wait in the spool. ``mode="direct"`` passes
+    rows on in memory, for the lowest latency: it is neither durable nor supervised, and an error of
+    Spark ends the query.
 
     ``path`` is a folder that belongs to this query alone, for its spool and Spark's checkpoint.
-    After a crash, run the same query over the same source with the same ``path``: what has been
-    written is recognised by its CTI and left out, the rest goes on. That needs a source that
-    gives the same events again, in the same order. In edge shape one that gives only a part of
-    them again is refused, for rows are updated by their number. On a cluster ``path`` has to be on
-    storage that driver and executors share, and this package installed on both.
+    After a crash, run the same query over the same source with the same ``path``: rows that have
+    been written are recognised by the spool's CTI and skipped. That needs a source that gives the
+    same events again, in the same order. In edge shape a source that repeats only a part of them
+    is refused, because rows are updated by their number. On a cluster ``path`` must be on storage
+    that driver and executors share, and this package must be installed on both.
 
     ``trigger`` is the pause between micro-batches (``"0 seconds"``: none), and their size is
-    ``max_segments_per_batch``; ``session`` is a Spark session that is there already, or settings
-    for one of the sink's own. ``spool_limit`` is how many bytes may wait for Spark, up to the last
-    segment; when they do, or the disk is full, ``when_full`` says whether ``write`` waits
-    (``"block"``) or raises a ``SpoolError``, which ends the query (``"refuse"``).
+    ``max_segments_per_batch``. ``session`` is a running Spark session, or settings for a session
+    that the sink starts. ``spool_limit`` is how many bytes may wait for Spark; it may be exceeded
+    by one segment. When it is reached, or the disk is full, ``write`` waits (``when_full="block"``)
+    or raises a ``SpoolError``, which ends the query (``"refuse"``).
 
     >>> sink = SparkSink(print, path="late_flights")
     >>> sink.stats().rows
@@ -110,143 +110,147 @@ class SparkSink(Sink):
         check_mode(mode)
         check_session(session)
         check_pace(trigger, max_segments_per_batch)
-        check_room(spool_limit, when_full)
+        check_limit(spool_limit, when_full)
         self.shape = shape
         place = Path(path).absolute()
-        self._job = Job(place, target, "", pl.Schema(), session, trigger, max_segments_per_batch)
+        self._job = SinkJob(
+            place, target, "", pl.Schema(), session, trigger, max_segments_per_batch
+        )
         self._mode = mode
         self._limit, self._when_full = spool_limit, when_full
-        self._way: Spooled | Direct | None = None
-        self._settling: Settling | None = None
+        self._delivery: SpooledDelivery | DirectDelivery | None = None
+        self._settled: SettledRows | None = None
         self._is_open = False
         self._broken: BaseException | None = None
         self._rows = 0
         self._state: tuple[int, bytes] | None = None
 
     def open(self, name: str, schema: pl.Schema) -> None:
-        """Take up the spool of this query, undo what was half done, start Spark behind the scenes.
+        """Open the spool of this query, undo unfinished work, start Spark in the background.
 
         ``SpoolError``: the path is in use, damaged, not writable, or belongs to another query or
-        schema. ``SchemaError``: names that Spark, which ignores case, cannot tell apart. That
-        Spark does not start is said by the next ``write`` or by ``close``.
+        schema. ``SchemaError``: Spark, which ignores case, cannot distinguish two names. If Spark
+        does not start, the next ``write`` or ``close`` raises.
         """
-        if self._way is not None:
+        if self._delivery is not None:
             raise BindingError("a sink is opened once. Hint: make one SparkSink for each run.")
         check_names(schema, self.shape)
-        carried = settling(self.shape, schema, MIN_TIME).schema
+        carried = make_settled_rows(self.shape, schema, MIN_TIME).schema
         job = dataclasses.replace(self._job, query=name, schema=carried)
         if self._mode == "direct":
-            self._way = Direct(job)
+            self._delivery = DirectDelivery(job)
         else:
-            self._way = Spooled(job, self.shape, self._limit, self._when_full)
-        self._settling = settling(self.shape, schema, self._way.reached, self._way.begun)
+            self._delivery = SpooledDelivery(job, self.shape, self._limit, self._when_full)
+        self._settled = make_settled_rows(
+            self.shape, schema, self._delivery.reached, self._delivery.numbered
+        )
         self._is_open = True
         if self._state is not None:
-            self._go_on(*self._state)
+            self._resume(*self._state)
 
     def write(self, batch: EventBatch) -> None:
-        """Take a batch: what of it is settled and new goes into the spool, and is on disk then.
+        """Write the batch's settled new rows to the spool; they are on disk when this returns.
 
-        A batch without new rows costs nothing: the next segment's CTI covers it. What has stopped
-        Spark for good is raised here, after the rows are safe. What is raised ends the run: a later
-        batch would be taken for all that is missing.
+        A batch without new rows costs nothing: the next segment's CTI covers it. An error that has
+        stopped Spark for good is raised here, after the rows are safe. An error ends the run: the
+        sink would mistake a later batch for all missing rows.
         """
-        way, rows = self._opened()
+        delivery, rows = self._open_parts()
         if self._broken is not None:
             raise self._broken
         try:
             fresh = rows.on_batch(batch)
-            way.write(fresh)
+            delivery.write(fresh)
         except BaseException as error:
             self._broken = error
             raise
         self._rows += len(fresh)
 
     def close(self, error: BaseException | None) -> None:
-        """Wait until everything is in the target (without ``error``), stop the Spark query.
+        """Wait until everything is in the target, then stop Spark.
 
-        With an error Spark is stopped where it is; the spool keeps the rest for the next run.
+        With an ``error`` Spark is stopped at once; the spool keeps the rest for the next run.
         """
         if not self._is_open:
             return
-        way, _ = self._opened()
+        delivery, _ = self._open_parts()
         self._is_open = False
-        way.close(error or self._broken)
+        delivery.close(error or self._broken)
         if error is None and self._broken is not None:
             raise self._broken
         stats = dataclasses.asdict(self.stats())
         log.info("spark_sink.closed", error=error and repr(error), **stats)
 
     def save(self) -> bytes:
-        """Return what has not been written because its time has not come; of a run that is kept."""
-        if self._way is None or self._settling is None:
+        """Return the rows that are not settled yet, for a checkpoint of the run."""
+        if self._delivery is None or self._settled is None:
             return b""
-        return dumps("sink", [self._way.reached, self._settling.save()])
+        return dumps("sink", [self._delivery.reached, self._settled.save()])
 
     def load(self, state: bytes) -> None:
-        """Have ``open`` go on from what ``save`` returned: what was written later is left out."""
+        """Let ``open`` continue from a saved state; rows that were written later are skipped."""
         reached, held = loads("sink", state)
         self._state = reached, held
 
-    def _go_on(self, reached: int, held: bytes) -> None:
-        assert self._way is not None
-        assert self._settling is not None
-        if self._mode == "spooled" and self._way.reached < reached:
+    def _resume(self, reached: int, held: bytes) -> None:
+        assert self._delivery is not None
+        assert self._settled is not None
+        if self._mode == "spooled" and self._delivery.reached < reached:
             self.close(SpoolError("the sink lacks rows"))
             raise CheckpointError(
-                f"the run goes on from a state by which all before {describe(reached)} had been "
-                f"written into {self._job.path}, and there all before "
-                f"{describe(self._way.reached)} is. Hint: give the sink the folder that it had, or "
-                "begin with new ones."
+                f"the run resumes from a state that has all rows before {describe(reached)} in "
+                f"{self._job.path}, and there are only those before "
+                f"{describe(self._delivery.reached)}. Hint: give the sink the folder that it had, "
+                "or begin with new folders."
             )
-        self._settling.load(held)
+        self._settled.load(held)
 
     def cancel(self, error: BaseException) -> None:
-        """Have a ``write`` or ``close`` that waits for Spark raise this error; from any thread."""
-        if self._way is not None:
-            self._way.runs.cancel(error)
+        """Raise this error in a ``write`` or ``close`` that waits for Spark; from any thread."""
+        if self._delivery is not None:
+            self._delivery.cancel(error)
 
     def in_callback(self) -> bool:
         """Return True if the target is being called in this thread."""
-        return self._way is not None and self._way.runs.in_callback()
+        return self._delivery is not None and self._delivery.in_callback()
 
     def cti(self, batch_id: int) -> int:
-        """Return the CTI reached with a micro-batch: all rows that start before it have come.
+        """Return the CTI after a micro-batch: all rows that start before it have come.
 
-        For the batches of this run, and for those of earlier ones whose segments are still there.
+        It is known for this run's batches, and for earlier ones whose segments still exist.
         """
         try:
-            if self._way is not None:
-                return self._way.cti(batch_id)
+            if self._delivery is not None:
+                return self._delivery.cti(batch_id)
         except SpoolError as error:
             cause: SpoolError | None = error
         else:
             cause = None
         raise ArgumentError(
-            f"nothing is known of micro-batch {batch_id!r}: it was not of this run. "
+            f"the CTI of micro-batch {batch_id!r} is unknown: this run did not have it. "
             "Hint: ask inside the function that gets it."
         ) from cause
 
     def stats(self) -> SparkSinkStats:
-        """Return what was done since the sink was opened; from any thread."""
-        way, rows = self._way, self._settling
-        if way is None or rows is None:
+        """Return counts since the sink was opened; from any thread."""
+        delivery, rows = self._delivery, self._settled
+        if delivery is None or rows is None:
             return SparkSinkStats(0, 0, 0, 0, 0.0, 0.0)
-        runs = way.runs
+        progress = delivery.progress
         return SparkSinkStats(
-            segments=way.segments,
+            segments=delivery.segments,
             rows=self._rows,
             rows_known=rows.known,
-            micro_batches=runs.batches,
-            start_seconds=runs.start_seconds,
-            batch_seconds=runs.batch_seconds,
-            restarts=runs.restarts,
-            last_error=runs.last_error,
+            micro_batches=progress.batches,
+            start_seconds=progress.start_seconds,
+            batch_seconds=progress.batch_seconds,
+            restarts=progress.restarts,
+            last_error=progress.last_error,
         )
 
-    def _opened(self) -> tuple[Spooled | Direct, Settling]:
-        if self._way is None or self._settling is None or not self._is_open:
+    def _open_parts(self) -> tuple[SpooledDelivery | DirectDelivery, SettledRows]:
+        if self._delivery is None or self._settled is None or not self._is_open:
             raise BindingError(
                 "this sink is not open. Hint: give it to run(), which opens, writes and closes it."
             )
-        return self._way, self._settling
+        return self._delivery, self._settled

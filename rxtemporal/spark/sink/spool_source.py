@@ -1,8 +1,8 @@
-"""The spool as a streaming source of Spark, whose offset is the number of a segment.
+"""The spool as a streaming source of Spark; an offset is the number of a segment.
 
-Spark imports this module in its Python workers; rows go to it as Arrow record batches. Times stay
-int64 ticks here, for the two ends of time pass no Python conversion; ``with_times`` makes them
-timestamps inside the Java process.
+Spark imports this module in its Python workers and receives rows as Arrow record batches. Times
+stay int64 ticks here, because Python cannot convert the two ends of time; ``add_timestamps``
+converts them inside the Java process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-# A task costs more than this many rows do; below it, another core does not pay.
+# Fewer rows cost less than a task: another core does not pay.
 ROWS_PER_TASK = 32_768
 
 _TYPES: dict[type[pl.DataType], Any] = {
@@ -48,7 +48,7 @@ _TYPES: dict[type[pl.DataType], Any] = {
 }
 
 
-def spark_schema(schema: pl.Schema) -> st.StructType:
+def spool_schema(schema: pl.Schema) -> st.StructType:
     """Return a segment's columns as Spark types: times in ticks, the payload, ``_segment``."""
     fields = {START: pl.Int64(), END: pl.Int64(), **schema, SEGMENT: pl.Int64()}
     return st.StructType([st.StructField(name, _spark_type(dt)) for name, dt in fields.items()])
@@ -62,10 +62,10 @@ def _spark_type(dtype: pl.DataType) -> Any:
     return _TYPES[type(dtype)]
 
 
-def with_times(frame: DataFrame) -> DataFrame:
+def add_timestamps(frame: DataFrame) -> DataFrame:
     """Return the rows with timestamps for ticks; a row that is open or never ends has a null end.
 
-    Rows in edge shape also get ``_state``: whether they are open or closed.
+    Rows in edge shape also get ``_state``, "open" or "closed".
     """
     end = sf.when(sf.col(END) < MAX_TIME, sf.timestamp_micros(sf.col(END)))
     columns = {START: sf.timestamp_micros(sf.col(START)), END: end}
@@ -75,7 +75,7 @@ def with_times(frame: DataFrame) -> DataFrame:
 
 
 class SpoolSource(DataSource):  # type: ignore[misc]
-    """Options: ``path`` of the spool, ``max_segments`` of a micro-batch, ``tasks`` that read it."""
+    """Data source; its options are ``path``, ``max_segments`` of a micro-batch, and ``tasks``."""
 
     @classmethod
     def name(cls) -> str:
@@ -83,12 +83,12 @@ class SpoolSource(DataSource):  # type: ignore[misc]
         return "rxtemporal_spool"
 
     def streamReader(self, schema: st.StructType) -> SpoolReader:  # noqa: N802 - Spark's name
-        """Return the reader; ``schema`` is what ``spark_schema`` gave."""
+        """Return the reader; ``schema`` comes from ``spool_schema``."""
         return SpoolReader(dict(self.options), schema)
 
 
 @dataclasses.dataclass
-class Run(InputPartition):  # type: ignore[misc]
+class SegmentRange(InputPartition):  # type: ignore[misc]
     """The segments that one task reads: ``first`` to ``last``."""
 
     first: int
@@ -96,10 +96,10 @@ class Run(InputPartition):  # type: ignore[misc]
 
 
 class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads segments in order; an offset says which one was the last.
+    """Reader of segments in order; an offset is the last segment that was read.
 
-    ``commit`` deletes what Spark will not ask for again. The commit for a batch comes with a later
-    batch, so the newest segments stay.
+    ``commit`` deletes segments that Spark will not read again. The commit of a batch comes with a
+    later batch, so the newest segments stay.
     """
 
     def __init__(self, options: dict[str, str], schema: st.StructType) -> None:
@@ -111,15 +111,15 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._discarding: tuple[ThreadPoolExecutor, Future[None]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel to the tasks, which discard nothing."""
+        """Return the state for the tasks, which discard nothing."""
         return {**self.__dict__, "_discarding": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Start after what was discarded: an earlier checkpoint has committed that."""
+        """Return the last discarded segment: an earlier checkpoint has committed it."""
         return {"segment": self._folder.bounds()[0]}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark's limits are of its own kinds only: a segment counts as a file."""
+        """Return the limit of a micro-batch; Spark knows no segments, so they count as files."""
         return ReadMaxFiles(self._most)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
@@ -137,19 +137,21 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return {"segment": last}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remember where to stop."""
+        """Remember the last segment to read."""
         self._target = self._folder.bounds()[1]
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Run]:
-        """Return contiguous runs of segments, one for each task; few rows need one task only."""
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[SegmentRange]:
+        """Return ranges of segments, one for each task; few rows need only one task."""
         numbers = range(start["segment"] + 1, end["segment"] + 1)
         rows = sum(self._folder.describe(number).rows for number in numbers)
         tasks = min(self._tasks, len(numbers), max(1, -(-rows // ROWS_PER_TASK)))
         cuts = [len(numbers) * task // tasks for task in range(tasks + 1)] if tasks else []
-        return [Run(numbers[low], numbers[high - 1]) for low, high in itertools.pairwise(cuts)]
+        return [
+            SegmentRange(numbers[low], numbers[high - 1]) for low, high in itertools.pairwise(cuts)
+        ]
 
-    def read(self, partition: Run) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches of a run, each segment verified before its first row."""
+    def read(self, partition: SegmentRange) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches of a range; each segment is verified before its first row."""
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -160,10 +162,10 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                     yield segment.get_batch(index).select(wanted.names).cast(wanted)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Delete the segments up to ``end``, in the background; what failed is raised next time.
+        """Delete the segments up to ``end`` in the background; the next call raises its error.
 
-        Spark asks for it after planning a micro-batch and before running it, which need not wait
-        for the disk.
+        Spark calls this between planning and running a micro-batch, which need not wait for the
+        disk.
         """
         if self._discarding is None:
             worker = ThreadPoolExecutor(1, thread_name_prefix="rxtemporal-discard")

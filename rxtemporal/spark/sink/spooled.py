@@ -1,11 +1,10 @@
-"""The durable way into Spark: rows go into a spool on disk, and Spark takes them from there."""
+"""Durable delivery to Spark: rows go into a spool on disk, and Spark reads them from there."""
 
 from __future__ import annotations
 
 import errno
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -15,43 +14,47 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
-from rxtemporal.spark.sink.child import Child, can_travel
+from rxtemporal.spark.sink.child import Child, serialize_job
 from rxtemporal.spark.sink.runner import Runner
 from rxtemporal.spark.sink.settled_rows import EDGE
 from rxtemporal.spark.sink.supervisor import Supervisor
-from rxtemporal.spark.sink.worker import Job, Life, Listener, sole_driver
+from rxtemporal.spark.sink.worker import Listener, SinkJob, Worker, driver_lock
 from rxtemporal.spark.targets.target import Target, writer_for
 from rxtemporal.storage.files import publish, reported, sync_folder
 from rxtemporal.storage.segments import Spool
 
 log = get_logger(__name__)
 
-# seconds between two looks at whether there is room again, and at most between two on a full disk
+# seconds between two attempts while there is no room, and at most between two on a full disk
 PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# what passes when somebody helps
+# errors that end when somebody frees space or grants a permission
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-class Spooled:
-    """Carries settled rows into a spool and has Spark take them; not for two threads at once.
+class SpooledDelivery:
+    """Delivery through a spool on disk, from which Spark reads; not for two threads at once.
 
-    ``limit`` is how many bytes may wait for Spark, None: as many as the disk takes. Where there is
-    no room, ``when_full`` says whether ``write`` waits or raises a ``SpoolError``.
+    ``limit`` is how many bytes may wait for Spark, None: as many as the disk holds. Without room,
+    ``write`` waits or raises a ``SpoolError``, as ``when_full`` says.
     """
 
     def __init__(
-        self, job: Job, shape: EventShape, limit: int | None, when_full: Literal["block", "refuse"]
+        self,
+        job: SinkJob,
+        shape: EventShape,
+        limit: int | None,
+        when_full: Literal["block", "refuse"],
     ) -> None:
         self._job, self._limit, self._when_full = job, limit, when_full
         numbered = EDGE if EDGE in job.schema else None
         self._spool = Spool.open(job.path / "spool", job.query, job.schema, numbered=numbered)
         try:
-            _keep_shape(job.path / "sink.json", shape)
+            _check_shape(job.path / "sink.json", shape)
             self._supervisor = self._prepare()
         except BaseException:
             self._spool.close()
             raise
-        self._first, self.begun = self._spool.last, self._spool.highest
+        self._first, self.numbered = self._spool.last, self._spool.highest
         self.reached = self._promised = MIN_TIME if self._spool.cti is None else self._spool.cti
         if self.reached == MAX_TIME:
             log.info("spark_sink.finished_before", query=job.query, path=str(job.path))
@@ -60,16 +63,16 @@ class Spooled:
 
     @property
     def segments(self) -> int:
-        """How many segments this run has written."""
+        """Number of segments that this run has written."""
         return self._spool.last - self._first
 
     @property
-    def runs(self) -> Supervisor:
-        """What runs Spark, with its counts."""
+    def progress(self) -> Supervisor:
+        """The supervisor, which counts what Spark has done."""
         return self._supervisor
 
     def write(self, fresh: EventBatch) -> None:
-        """Put new rows into the spool; they are on disk when this returns."""
+        """Append new rows to the spool; they are on disk when this returns."""
         self._promised = max(self._promised, fresh.cti)
         if len(fresh) or fresh.cti == MAX_TIME > self.reached:
             self._append(fresh)
@@ -92,21 +95,29 @@ class Spooled:
             finally:
                 self._spool.close()
 
+    def cancel(self, error: BaseException) -> None:
+        """Raise this error in a thread that waits for Spark."""
+        self._supervisor.cancel(error)
+
+    def in_callback(self) -> bool:
+        """Return True if this thread is inside a user's function."""
+        return self._supervisor.in_callback()
+
     def cti(self, batch: int) -> int:
-        """Return the CTI reached with a micro-batch; ``SpoolError`` if it is not known."""
+        """Return the CTI after a micro-batch; ``SpoolError`` if it is not known."""
         known = self._supervisor.cti(batch)
         if known is not None:
             return known
         return self._spool.describe(last_segment(self._job.checkpoint, batch)).cti
 
     def _append(self, batch: EventBatch) -> None:
-        told, pause = time.monotonic(), PAUSE
-        while (refused := self._refused(batch)) is not None:
+        logged, pause = time.monotonic(), PAUSE
+        while (refused := self._append_or_refuse(batch)) is not None:
             self._wait(pause)
-            # what waits for Spark is soon counted, but a full disk is given all the rows each time
+            # waiting bytes are quickly counted, but each attempt writes all rows to a full disk
             pause = PAUSE if isinstance(refused, _FullError) else min(2 * pause, LONGEST_PAUSE)
-            if time.monotonic() - told > 5:
-                told = time.monotonic()
+            if time.monotonic() - logged > 5:
+                logged = time.monotonic()
                 log.warning(
                     "spark_sink.blocked",
                     spool=str(self._spool.path),
@@ -124,8 +135,8 @@ class Spooled:
             time.sleep(min(PAUSE, left))
         self._supervisor.check()
 
-    def _refused(self, batch: EventBatch) -> SpoolError | None:
-        """Append a batch; where there is no room, return that error or raise it."""
+    def _append_or_refuse(self, batch: EventBatch) -> SpoolError | None:
+        """Append a batch; without room, return the error if ``write`` is to wait, else raise it."""
         try:
             self._check_room()
             self._spool.append(batch)
@@ -138,12 +149,12 @@ class Spooled:
         return None
 
     def _check_room(self) -> None:
-        """Raise where so much waits that nothing more may; what Spark is done with goes first."""
+        """Raise ``SpoolError`` if the limit is reached by segments that Spark has not committed."""
         limit, folder = self._limit, self._spool
         if limit is None:
             return
         if folder.waiting_bytes() >= limit:
-            # Spark itself lets go of a micro-batch with a later one only, which may never come
+            # Spark releases a micro-batch only with a later one, which may never come
             folder.discard(self._committed())
         waiting = folder.waiting_bytes()
         if waiting >= limit:
@@ -156,45 +167,45 @@ class Spooled:
         return max(self._spool.bounds()[0], committed_segment(self._job.checkpoint))
 
     def _prepare(self) -> Supervisor:
-        """Check that spool, checkpoint and target fit together, and return what runs Spark."""
+        """Check that spool, checkpoint and target belong together; return the supervisor."""
         job, spool = self._job, self._spool
-        with sole_driver(job.path):  # what is left of a killed run ends first
-            discarded, noted = spool.bounds()[0], committed_segment(job.checkpoint)
-            _check_places(job, discarded, noted, spool.last)
+        with driver_lock(job.path):  # the processes of a killed run end first
+            discarded, committed = spool.bounds()[0], committed_segment(job.checkpoint)
+            _check_positions(job, discarded, committed, spool.last)
             writer = writer_for(job.target, job.origin())
             writer.close()
             _check_ledger(job, writer.last, spool.last)
-        travels = isinstance(job.target, Target) and job.target.travels
-        here = not travels or not (job.session is None or isinstance(job.session, Mapping))
-        if not here:
-            can_travel(job)
+        in_child = isinstance(job.target, Target) and job.target.runs_in_child and job.owns_session
+        if in_child:
+            serialize_job(job)  # raises now what the child could not be told
 
-        def make(listener: Listener) -> Life:
-            return Runner(job, listener) if here else Child(job, listener)
+        def make(listener: Listener) -> Worker:
+            return Child(job, listener) if in_child else Runner(job, listener)
 
-        return Supervisor(make, job.checkpoint, max(discarded, noted))
+        return Supervisor(make, job.checkpoint, max(discarded, committed))
 
 
 class _FullError(SpoolError):
     """The spool has reached its limit."""
 
 
-def _check_places(job: Job, discarded: int, noted: int, last: int) -> None:
+def _check_positions(job: SinkJob, discarded: int, committed: int, last: int) -> None:
+    """Refuse a checkpoint that is older than the spool, or of another one."""
     spool, checkpoint = job.path / "spool", job.checkpoint
-    if 0 < noted < discarded:
+    if 0 < committed < discarded:
         raise SpoolError(
-            f"Spark's checkpoint ends at segment {noted} of {spool}, where all up to {discarded} "
-            f"are published and gone: it is an older one. Hint: delete {checkpoint}; what is not "
-            "published yet is read from the spool."
+            f"Spark's checkpoint ends at segment {committed} of {spool}, where all up to "
+            f"{discarded} are published and deleted: it is an older one. Hint: delete "
+            f"{checkpoint}; unpublished rows are read from the spool."
         )
-    if max(discarded, noted) > last:
+    if max(discarded, committed) > last:
         raise SpoolError(
-            f"Spark's checkpoint has read up to segment {noted} of {spool}, which ends at {last}: "
-            f"they do not belong together. Hint: delete {checkpoint}."
+            f"Spark's checkpoint has read up to segment {committed} of {spool}, which ends at "
+            f"{last}: they do not belong together. Hint: delete {checkpoint}."
         )
 
 
-def _check_ledger(job: Job, published: int, last: int) -> None:
+def _check_ledger(job: SinkJob, published: int, last: int) -> None:
     """Refuse a spool whose next segments would have numbers that count as published."""
     if published > last:
         raise SpoolError(
@@ -207,8 +218,8 @@ def _check_ledger(job: Job, published: int, last: int) -> None:
         )
 
 
-def _keep_shape(path: Path, shape: EventShape) -> None:
-    """Refuse another shape than the runs before had: the rows of both would be mixed."""
+def _check_shape(path: Path, shape: EventShape) -> None:
+    """Refuse a shape other than that of earlier runs: the table would mix both."""
     if path.exists():
         try:
             found = json.loads(path.read_bytes())["shape"]

@@ -1,4 +1,4 @@
-"""Keeps Spark running: one life after the other, with pauses that grow while nothing gets done."""
+"""Supervision of Spark: one worker after another, with growing pauses while nothing is written."""
 
 from __future__ import annotations
 
@@ -10,37 +10,48 @@ from pathlib import Path
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import JavaError
 from rxtemporal.spark.sink.checkpoint import is_committed
-from rxtemporal.spark.sink.worker import Ended, Life, Listener
+from rxtemporal.spark.sink.worker import (
+    Listener,
+    Planned,
+    Published,
+    Recovered,
+    Report,
+    Started,
+    Worker,
+    WorkerExit,
+)
 
 log = get_logger(__name__)
 
-# seconds before the next life: the first pause, and the longest one
+# seconds before the next worker: the first pause, and the longest one
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-# so many lives in a row without a micro-batch are enough
+# so many workers in a row without a micro-batch are enough
 ATTEMPTS = 5
 # micro-batches whose CTI is kept in memory
 REMEMBERED = 1_000
 
 
 class Supervisor:
-    """Runs lives of Spark in a thread of its own and counts what they get done; a ``Listener``.
+    """Runs workers one after another in a thread of its own, and counts what they write.
 
-    A life that ends is followed by another one, unless it could only end in the same way, or has
-    never got as far as a start. While Spark is away ``check`` finds nothing wrong: what comes waits
-    in the spool. ``wait`` gives up after some lives in a row that got nothing done. Methods are for
-    any thread.
+    A worker that ends is replaced, unless the next one could only end in the same way or none has
+    ever started. While Spark is away ``check`` raises nothing, and rows wait in the spool. ``wait``
+    gives up after some workers in a row that wrote nothing. Methods are for any thread.
     """
 
-    def __init__(self, make: Callable[[Listener], Life], checkpoint: Path, published: int) -> None:
+    def __init__(
+        self, make: Callable[[Listener], Worker], checkpoint: Path, published: int
+    ) -> None:
         self._make, self._checkpoint = make, checkpoint
         self._changed = threading.Condition()
         self._published, self._number = published, -1
         self._ctis: dict[int, int] = {}
-        self._life: Life | None = None
+        self._worker: Worker | None = None
         self._stopping = self._started = False
+        # workers in a row that wrote nothing
         self._fruitless = 0
-        self._last_end: Ended | None = None
-        self._hurried: BaseException | None = None
+        self._last_exit: WorkerExit | None = None
+        self._cancelled: BaseException | None = None
         self.failure: BaseException | None = None
         self.batches, self.restarts = 0, 0
         self.start_seconds, self.batch_seconds = 0.0, 0.0
@@ -48,116 +59,110 @@ class Supervisor:
 
     @property
     def last_error(self) -> str | None:
-        """What ended the life before this one, None if nothing did."""
-        return None if self._last_end is None else str(self._last_end.error)
+        """The error that ended the last worker; None if none did."""
+        return None if self._last_exit is None else str(self._last_exit.error)
 
     def start(self) -> None:
-        """Begin in the background, unless that was done."""
+        """Start the thread, unless it has been started."""
         if not self._thread.ident:
             self._thread.start()
 
     def check(self) -> None:
-        """Raise what no further life could mend, or what cancelled the run."""
-        for error in (self.failure, self._hurried):
+        """Raise the error that no further worker could mend, or that of ``cancel``."""
+        for error in (self.failure, self._cancelled):
             if error is not None:
                 raise error
 
     def cancel(self, error: BaseException) -> None:
-        """Raise this error in whoever waits here."""
+        """Raise this error in a thread that waits here."""
         with self._changed:
-            self._hurried = error
+            self._cancelled = error
             self._changed.notify_all()
 
     def in_callback(self) -> bool:
-        """Whether a user's function is being called in this thread."""
-        life = self._life
-        return life is not None and life.in_callback()
+        """Return True if this thread is inside a user's function."""
+        worker = self._worker
+        return worker is not None and worker.in_callback()
 
     def cti(self, batch: int) -> int | None:
-        """Return the CTI reached with a micro-batch of this run, None if it is none of it."""
+        """Return the CTI after a micro-batch of this run, None for any other."""
         return self._ctis.get(batch)
 
     def wait(self, last: int) -> None:
-        """Return when everything up to this segment is published and Spark has noted it."""
+        """Return when everything up to this segment is published and Spark has committed it."""
         self._until(lambda: self._published >= last, f"segment {last} is published")
         number = self._number
         if number >= 0:
-            self._until(lambda: is_committed(self._checkpoint, number), "Spark has noted it")
+            self._until(lambda: is_committed(self._checkpoint, number), "Spark has committed it")
 
     def stop(self) -> None:
-        """End the life and the thread; of a micro-batch that runs, see ``Life.stop``."""
+        """End the worker and the thread; ``Worker.stop`` says what becomes of a micro-batch."""
         with self._changed:
             self._stopping = True
-            life = self._life
+            worker = self._worker
             self._changed.notify_all()
-        if life is not None:
-            life.stop()
+        if worker is not None:
+            worker.stop()
         if self._thread.ident:
             self._thread.join()
 
-    def started(self, seconds: float) -> None:
-        """Note how long Spark took to start."""
-        self._started, self.start_seconds = True, seconds
-
-    def noted(self, last: int) -> None:
-        """Note what an earlier life got done."""
+    def report(self, report: Report) -> None:
+        """Take note of a worker's report."""
         with self._changed:
-            self._published = max(self._published, last)
+            match report:
+                case Started(seconds):
+                    self._started, self.start_seconds = True, seconds
+                case Recovered(last):
+                    self._published = max(self._published, last)
+                case Planned(number, cti):
+                    self._ctis[number] = cti
+                    self._ctis.pop(number - REMEMBERED, None)
+                case Published(number, last, seconds):
+                    self._published, self._number = max(self._published, last), number
+                    self.batches += 1
+                    self.batch_seconds += seconds
+                    self._fruitless = 0
+                    log.debug("spark.batch", number=number, last_segment=last)
             self._changed.notify_all()
-
-    def planned(self, number: int, cti: int) -> None:
-        """Note the CTI of a micro-batch."""
-        self._ctis[number] = cti
-        self._ctis.pop(number - REMEMBERED, None)
-
-    def published(self, number: int, last: int, seconds: float) -> None:
-        """Note that a micro-batch is in the target."""
-        with self._changed:
-            self._published, self._number = max(self._published, last), number
-            self.batches += 1
-            self.batch_seconds += seconds
-            self._fruitless = 0
-            self._changed.notify_all()
-        log.debug("spark.batch", number=number, last_segment=last)
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
-        told = time.monotonic()
+        logged = time.monotonic()
         with self._changed:
             while not done():
                 self.check()
-                if self._fruitless >= ATTEMPTS and self._last_end is not None:
-                    raise self._last_end.error
+                if self._fruitless >= ATTEMPTS and self._last_exit is not None:
+                    raise self._last_exit.error
                 # short, for Spark's commit is a file and notifies nobody
                 self._changed.wait(0.02)
-                if time.monotonic() - told > 5:
-                    told = time.monotonic()
+                if time.monotonic() - logged > 5:
+                    logged = time.monotonic()
                     log.info("spark.waiting", until=what, published=self._published)
 
     def _run(self) -> None:
         try:
-            while (life := self._next()) is not None:
-                ended = life.run()
-                if ended is None or not self._goes_on(ended):
+            while (worker := self._next()) is not None:
+                ended = worker.run()
+                if ended is None or not self._restarts_after(ended):
                     return
         except BaseException as error:
-            # a thread that ended without a word would be waited for in vain
+            # without this, others would wait for the thread in vain
             with self._changed:
-                self._last_end = Ended(error, "never")
+                self._last_exit = WorkerExit(error, "never")
                 self.failure = None if self._stopping else error
                 self._changed.notify_all()
 
-    def _next(self) -> Life | None:
-        life = self._make(self)
+    def _next(self) -> Worker | None:
+        worker = self._make(self.report)
         with self._changed:
-            self._life = None if self._stopping else life
-            return self._life
+            self._worker = None if self._stopping else worker
+            return self._worker
 
-    def _goes_on(self, ended: Ended) -> bool:
-        """Note how a life has ended, and pause; whether there is to be another one."""
+    def _restarts_after(self, ended: WorkerExit) -> bool:
+        """Note how a worker has ended, and pause; return True if there is to be another one."""
         with self._changed:
-            self._last_end = ended
+            self._last_exit = ended
             self._fruitless += 1
-            if not self._stopping and (ended.outlook == "never" or self._given_up(ended)):
+            if not self._stopping and (ended.retry == "never" or self._gives_up(ended)):
                 self.failure = ended.error
             self._changed.notify_all()
             if self._stopping or self.failure is not None:
@@ -168,19 +173,19 @@ class Supervisor:
             self.restarts += 1
             return not self._stopping
 
-    def _given_up(self, ended: Ended) -> bool:
-        """Whether so many lives without a micro-batch are enough, though it may pass."""
-        if ended.outlook == "again":
-            # what does not start at all is wrong, what stops starting may only be ill
+    def _gives_up(self, ended: WorkerExit) -> bool:
+        """Return True if there were enough workers without a micro-batch."""
+        if ended.retry == "some":
+            # an error before the first start is lasting, a later one may be temporary
             return self._fruitless >= (ATTEMPTS if self._started else 1)
-        # room and databases come back however long it takes; a process that has died each time
-        # before it had started is told by now
+        # space and databases come back however long it takes; a process that dies each time before
+        # it has started does not
         died = isinstance(ended.error, JavaError)
         return died and not self._started and self._fruitless >= ATTEMPTS
 
 
 def _pause(fruitless: int) -> float:
-    """Return the seconds before the next life, after so many in a row that got nothing done."""
-    # bounded, for a float has an end, which a disk that is full over a night would reach
+    """Return the seconds before the next worker, after so many in a row that wrote nothing."""
+    # bounded, for a float overflows, as on a disk that is full over a night
     doublings = min(fruitless - 1, 10)
     return min(FIRST_PAUSE * 2.0**doublings, LONGEST_PAUSE)

@@ -33,8 +33,8 @@ class Console:
     rows: int = 20
 
     shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
-    travels: ClassVar[bool] = False
-    why_not: ClassVar[str] = (
+    runs_in_child: ClassVar[bool] = False
+    shape_error: ClassVar[str] = (
         "a Console takes no edges: what is printed cannot be closed later. Hint: leave shape out: "
         "rows then come when they are complete; or use a DatabaseTable."
     )

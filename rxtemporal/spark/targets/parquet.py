@@ -49,8 +49,8 @@ class ParquetTable:
     partition_by: str | None = None
 
     shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
-    travels: ClassVar[bool] = True
-    why_not: ClassVar[str] = (
+    runs_in_child: ClassVar[bool] = True
+    shape_error: ClassVar[str] = (
         "a ParquetTable takes no edges: an end edge changes a row that is written, and files "
         "cannot be updated. Hint: leave shape out: rows then come when they are complete; or use "
         "a DatabaseTable."

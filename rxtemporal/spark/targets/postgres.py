@@ -51,8 +51,8 @@ class DatabaseTable:
     table: str
 
     shapes: ClassVar[frozenset[EventShape]] = frozenset(EventShape)
-    travels: ClassVar[bool] = True
-    why_not: ClassVar[str] = ""
+    runs_in_child: ClassVar[bool] = True
+    shape_error: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if not callable(self.connect):

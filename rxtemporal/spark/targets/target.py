@@ -48,12 +48,12 @@ class Writer(Protocol):
 class Target(Protocol):
     """A ready target: the shapes it takes, and whether another process may write it for this one.
 
-    ``why_not`` says why the other shapes are not taken.
+    ``shape_error`` says why the other shapes are not taken.
     """
 
     shapes: ClassVar[frozenset[EventShape]]
-    travels: ClassVar[bool]
-    why_not: ClassVar[str]
+    runs_in_child: ClassVar[bool]
+    shape_error: ClassVar[str]
 
     def open(self, origin: Origin) -> Writer:
         """Return the writer for a query, after undoing what it left half published."""

@@ -1,4 +1,4 @@
-"""Whether what has ended a life of Spark may pass: judged by what it is, not by what was near."""
+"""Retries after an error: judged by the error itself, not by the errors around it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from rxtemporal import errors
-from rxtemporal.spark.sink.worker import outlook
+from rxtemporal.spark.sink.retry import retry_after
 from rxtemporal.storage.files import reported
 
 PASSING = ["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EFBIG"]
@@ -39,15 +39,15 @@ def spool_error(code: int) -> errors.SpoolError:
 def test_what_refuses_the_spool_is_waited_for_on_sparks_side_too(code: str) -> None:
     """No room and no right pass, whichever process has met them."""
     error = spool_error(getattr(errno, code))
-    assert outlook(error) == "later"
-    assert outlook(of_spark(told(error))) == "later"
+    assert retry_after(error) == "always"
+    assert retry_after(of_spark(told(error))) == "always"
 
 
 @pytest.mark.parametrize("code", PASSING)
 def test_what_java_meets_is_waited_for(code: str) -> None:
     """A checkpoint or a table's file that Java cannot write is no other case."""
     text = f"java.io.IOException: /x/checkpoint/offsets/3 ({os.strerror(getattr(errno, code))})"
-    assert outlook(of_spark(text)) == "later"
+    assert retry_after(of_spark(text)) == "always"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_java_meets_is_waited_for(code: str) -> None:
 )
 def test_what_java_does_not_explain_is_waited_for(text: str) -> None:
     """It says neither right nor room, and means one of them."""
-    assert outlook(of_spark(text)) == "later"
+    assert retry_after(of_spark(text)) == "always"
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,17 @@ def test_what_java_does_not_explain_is_waited_for(text: str) -> None:
 def test_what_this_package_refuses_stays_refused(name: str) -> None:
     """A late row is late in every life, even one whose payload reads like a refused file."""
     error = getattr(errors, name)("the row {'note': 'Permission denied'} breaks it")
-    assert outlook(error) == "never"
-    assert outlook(of_spark(told(error))) == "never"
-    assert outlook(of_spark(told(spool_error(errno.EACCES)) + told(error))) == "never"
+    assert retry_after(error) == "never"
+    assert retry_after(of_spark(told(error))) == "never"
+    assert retry_after(of_spark(told(spool_error(errno.EACCES)) + told(error))) == "never"
 
 
 def test_damage_stays() -> None:
     """A segment whose checksum does not fit is not mended by time."""
     damaged = errors.SpoolError("/x/000000000001.arrow is damaged: its CRC-32 does not fit.")
-    assert outlook(damaged) == "never"
-    assert outlook(of_spark(told(damaged))) == "never"
-    assert outlook(spool_error(errno.ENOTDIR)) == "never"
+    assert retry_after(damaged) == "never"
+    assert retry_after(of_spark(told(damaged))) == "never"
+    assert retry_after(spool_error(errno.ENOTDIR)) == "never"
 
 
 def raised(how: str) -> Exception:
@@ -92,36 +92,36 @@ def raised(how: str) -> Exception:
 
 @pytest.mark.parametrize(
     ("how", "expected"),
-    [("in its handling", "never"), ("from None", "never"), ("from it", "later")],
+    [("in its handling", "never"), ("from None", "never"), ("from it", "always")],
 )
 def test_a_users_error_counts_by_the_cause_it_names(how: str, expected: str) -> None:
     """What it was raised in the handling of is not why it was raised."""
-    assert outlook(raised(how)) == expected
+    assert retry_after(raised(how)) == expected
 
 
 @pytest.mark.parametrize(
     ("how", "expected"),
-    [("in its handling", "again"), ("from None", "again"), ("from it", "later")],
+    [("in its handling", "some"), ("from None", "some"), ("from it", "always")],
 )
 def test_so_does_one_that_a_worker_of_spark_tells(how: str, expected: str) -> None:
     """There it is worth some tries, as all of which only a text is known."""
     trace = "".join(traceback.format_exception(raised(how)))
-    assert outlook(of_spark(f"PythonException: {trace}", "PythonException")) == expected
+    assert retry_after(of_spark(f"PythonException: {trace}", "PythonException")) == expected
 
 
 def test_a_cause_that_leads_back_to_itself_is_an_end() -> None:
     """Such a chain has no end to be found."""
     one, other = ValueError(), ValueError()
     one.__cause__, other.__cause__ = other, one
-    assert outlook(one) == "never"
+    assert retry_after(one) == "never"
 
 
 @pytest.mark.parametrize("kind", ["AnalysisException", "ParseException"])
 def test_what_a_query_cannot_mean_stays(kind: str) -> None:
     """Spark refuses it in every life."""
-    assert outlook(of_spark("no such column", kind)) == "never"
+    assert retry_after(of_spark("no such column", kind)) == "never"
 
 
 def test_a_lost_worker_is_worth_some_tries() -> None:
     """Of the rest of what Spark says nothing is known."""
-    assert outlook(of_spark("Python worker exited unexpectedly (crashed)")) == "again"
+    assert retry_after(of_spark("Python worker exited unexpectedly (crashed)")) == "some"
