@@ -16,7 +16,6 @@ import polars as pl
 from workloads import SEED
 
 import rxtemporal as rxt
-from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 
 LIMIT = "running maximum"
@@ -64,9 +63,9 @@ def edges(count: int) -> list[rxt.EventBatch]:
 def through(made: list[rxt.EventBatch], generation: Any, policy: Any) -> tuple[int, int]:
     """Return how many rows go on, and how many are late."""
     settings = rxt.AdvanceTimeSettings(generation, policy=policy)
-    columns = ColumnDoor(Door(settings, "bench"))
-    kept = sum(len(columns.admit(batch)) for batch in made)
-    return kept, columns.door.late.total()
+    door = Door(settings, "bench")
+    kept = sum(len(door.accept_batch(batch)[0]) for batch in made)
+    return kept, door.late.total()
 
 
 def running_maximum(made: list[rxt.EventBatch]) -> tuple[int, int]:

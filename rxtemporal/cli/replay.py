@@ -17,16 +17,16 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
+from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
-from rxtemporal.ingress.sources import FrameSource, scanned
+from rxtemporal.ingress.sources import scan_batches
 from rxtemporal.query.inputs import read_csv, read_json, read_parquet
 from rxtemporal.query.replay import replay
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.storage.event_log.source import RecordedSource
 
 # usual names of columns of times, the likeliest first; upper and lower case are the same
 STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")
@@ -106,7 +106,7 @@ def _read_file(path: Path, options: FileOptions) -> Streamable:
             f"cannot replay {path}: its suffix is {suffix or 'empty'!r}. Hint: give the folder of "
             f"a recording, or a file that ends in {', '.join(_SCANS)}."
         )
-    _, schema = scanned(lambda: _SCANS[suffix](path), 1, str(path))
+    _, schema = scan_batches(lambda: _SCANS[suffix](path), 1, str(path))
     start = options.start or _find_column(STARTS, schema)
     if start is None:
         raise SchemaError(
@@ -203,8 +203,8 @@ def time_form(stream: Streamable) -> TimeForm:
     """Return the form in which the query's sources give times; datetimes if it is unknown."""
     for node in stream._node.every():
         source = node.source
-        if isinstance(source, RecordedSource) and source.records.facts.time is not None:
-            return source.records.facts.time
-        if isinstance(source, FrameSource):
+        if source is None or isinstance(source, LateSource):
+            continue
+        if source.time is not None:
             return source.time
     return "datetime"

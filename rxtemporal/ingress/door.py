@@ -1,71 +1,75 @@
-"""The door of a stream: judges each event as it enters, and makes CTIs as the settings say.
+"""The door of a stream: judges events as they enter, and makes CTIs as the settings say.
 
 An event is late or not by the decision made here and nowhere else, event by event, in the order in
-which events are accepted. Source: *Advancing Application Time*.
+which events are accepted. A door knows nobody above it: whoever calls it records what came, logs
+what was accepted and reports what was late. Source: *Advancing Application Time*.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, span
-from rxtemporal.engine.kernels.door_rules import NEVER, is_due, made
+from rxtemporal.engine.kernels.door_rules import NEVER, NO_OPEN_ROW, is_due, made
 from rxtemporal.errors import CtiViolationError, EventError
-from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened, judge, lateness
+from rxtemporal.ingress.batch_verdicts import (
+    NO_KINDS,
+    NO_ROWS,
+    REASONS,
+    BatchEdges,
+    Bytes,
+    LateRows,
+    Rules,
+    Verdicts,
+    judge_rows,
+    kinds_of,
+)
+from rxtemporal.ingress.lateness import NO_CTI, Lateness, LateReason, Opened, judge, lateness
 from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimeSettings
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+)
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.kernels.hash_table import IntTable
 
 _REACH = MAX_TIME - MIN_TIME
 
-
-class LateListener(Protocol):
-    """Is told what a door drops or changes, on the thread that feeds the door."""
-
-    def event(self, event: RowEvent, reason: LateReason, cti: int, by: int) -> None:
-        """Take one event as it came, the CTI that it broke, and by how many ticks."""
-
-    def rows(self, late: Any) -> None:
-        """Take the late rows of a batch, a ``LateRows``."""
-
-
-class Tape(Protocol):
-    """Where a door notes what it is brought, in a run that is recorded or keeps an input log.
-
-    A recording has what came, whatever became of it: it is told before the verdict. A log has what
-    was accepted, so that what ended a run does not end the next one too: it is told after it.
-    """
-
-    def event(self, event: Any) -> None:
-        """Note an event."""
-
-    def events(self, events: Sequence[Any]) -> None:
-        """Note events that follow each other."""
-
-    def batch(self, batch: Any) -> None:
-        """Note a batch; a CTI above MIN_TIME is its own."""
-
-    def advanced(self, cti: int) -> None:
-        """Note that time was advanced from outside, by neither the source nor an import."""
-
-    def completed(self) -> None:
-        """Note that the source has ended."""
+# what goes on of an event, the id of its row if it is an edge, and how late it was, if it was
+Verdict: TypeAlias = tuple[RowEvent | None, int, Lateness | None]
+IN_TIME: Verdict = (None, 0, None)
 
 
 class Door:
-    """Where one source's events enter a stream: judges each, and makes CTIs as the settings say.
+    """The place where one source's events enter a stream: judges each, and makes CTIs.
 
-    Holds one entry for each open edge row. Not thread-safe: its owner serialises.
+    Events come one by one or as columns, in turns if need be; the verdicts are the same. Holds one
+    entry for each open edge row. Not thread-safe: its owner serialises.
 
     >>> from rxtemporal import INCREASING_START_TIME, PointEvent
     >>> door = Door(INCREASING_START_TIME, "a")
     >>> door.accept(PointEvent(7, "x")), door.cti
-    ((PointEvent(7, 'x'), 0), 7)
-    >>> door.accept(PointEvent(5, "late")), door.late.total()
-    ((None, 0), 1)
+    ((PointEvent(7, 'x'), 0, None), 7)
+    >>> kept, row, late = door.accept(PointEvent(5, "late"))
+    >>> kept, late.by, door.late.total()
+    (None, 2, 1)
     """
 
     def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
@@ -80,112 +84,55 @@ class Door:
         self.late: Counter[LateReason] = Counter()
         self.largest_lateness = 0
         self.rows: OpenRows[Opened] = OpenRows()
-        # who is told of each late event
-        self.listener: LateListener | None = None
-        self.tape: Tape | None = None
-        self.log: Tape | None = None
+        # the starts that open rows of batches were given, by edge id, from the beginning of time
+        self._batch_rows: IntTable | None = None
         self._policy = None if settings is None else settings.policy
         self._generation = None if settings is None else settings.generation
         self.due = _Due(self._generation)
 
-    def accept(self, event: Event) -> tuple[RowEvent | None, int]:
-        """Take one event; return what goes on of it, and the id of its row if it is an edge.
+    def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
+        """Have edges matched by the part of a payload that ``fields`` returns; before any event."""
+        self.rows = OpenRows(fields)
+
+    # Events one by one ----------------------------------------------------------------------------
+
+    def accept(self, event: Event) -> Verdict:
+        """Judge one event; return what goes on of it, the id of its row, and how late it was.
 
         ``cti`` is afterwards the stream's CTI, which holds after the event returned.
         """
-        if self.log is not None:
-            return self._logged(event, self.log)
-        if self.tape is not None:
-            self.tape.event(event)
+        kind = type(event)
+        if (kind is PointEvent or kind is IntervalEvent) and event.start >= self.cti:
+            self.events += 1
+            if self._generation is not None:
+                self._generate(event.start)
+            return event, 0, None  # type: ignore[return-value]
         if isinstance(event, Cti):
             self._advance(event)
-            return None, 0
+            return IN_TIME
         if not isinstance(event, RowEvent):
             raise EventError(
                 f"a stream takes PointEvent, IntervalEvent, EdgeEvent and Cti, got {event!r}"
             )
+        return self._judge(event)
+
+    def _judge(self, event: RowEvent) -> Verdict:
         self.events += 1
         kept, reason, row = judge(event, self.cti, self._policy, self.rows)
-        if reason is not None:
-            self._note(event, reason)
+        late = None if reason is None else self._count_late(event, reason)
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-        if self._generation is not None and not ends and self.due.after(event.start):
-            self._reach(made(event.start, self.due.delay))
+        if self._generation is not None and not ends:
+            self._generate(event.start)
         if row is None:
-            return kept, 0
+            return kept, 0, late
         if ends and kept is not None and kept.payload is not row.edge.payload:
             # payloads equal as keys may differ in a type or a sign: the start edge's counts
             kept = EdgeEvent.create_end(kept.start_time, kept.end_time, row.edge.payload)
-        return kept, row.id
+        return kept, row.id, late
 
-    def _logged(self, event: Event, log: Tape) -> tuple[RowEvent | None, int]:
-        # a check for each event is enough where there is none
-        self.log = None
-        try:
-            accepted = self.accept(event)
-        finally:
-            self.log = log
-        log.event(event)
-        return accepted
-
-    def finish(self) -> None:
-        """The source has completed: advance to the end of time, unless the settings say not to."""
-        for tape in (self.tape, self.log):
-            if tape is not None:
-                tape.completed()
-        if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
-            self.cti = MAX_TIME
-
-    @property
-    def announced(self) -> int:
-        """The CTI for streams that import it: the last one before the end of time, which is not.
-
-        A batch may bring both at once.
-        """
-        return self.cti if self.cti < MAX_TIME else self._before_end
-
-    def import_cti(self, cti: int) -> bool:
-        """Take a CTI of another stream; return whether it advances this one."""
-        if cti <= self.cti or cti >= MAX_TIME:
-            return False
-        self.cti = cti
-        return True
-
-    def enqueue(self, cti: int) -> None:
-        """Take the CTI after a batch, if it advances; MIN_TIME is none."""
-        if cti > MIN_TIME:
-            self._reach(cti)
-
-    def saved(self) -> list[Any]:
-        """Return how far it has come, what it has counted and the rows that are open: plain values.
-
-        The rows' payloads are what its ``rows`` keep of them, as a rule what the source gave.
-        """
-        rows = [
-            [each.edge.start_time, self.rows.kept(each.edge.payload), each.start, each.id]
-            for each in self.rows
-        ]
-        late = {reason.value: count for reason, count in self.late.items()}
-        counts = [self.events, self.late_by_import, late, self.largest_lateness]
-        reached = [self.cti, self._before_end, self.own, self.due.count, self.due.last]
-        return [reached, counts, self.rows.opened, rows]
-
-    def restore(self, state: Sequence[Any]) -> None:
-        """Go on from what ``saved`` of a door of the same settings returned; before any event."""
-        reached, counts, opened, rows = state
-        self.cti, self._before_end, self.own, self.due.count, self.due.last = reached
-        self.events, self.late_by_import, late, self.largest_lateness = counts
-        self.late = Counter({LateReason(value): count for value, count in late.items()})
-        for start_time, payload, start, number in rows:
-            edge = EdgeEvent.create_start(start_time, payload)
-            self.rows.open(edge.start, payload, Opened(edge, start, number))
-        self.rows.opened = opened
-
-    def _reach(self, cti: int) -> None:
-        if self.cti < MAX_TIME <= cti:
-            self._before_end = self.cti
-        self.own = max(self.own, cti)
-        self.cti = max(self.cti, cti)
+    def _generate(self, start: int) -> None:
+        if self.due.after(start):
+            self._reach(made(start, self.due.delay))
 
     def _advance(self, event: Cti) -> None:
         if event.start < self.cti and self.settings is None:
@@ -196,17 +143,16 @@ class Door:
             )
         self._reach(event.start)
 
-    def _note(self, event: RowEvent, reason: LateReason) -> None:
+    def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
         if self.settings is None:
             raise self._violation(event, reason)
         self.late[reason] += 1
-        if self.listener is not None:
-            broken = max(self.cti, MIN_TIME)
-            self.listener.event(event, reason, broken, lateness(event, broken))
         if reason is not LateReason.NO_OPEN_ROW:
             late = lateness(event, self.cti)
             self.largest_lateness = max(self.largest_lateness, late)
             self.late_by_import += late > 0 and lateness(event, self.own) == 0
+        broken = max(self.cti, MIN_TIME)
+        return Lateness(reason, broken, lateness(event, broken))
 
     def _violation(self, event: RowEvent, reason: LateReason) -> Exception:
         if reason is LateReason.NO_OPEN_ROW:
@@ -222,6 +168,164 @@ class Door:
             f"by {lateness(event, self.cti)} ticks. Hint: advance_time= with a policy drops or "
             "adjusts late events, and a delay waits for them."
         )
+
+    # Time -----------------------------------------------------------------------------------------
+
+    def finish(self) -> int:
+        """Advance to the end of time, for the source has completed, unless the settings say not to.
+
+        Returns the CTI.
+        """
+        if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
+            self.cti = MAX_TIME
+        return max(self.cti, MIN_TIME)
+
+    @property
+    def announced(self) -> int:
+        """The CTI for streams that import it: the last one before the end of time, which is not.
+
+        A batch may bring both at once.
+        """
+        return self.cti if self.cti < MAX_TIME else self._before_end
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return True if it advances this one."""
+        if cti <= self.cti or cti >= MAX_TIME:
+            return False
+        self.cti = cti
+        return True
+
+    def enqueue(self, cti: int) -> None:
+        """Take the CTI after a batch, if it advances; MIN_TIME is none."""
+        if cti > MIN_TIME:
+            self._reach(cti)
+
+    def _reach(self, cti: int) -> None:
+        if self.cti < MAX_TIME <= cti:
+            self._before_end = self.cti
+        self.own = max(self.own, cti)
+        self.cti = max(self.cti, cti)
+
+    # Columns --------------------------------------------------------------------------------------
+
+    @property
+    def has_batch_edges(self) -> bool:
+        """True if edges have come in batches."""
+        return self._batch_rows is not None
+
+    @property
+    def rules(self) -> Rules:
+        """The settings as the kernels take them."""
+        adjust = self._policy is AdvanceTimePolicy.ADJUST
+        return self.due.every, self.due.span, self.due.delay, adjust
+
+    @property
+    def state(self) -> tuple[int, int, int, int, int]:
+        """The state that the kernels go on from."""
+        return self.cti, self.own, self.due.count, self.due.last, 0
+
+    def accept_batch(self, batch: EventBatch) -> tuple[EventBatch, LateRows | None]:
+        """Judge a batch's rows; return those that go on with the CTI after them, and the late ones.
+
+        An end edge is matched by its id. Without settings every row goes on; an end edge without an
+        open row is an error then, and promises are checked by the caller.
+        """
+        kind = kinds_of(batch)
+        if self.settings is None and not len(kind):
+            self.events += len(batch)
+            self.enqueue(batch.cti)
+            return batch, None
+        if not len(kind):
+            return self.accept_judged(batch, self.judge_columns(batch.start, batch.end))
+        edges = BatchEdges(self._edge_table(), batch.edge, kind)
+        verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved)
+        if self.settings is None:
+            self._refuse_strays(batch, verdicts)
+        accepted = self.accept_judged(batch, verdicts, kind)
+        edges.remember_open()
+        return accepted
+
+    def judge_columns(
+        self,
+        start: Int64s,
+        end: Int64s,
+        kind: Bytes = NO_KINDS,
+        row: Int64s = NO_ROWS,
+        moved: Int64s = NO_ROWS,
+    ) -> Verdicts:
+        """Return the verdicts on items; the door stays as it is. For the columns see the kernel."""
+        return judge_rows(start, end, self.rules, np.array(self.state, np.int64), kind, row, moved)
+
+    def accept_judged(
+        self, batch: EventBatch, verdicts: Verdicts, kind: Bytes = NO_KINDS
+    ) -> tuple[EventBatch, LateRows | None]:
+        """Go on from the verdicts on a batch; return what goes on of it, and the late rows."""
+        self.apply(verdicts, len(batch))
+        self.enqueue(batch.cti)
+        accepted = verdicts.apply(batch, kind).replace(cti=max(self.cti, MIN_TIME))
+        return accepted, verdicts.late_rows(batch)
+
+    def apply(self, verdicts: Verdicts, rows: int) -> None:
+        """Go on from the state after verdicts on so many rows, and count the late ones."""
+        self.events += rows
+        self.cti, self.own, self.due.count, self.due.last, by_import = verdicts.state.tolist()
+        if not len(verdicts.late):
+            return
+        self.late_by_import += by_import
+        counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
+        self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+        matched = verdicts.by[verdicts.reason != NO_OPEN_ROW]
+        if len(matched):
+            self.largest_lateness = max(self.largest_lateness, int(matched.max()))
+
+    def _edge_table(self) -> IntTable:
+        if self._batch_rows is None:
+            from rxtemporal.engine.kernels.hash_table import IntTable
+
+            self._batch_rows = IntTable()
+        return self._batch_rows
+
+    def _refuse_strays(self, batch: EventBatch, verdicts: Verdicts) -> None:
+        strays = verdicts.late[verdicts.reason == NO_OPEN_ROW]
+        if len(strays):
+            stray = batch.take(strays[:1])
+            raise EventError(
+                f"row {int(strays[0])} of a batch of stream {self.source!r} is an end edge of "
+                f"id {int(stray.edge[0])}, under which no row is open: {stray.to_dicts()[0]}. "
+                "Hint: an end edge carries its start edge's id."
+            )
+
+    # State ----------------------------------------------------------------------------------------
+
+    def save(self) -> list[Any]:
+        """Return how far it has come, what it has counted and the rows that are open: plain values.
+
+        The rows' payloads are what its ``rows`` save of them, as a rule what the source gave.
+        """
+        rows = [
+            [each.edge.start_time, self.rows.saved_payload(each.edge.payload), each.start, each.id]
+            for each in self.rows
+        ]
+        late = {reason.value: count for reason, count in self.late.items()}
+        counts = [self.events, self.late_by_import, late, self.largest_lateness]
+        reached = [self.cti, self._before_end, self.own, self.due.count, self.due.last]
+        table = None if self._batch_rows is None else [*self._batch_rows.state()]
+        return [reached, counts, self.rows.opened, rows, table]
+
+    def load(self, state: Sequence[Any]) -> None:
+        """Go on from what ``save`` of a door of the same settings returned; before any event."""
+        reached, counts, opened, rows, table = state
+        self.cti, self._before_end, self.own, self.due.count, self.due.last = reached
+        self.events, self.late_by_import, late, self.largest_lateness = counts
+        self.late = Counter({LateReason(value): count for value, count in late.items()})
+        for start_time, payload, start, number in rows:
+            edge = EdgeEvent.create_start(start_time, payload)
+            self.rows.open(edge.start, payload, Opened(edge, start, number))
+        self.rows.opened = opened
+        if table is not None:
+            from rxtemporal.engine.kernels.hash_table import IntTable
+
+            self._batch_rows = IntTable.restore(*table)
 
 
 class _Due:
@@ -241,7 +345,7 @@ class _Due:
         self.last = NEVER
 
     def after(self, start: int) -> bool:
-        """Whether the event with this start makes a CTI due."""
+        """Return True if the event with this start makes a CTI due."""
         self.count += 1
         due = is_due(start, self.count, self.every, self.span, self.last)
         if due:

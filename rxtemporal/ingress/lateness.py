@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, describe
@@ -36,6 +36,14 @@ class LateReason(Enum):
     ADJUSTED = "adjusted"
     END_MOVED = "end moved"
     NO_OPEN_ROW = "no open row"
+
+
+class Lateness(NamedTuple):
+    """Why an event is late: what became of it, the CTI that it broke, and by how many ticks."""
+
+    reason: LateReason
+    cti: int
+    by: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 Row = TypeVar("Row")
@@ -45,13 +45,16 @@ def identity(payload: Any) -> Hashable:
 class OpenRows(Generic[Row]):
     """Rows whose start edge has come and whose end edge has not.
 
-    Holds one entry for each open row until it is closed. Every call costs the hash of a payload.
-    Not thread-safe: its owner serialises.
+    ``fields`` returns the part of a payload that start and end edge have in common and that is
+    saved with an open row; by default it is the payload itself. Holds one entry for each open row
+    until it is closed. Every call costs the hash of a payload. Not thread-safe: its owner
+    serialises.
     """
 
-    __slots__ = ("_count", "_rows", "opened")
+    __slots__ = ("_count", "_rows", "fields", "opened")
 
-    def __init__(self) -> None:
+    def __init__(self, fields: Callable[[Any], Any] | None = None) -> None:
+        self.fields = fields
         self._rows: dict[tuple[int, Hashable], deque[Row]] = {}
         self._count = 0
         # how many rows have ever been opened
@@ -67,17 +70,20 @@ class OpenRows(Generic[Row]):
 
     def open(self, start: int, payload: Any, row: Row) -> None:
         """Remember ``row`` under the start and payload that its end edge will name."""
-        self._rows.setdefault((start, identity(payload)), deque()).append(row)
+        self._rows.setdefault(self._key(start, payload), deque()).append(row)
         self._count += 1
         self.opened += 1
 
-    def kept(self, payload: Any) -> Any:
-        """Return what of a payload is saved with an open row: all that an end edge has to name."""
-        return payload
+    def saved_payload(self, payload: Any) -> Any:
+        """Return the part of a payload that is saved with an open row."""
+        return payload if self.fields is None else self.fields(payload)
+
+    def _key(self, start: int, payload: Any) -> tuple[int, Hashable]:
+        return start, identity(self.saved_payload(payload))
 
     def close(self, start: int, payload: Any) -> Row | None:
         """Take out the oldest row opened under this start and payload; None if there is none."""
-        key = (start, identity(payload))
+        key = self._key(start, payload)
         rows = self._rows.get(key)
         if rows is None:
             return None

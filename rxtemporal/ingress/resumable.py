@@ -9,6 +9,7 @@ from typing import Any
 
 from reactivex import abc
 
+from rxtemporal.ingress.source import Cursor
 from rxtemporal.ingress.sources import ObservableSource
 
 
@@ -60,9 +61,27 @@ class Following(abc.DisposableBase):
 class PositionedSource(ObservableSource):
     """A source that pushes event batches in numbered pieces, which it can bring again."""
 
-    goes_on = False
-    """Whether more may come to a run that is resumed after the source has completed."""
+    resumes = True
+    positioned = True
+
+    def open(self, position: Any = None) -> Cursor:
+        """Return a cursor that pushes what comes after a ``Position``."""
+        return _PositionedCursor(self, position)
 
     def follow(self, observer: abc.ObserverBase[Any], position: Position) -> Following:
         """Push what comes after a position."""
         raise NotImplementedError
+
+
+class _PositionedCursor(Cursor):
+    def __init__(self, source: PositionedSource, position: Position) -> None:
+        super().__init__()
+        self._source, self._position = source, position
+        self.completes = not source.omits_ctis
+
+    @property
+    def position(self) -> int | None:
+        return self._position.reached
+
+    def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        return self._source.follow(observer, self._position)

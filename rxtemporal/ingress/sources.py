@@ -1,32 +1,32 @@
-"""Where streams enter: frames, files, events and observables, each through its door."""
+"""The library's own sources: frames, iterables of events, observables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import polars as pl
-from reactivex import Observable
+from reactivex import Observable, abc
+from reactivex.disposable import Disposable
 
-from rxtemporal.core.batch import EventBatch, TimeForm
-from rxtemporal.core.payloads import PayloadReader
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
-from rxtemporal.ingress.batch_door import ColumnDoor
-from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.packer import RUN_ROWS, Packer, taken
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
+from rxtemporal.ingress.source import RUN_ROWS, Cursor, StreamSource
 
 # a stream that is all there already is answered in batches of at least so many rows
 SIZED_ROWS = 1_024
 
 
-class FrameSource:
+class FrameSource(StreamSource):
     """Frames of complete rows, in arrival order, read a batch at a time."""
 
-    # what can always be asked for more is never silent
-    lively: Liveliness | None = None
+    bounded = True
+    sends_ctis = False
+    in_columns = True
 
     def __init__(
         self,
@@ -49,42 +49,22 @@ class FrameSource:
         self.settings = settings
         # an empty batch shows the payload's schema, and refuses what cannot be carried
         empty = EventBatch.from_polars(pl.DataFrame(schema=dict(schema)), start=start, end=end)
-        self.schema: pl.Schema | None = empty.schema
-        self.time: TimeForm = "ticks" if schema[start].is_integer() else "datetime"
+        self.schema = empty.schema
+        self.time = "ticks" if schema[start].is_integer() else "datetime"
 
-    def open(self, name: str | None = None) -> OpenFrames:
-        """Return the source, ready to be read from its beginning, under a name."""
-        return OpenFrames(self, ColumnDoor(Door(self.settings, name or self.name)))
+    def open(self, position: Any = None) -> FrameCursor:
+        """Return a cursor after so many rows."""
+        return FrameCursor(self._batches(position or 0), position or 0)
 
-    def batches(self, door: ColumnDoor) -> Iterator[EventBatch]:
-        """Yield the rows that the door lets in, and at the end the last CTI."""
-        schema = self.schema or pl.Schema()
-        cti = max(door.door.cti, MIN_TIME)
-        for rows in self.from_row(door.door.events):
-            batch = door.admit(rows)
-            cti = batch.cti
-            yield batch
-        last = door.finish()
-        if last > cti:
-            yield EventBatch.empty(schema, last)
-
-    def read(self) -> Iterator[EventBatch]:
-        """Yield the rows as they are, before the door."""
-        return self.batches(ColumnDoor(Door(None, self.name)))
-
-    def from_row(self, skip: int) -> Iterator[EventBatch]:
-        """Yield the rows before the door that come after the first so many."""
+    def _batches(self, skip: int) -> Iterator[EventBatch]:
+        """Yield the rows as batches; those of frames that were read before come whole, too."""
         seen = 0
         for frame in self._frames():
-            known = min(max(skip - seen, 0), frame.height)
-            seen += frame.height
-            if known and known == frame.height:
-                continue
             try:
-                rows = EventBatch.from_polars(frame[known:], start=self._start, end=self._end)
+                rows = EventBatch.from_polars(frame, start=self._start, end=self._end)
             except Exception as error:
-                first = seen - frame.height + known
-                raise blame(error, f"of {self.name}, counted from its row {first:,}") from error
+                raise blame(error, f"of {self.name}, counted from its row {seen:,}") from error
+            seen += frame.height
             yield rows
         if seen < skip:
             raise CheckpointError(
@@ -93,29 +73,91 @@ class FrameSource:
             )
 
 
-class OpenFrames:
-    """A frame source being read."""
+class FrameCursor(Cursor):
+    """Rows of frames, cut where another stream's next event lies between them."""
 
-    def __init__(self, source: FrameSource, door: ColumnDoor) -> None:
-        self.source = source
-        self.door = door.door
-        self.time: TimeForm | None = source.time
-        self.columns = door
-        self._nothing = EventBatch.empty(source.schema or pl.Schema(), MIN_TIME)
+    checked = True
 
-    def __iter__(self) -> Iterator[EventBatch]:
-        return self.source.batches(self.columns)
+    def __init__(self, batches: Iterator[EventBatch], position: int) -> None:
+        super().__init__(batches, position)
+        self._skip = position
+        # the frame at hand, the times of its rows once they are asked for, how many were taken
+        self._batch: EventBatch | None = None
+        self._places: Int64s | None = None
+        self._begin = 0
 
-    def import_cti(self, cti: int) -> bool:
-        """Take a CTI of another stream; return whether it advances this one."""
-        return self.columns.import_cti(cti)
+    @property
+    def at_hand(self) -> bool:
+        """True if there are rows at hand, once the next time has been asked for."""
+        return self._batch is not None
 
-    def due(self) -> EventBatch | None:
-        """Return the time that has come by an import."""
-        return self._nothing.replace(cti=max(self.door.cti, MIN_TIME))
+    @property
+    def last(self) -> int:
+        """The time of the last row at hand."""
+        return int(self._times()[-1])
+
+    def peek(self) -> int:
+        """Return the time of the next row; reads its frame."""
+        if not self._load():
+            return self._reached
+        return int(self._times()[self._begin])
+
+    def cut(self, until: int, least: int = 0) -> tuple[EventBatch, Int64s]:
+        """Take the rows at hand up to a time, itself included; return their times, too."""
+        batch, places, begin = self._batch, self._times(), self._begin
+        assert batch is not None
+        end = max(begin + least, int(np.searchsorted(places, until, side="right")))
+        self._forward(end)
+        return batch.slice(begin, end), places[begin:end]
+
+    def take(self, until: int = MAX_TIME) -> list[EventBatch] | None:
+        """Return the rows at hand up to a time as one batch."""
+        if not self._load():
+            if self._failed is not None:
+                raise self._failed
+            return None
+        batch, begin = self._batch, self._begin
+        assert batch is not None
+        if until < MAX_TIME:
+            return [self.cut(until, least=1)[0]]
+        self._forward(len(batch))
+        return [batch.slice(begin, len(batch)) if begin else batch]
+
+    def _forward(self, end: int) -> None:
+        batch, begin = self._batch, self._begin
+        assert batch is not None
+        if end > begin:
+            places = self._places
+            highest = batch.start[begin:end].max() if places is None else places[end - 1]
+            self._reached = max(self._reached, int(highest))
+            self._taken += end - begin
+        self._begin = end
+        if end == len(batch):
+            self._batch = self._places = None
+
+    def _load(self) -> bool:
+        """Read the next frame if none is at hand; return True if there are rows."""
+        while self._batch is None and self._failed is None:
+            if not self._ahead and not self._read(1):
+                return False
+            batch: EventBatch = self._ahead.pop()
+            known, self._skip = min(self._skip, len(batch)), max(self._skip - len(batch), 0)
+            if known:  # what was read before still tells how far the stream has come
+                self._reached = max(self._reached, int(batch.start[:known].max()))
+            if known < len(batch):
+                self._batch, self._begin = batch, known
+        return self._batch is not None
+
+    def _times(self) -> Int64s:
+        assert self._batch is not None
+        if self._places is None:
+            start = self._batch.start.copy()
+            start[: self._begin] = MIN_TIME
+            self._places = np.maximum(np.maximum.accumulate(start), self._reached)
+        return self._places
 
 
-def scanned(
+def scan_batches(
     scan: Callable[[], pl.LazyFrame], batch_rows: int, what: str
 ) -> tuple[Callable[[], Iterator[pl.DataFrame]], pl.Schema]:
     """Return how to read a lazy frame in batches, and its schema; say which file is missing."""
@@ -135,8 +177,15 @@ def scanned(
     return frames, schema
 
 
-class EventSource:
-    """Row events from an iterable."""
+class EventSource(StreamSource):
+    """Row events from an iterable.
+
+    An iterable of known length is all there, and begins again when it is read again; another one
+    may be long in coming, and is taken to go on after what was read of it before. One that may be
+    silent is not asked in turn, but read on a thread of its own.
+    """
+
+    resumes = False
 
     def __init__(
         self,
@@ -151,103 +200,72 @@ class EventSource:
         self._events = events
         self.settings = settings
         self.lively = lively
-        # what has a length is all there: nobody waits for an answer to the next CTI, and it begins
-        # again when it is read again
-        self.goes_on = not hasattr(events, "__len__")
-        self._least = 1 if self.goes_on else SIZED_ROWS
+        self.bounded = hasattr(events, "__len__")
+        self.pushes = lively is not None
+        self.least_rows = SIZED_ROWS if self.bounded else 1
 
-    def open(self, name: str | None = None) -> OpenEvents:
-        """Return the source, ready to be read from its beginning, under a name."""
-        door = Door(self.settings, name or self.name)
-        packer = Packer(door, PayloadReader(self.schema), self._least)
-        return OpenEvents(iter(self._events), packer, self.goes_on)
+    def open(self, position: Any = None) -> Cursor:
+        """Return a cursor; of what comes again, after so many records (a batch's rows and CTI)."""
+        items = iter(self._events)
+        if self.bounded:
+            items = self._skip(items, position or 0)
+        name = f"rxtemporal source {self.name}"
+        return ThreadCursor(items, name) if self.pushes else Cursor(items, run_rows=self._run_rows)
 
+    @property
+    def _run_rows(self) -> int:
+        return RUN_ROWS if self.bounded else 1
 
-class OpenEvents:
-    """An event source being read."""
-
-    def __init__(self, events: Iterator[Any], packer: Packer, goes_on: bool) -> None:
-        self.door = packer.door
-        self.events = events
-        self.packer = packer
-        # whether a source that is read again gives what comes next, and not all from its beginning
-        self.goes_on = goes_on
-
-    def skip(self, records: int) -> None:
-        """Leave out what made so many records, before anything has been read, if it comes again."""
+    def _skip(self, items: Iterator[Any], records: int) -> Iterator[Any]:
         seen = 0
-        while seen < records and not self.goes_on:
-            item = next(self.events, None)
+        while seen < records:
+            item = next(items, None)
             if item is None:
                 raise CheckpointError(
-                    f"the source of stream {self.door.source!r} has {seen:,} events, and "
+                    f"the source of stream {self.name!r} has {seen:,} events, and "
                     f"{records:,} of them were read before. Hint: a run goes on over the same "
                     "events; an iterable without a length is taken to go on after them."
                 )
             own = isinstance(item, EventBatch)
             seen += len(item) + (item.cti > MIN_TIME) if own else 1
+        return items
 
-    @property
-    def time(self) -> TimeForm | None:
-        """The form in which the first event gave its time."""
-        return self.packer.time
 
-    def import_cti(self, cti: int) -> bool:
-        """Take a CTI of another stream; return whether it advances this one."""
-        return self.packer.import_cti(cti)
+class ThreadCursor(Cursor):
+    """Pushes what an iterator gives, on a thread of its own.
 
-    def due(self) -> EventBatch | None:
-        """Return a batch if it is time for one."""
-        return self.packer.due()
+    Each item is pushed when the one before has been taken. The thread ends with the iterator;
+    ``close`` releases a thread that waits in it.
+    """
 
-    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
-        """Return what was accepted before the stream failed, and the first thing wrong."""
-        return self.packer.rescue(error)
+    def __init__(self, items: Iterator[Any], name: str) -> None:
+        super().__init__(items)
+        self._name = name
 
-    def close(self) -> None:
-        """Let go of what events are read from, if it can be told; a generator ends by itself."""
-        close = getattr(self.events, "close", None)
-        if close is not None and not isinstance(self.events, Generator):
-            close()
+    def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        """Start the thread; once what is returned is disposed nothing more is pushed."""
+        stopped = threading.Event()
 
-    def __iter__(self) -> Iterator[EventBatch]:
-        packer = self.packer
-        try:
-            # what waits for its size anyway is taken many at a time
-            yield from self._at_once() if packer.least > 1 else self._each()
-            last = packer.finish()
-        except Exception as error:
-            # what came before it was accepted, and is not lost
-            accepted, first = packer.rescue(error)
-            if accepted is not None:
-                yield accepted
-            raise first from first.__cause__
-        if last is not None:
-            yield last
-
-    def _each(self) -> Iterator[EventBatch]:
-        for event in self.events:
-            batch = self.packer.take_any(event)
-            if batch is not None:
-                yield batch
-
-    def _at_once(self) -> Iterator[EventBatch]:
-        failed: Exception | None = None
-        more = True
-        while more:
-            items: list[Any] = []
+        def run() -> None:
             try:
-                items.extend(islice(self.events, RUN_ROWS))
-            except Exception as error:  # what came before it is taken first
-                failed = error
-            yield from taken(self.packer, items)
-            if failed is not None:
-                raise failed
-            more = len(items) == RUN_ROWS
+                for item in self._items:
+                    if stopped.is_set():
+                        return
+                    observer.on_next(item)
+            except Exception as error:
+                observer.on_error(error)
+            else:
+                observer.on_completed()
+
+        threading.Thread(target=run, name=self._name, daemon=True).start()
+        return Disposable(stopped.set)
 
 
-class ObservableSource:
+class ObservableSource(StreamSource):
     """Row events or batches from an observable."""
+
+    pushes = True
+    resumes = False
 
     def __init__(
         self,
@@ -258,17 +276,26 @@ class ObservableSource:
         least_rows: int,
         hand_off: HandOff | None = None,
         lively: Liveliness | None = None,
+        judged: bool = False,
     ) -> None:
         self.name = name
         self.schema = schema
         self.observable = observable
         self.settings = settings
         self.lively = lively
-        self._least = least_rows
+        self.least_rows = least_rows
         self.hand_off = hand_off
+        self.judged = judged
 
-    def open(self, name: str | None = None) -> Packer:
-        """Return a packer for one run, under a name."""
-        return Packer(
-            Door(self.settings, name or self.name), PayloadReader(self.schema), self._least
-        )
+    def open(self, position: Any = None) -> Cursor:
+        """Return a cursor that subscribes to the observable."""
+        return _ObservableCursor(self.observable)
+
+
+class _ObservableCursor(Cursor):
+    def __init__(self, observable: Observable[Any]) -> None:
+        super().__init__()
+        self._observable = observable
+
+    def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        return self._observable.subscribe(observer)

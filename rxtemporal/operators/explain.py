@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from rxtemporal.core.ticks import describe_span, span
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimePolicy
-from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.operators.plan import AnySource, Node
 
 LEGEND = "t: the CTI of what stands below, which is what an operator takes"
@@ -67,7 +66,7 @@ def _time_of(source: AnySource) -> str:
     if isinstance(source, LateSource):
         return f"the CTIs of {source.of.name!r}"
     settings, lively = source.settings, source.lively
-    if settings is None and isinstance(source, FrameSource):
+    if settings is None and not source.sends_ctis:
         return "it sends no CTIs, so nothing is final before its end"
     if settings is None:
         return "the CTIs that it sends; if it sends none, nothing is final before its end"

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from reactivex.scheduler import VirtualTimeScheduler
 
     from rxtemporal.ingress.late_source import LateSource
-    from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource
-    from rxtemporal.storage.event_log.source import RecordedSource
+    from rxtemporal.ingress.source import StreamSource
 
-AnySource: TypeAlias = "FrameSource | EventSource | ObservableSource | RecordedSource | LateSource"
+AnySource: TypeAlias = "StreamSource | LateSource"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

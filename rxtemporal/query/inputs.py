@@ -14,7 +14,8 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Heartbeat, Liveliness
-from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scanned
+from rxtemporal.ingress.source import StreamSource
+from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scan_batches
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_bridge import AsyncEvents
 from rxtemporal.query.streamable import Streamable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 
 
-def _stream(source: FrameSource | EventSource | ObservableSource) -> Streamable:
+def _stream(source: StreamSource) -> Streamable:
     return Streamable(Node(source.schema, (), source=source))
 
 
@@ -261,10 +262,10 @@ def _read(
 ) -> Streamable:
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
-    frames, schema = scanned(scan, batch_rows, str(path))
+    frames, schema = scan_batches(scan, batch_rows, str(path))
     if fields is not None:
         wanted = _wanted(fields, [start] if end is None else [start, end], schema, path)
-        frames, schema = scanned(lambda: scan().select(wanted), batch_rows, str(path))
+        frames, schema = scan_batches(lambda: scan().select(wanted), batch_rows, str(path))
     settings = _settings(advance_time)
     return _stream(
         FrameSource(frames, schema, start=start, end=end, settings=settings, name=str(path))

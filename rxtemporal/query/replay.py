@@ -17,7 +17,6 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.operators.plan import Node, Pace, paced
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.storage.event_log import Recording, settled
@@ -144,7 +143,7 @@ def at_speed(
         raise ArgumentError(f"speed must be a positive number, got {speed!r}")
     for node in stream._node.every():
         source = node.source.of if isinstance(node.source, LateSource) else node.source
-        if isinstance(source, ObservableSource) or (source is not None and source.lively):
+        if source is not None and source.pushes:
             raise ArgumentError(
                 f"{source.name!r} pushes its events when it likes, and cannot be replayed at "
                 "a speed. Hint: record it, and replay the recording."

@@ -14,11 +14,9 @@ from urllib.parse import quote
 from rxtemporal.core.log import get_logger
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
-from rxtemporal.ingress.resumable import PositionedSource
-from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.run_state import ANEW, refuse_unsaved
 from rxtemporal.storage.event_log import InputLog
 from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
@@ -78,9 +76,9 @@ class Keeper:
         cannot be written.
         """
         self._execution, self._outlets = execution, outlets
-        _refuse_same_names(execution.readings)
-        for reading in execution.readings:
-            refuse_unsaved(reading)
+        _refuse_same_names(execution.readers)
+        for reader in execution.readers:
+            refuse_unsaved(reader)
         logged = _to_be_logged(execution)
         if (leaving := _leaving.get(self.path)) is not None:
             leaving.wait(LEAVING)
@@ -89,10 +87,10 @@ class Keeper:
             self._lock = WriterLock(self.path / "lock")
         try:
             self._load()
-            for reading in execution.readings:
-                if isinstance(reading.source, PositionedSource):
-                    folder = self.path / "sources" / _file_name(reading.name)
-                    reading.position.keep(folder, self.gate, self._taken)
+            for reader in execution.readers:
+                if reader.source.positioned:
+                    folder = self.path / "sources" / _file_name(reader.name)
+                    reader.position.keep(folder, self.gate, self._taken)
             if logged:
                 self._take_up_log(logged)
         except BaseException:
@@ -100,7 +98,7 @@ class Keeper:
             raise
         return self._log
 
-    def _take_up_log(self, readings: Sequence[Reading]) -> None:
+    def _take_up_log(self, readers: Sequence[Reader]) -> None:
         logs = self.path / "log"
         here = self._log_folder()
         with reported(f"cannot keep a run in {self.path}"):
@@ -109,9 +107,9 @@ class Keeper:
                 if left != here:
                     shutil.rmtree(left)
         self._log = InputLog(here, self.name)
-        self._execution.keep(self._log, readings)
-        for reading in readings:
-            reading.on_safe = self._save_if_due
+        self._execution.keep(self._log, readers)
+        for reader in readers:
+            reader.on_safe = self._save_if_due
         self._logged = self._log.noted
 
     def _log_folder(self) -> Path:
@@ -250,30 +248,30 @@ def kept(resume: Any, record: Any, log: Any, name: str) -> Keeper | None:
     return Keeper(resume, name)
 
 
-def _to_be_logged(execution: Execution) -> Sequence[Reading]:
-    """Return the readings of which a log is kept: none where all can be read from a position.
+def _to_be_logged(execution: Execution) -> Sequence[Reader]:
+    """Return the readers of which a log is kept: none where all can be read from a position.
 
     Frames go into it beside others, so that all come again in the order in which they came.
     """
-    readings = execution.readings
-    if all(isinstance(each.source, FrameSource | PositionedSource) for each in readings):
+    readers = execution.readers
+    if all(each.source.resumes for each in readers):
         return []
-    positioned = [each for each in readings if isinstance(each.source, PositionedSource)]
+    positioned = [each for each in readers if each.source.resumes and not each.source.in_columns]
     if positioned and execution.imports:
         raise CheckpointError(
             f"stream {positioned[0].name!r} goes on from a position, others from an input log, and "
             "CTIs are imported: in which order they came nobody keeps. Hint: leave the import out, "
             "or run them apart."
         )
-    return [each for each in readings if each not in positioned]
+    return [each for each in readers if each not in positioned]
 
 
 def _file_name(name: str) -> str:
     return quote(name, safe=" ").replace(".", "%2E")
 
 
-def _refuse_same_names(readings: Sequence[Reading]) -> None:
-    names = [each.name for each in readings]
+def _refuse_same_names(readers: Sequence[Reader]) -> None:
+    names = [each.name for each in readers]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CheckpointError(

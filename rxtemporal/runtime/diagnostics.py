@@ -14,7 +14,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stall_search import SIDES, find_stalls
 from rxtemporal.runtime.stalls import Stall, format_age, format_time
 
@@ -204,7 +204,7 @@ def diagnose(
 ) -> Diagnostics:
     """Return the counters as they stand. Takes no lock: a busy sink does not delay it."""
     now = execution.clock.elapsed()
-    streams = tuple(_describe_stream(each, now) for each in execution.readings)
+    streams = tuple(_describe_stream(each, now) for each in execution.readers)
     late: Counter[LateReason] = Counter()
     for stream in streams:
         late.update(stream.late)
@@ -227,8 +227,8 @@ def diagnose(
     )
 
 
-def _describe_stream(reading: Reading, now: float) -> StreamDiagnostics:
-    door = reading.opened.door
+def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
+    door = reader.door
     return StreamDiagnostics(
         name=door.source,
         events_in=door.events,
@@ -236,14 +236,14 @@ def _describe_stream(reading: Reading, now: float) -> StreamDiagnostics:
         largest_lateness=door.largest_lateness,
         cti=max(door.cti, MIN_TIME),
         late_by_import=door.late_by_import,
-        rows_out=reading.meter.rows,
-        rows=reading.rows,
-        next_due=reading.next_due,
+        rows_out=reader.meter.rows,
+        rows=reader.packer.rows,
+        next_due=reader.packer.next_due,
         open_rows=len(door.rows),
-        cti_age=max(now - reading.meter.moved, 0.0),
-        idle=reading.idle,
-        ended=reading.ended,
-        hand_off=reading.hand_off,
+        cti_age=max(now - reader.meter.moved, 0.0),
+        idle=reader.idle,
+        ended=reader.ended,
+        hand_off=None if reader.queue is None else reader.queue.diagnostics(),
     )
 
 

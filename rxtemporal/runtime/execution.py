@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,9 +13,9 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.packer import packer_of
 from rxtemporal.ingress.resumable import Following
-from rxtemporal.ingress.settings import HandOff
-from rxtemporal.ingress.sources import EventSource, ObservableSource, OpenEvents
+from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.reactive.clock import Clock
@@ -22,12 +23,12 @@ from rxtemporal.reactive.lift import BatchOperator, Entry
 from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.input_log import begun, relived
-from rxtemporal.runtime.late import LateFeed, WithLate
-from rxtemporal.runtime.ordering import accept_next, played_back
+from rxtemporal.runtime.late import LateEvents, LateFeed
+from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacing
-from rxtemporal.runtime.reader import Reading, RealSource
+from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.run_state import RunState
-from rxtemporal.runtime.time_flow import Idling, linked, watched
+from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log import InputLog, Recorder
 
 _log = get_logger(__name__)
@@ -64,7 +65,7 @@ class Execution:
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
         entries = _entries(self.wiring, elapsed)
-        handed = any(_hand_off(source) for source, _ in entries)
+        handed = any(each.source.hand_off for each in entries)
         self._consumer = Consumer() if handed else None
         # held while a source is read; with hand-offs, while its door judges
         own = threading.RLock()
@@ -72,58 +73,63 @@ class Execution:
             own if self._consumer is None else self._consumer.gate
         )
         self._own, self._entered = own, threading.Condition(own)
-        # the names of the sources here, by identity; others have the one they were made with
-        named = names or {}
         self._subscriptions: list[Any] = []
-        self.readings: list[Reading] = []
         self.ended = False
         # somebody waits for the end of the batch that is just coming
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
         self._log: InputLog | None = None
-        self._logged: Sequence[Reading] = ()
+        self._logged: Sequence[Reader] = ()
         self.late = LateFeed()
-        try:
-            for source, entry in entries:
-                name = named.get(id(source), source.name)
-                queue = None
-                if self._consumer is not None:
-                    queue = self._consumer.add_queue(entry, _hand_off(source))
-                lock = queue.lock if queue else self.lock
-                self.readings.append(Reading(source, entry, lock, name, self.late, queue))
-            # whether streams take their time from each other
-            self.imports = linked(self.readings)
-            self._idling = Idling(self.readings)
-        except BaseException:
-            self.dispose()  # what has been opened before the one that could not be
-            raise
+        self._flow = TimeFlow(self.clock)
+        # the names of the sources here, by identity; others have the one they were made with
+        named = names or {}
+        self.readers = [self._reader(each, named) for each in entries]
         # of events at the same time those of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
-        self.readings.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
+        self.readers.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
+        self._flow.connect(self.readers)
         self._others = {id(node.source) for node in others}
-        pulled = [reading for reading in self.readings if reading.pulls]
+        pulled = [reader for reader in self.readers if reader.pulls]
         self._pacing = self._paced()
-        self._asked = played_back(pulled, exact=self.imports or self._pacing is not None)
+        self._asked = group_recordings(pulled, exact=self.imports or self._pacing is not None)
+
+    def _reader(self, entry: _SourceEntry, names: Mapping[int, str]) -> Reader:
+        source, main = entry.source, entry.main
+        packer = packer_of(source, names.get(id(source)))
+        late = LateEvents(self.late, packer, main, entry.lates)
+        queue = (
+            None
+            if self._consumer is None
+            else self._consumer.add_queue(late.entry, source.hand_off)
+        )
+        lock = self.lock if queue is None else queue.lock
+        return Reader(source, packer, late, main.meter, self._flow, lock, queue)
+
+    @property
+    def imports(self) -> bool:
+        """True if streams take their time from each other."""
+        return self._flow.imports
 
     @property
     def doors(self) -> list[Door]:
         """The sources' doors, with what they have counted."""
-        return [reading.opened.door for reading in self.readings]
+        return [reader.door for reader in self.readers]
 
     @property
     def time(self) -> TimeForm:
         """The form in which the first source gives times; datetimes until one has given one."""
-        forms = (reading.opened.time for reading in self.readings)
+        forms = (reader.packer.time for reader in self.readers)
         return next((form for form in forms if form), "datetime")
 
     @property
     def pulls(self) -> bool:
-        """Whether a source has to be asked for its batches."""
-        return any(reading.pulls for reading in self.readings)
+        """True if a source has to be asked for its batches."""
+        return any(reader.pulls for reader in self.readers)
 
     @property
     def inside(self) -> bool:
-        """Whether who asks is in the midst of a batch, as a sink's own function is."""
+        """True if the calling thread is in the midst of a batch, as a sink's own function is."""
         if self._consumer is not None:
             return self._consumer.inside
         try:
@@ -134,8 +140,8 @@ class Execution:
 
     @property
     def may_block(self) -> bool:
-        """Whether asking a source for more may take for ever."""
-        return any(isinstance(reading.source, EventSource) for reading in self.readings)
+        """True if asking a source for more may take for ever."""
+        return any(reader.pulls and not reader.source.bounded for reader in self.readers)
 
     def _paced(self) -> Pacing | None:
         paces = set(self.wiring.paces)
@@ -148,22 +154,30 @@ class Execution:
                 f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
                 "Hint: at_speed() of the whole query."
             )
-        for reading in self.readings:
-            reading.answer_promptly()
+        for reader in self.readers:
+            reader.answer_promptly()
         return Pacing(paces.pop(), lambda: self.ended or self.stopping)
 
     def record(self, recorder: Recorder) -> None:
         """Have what comes recorded; before ``start``."""
-        for reading in self.readings:
-            reading.record(recorder)
+        for reader in self.readers:
+            source = reader.source
+            tape = recorder.tape(
+                reader.name,
+                columns=source.in_columns,
+                settings=source.settings,
+                schema=source.schema,
+                time=source.time,
+            )
+            reader.record(tape)
 
-    def keep(self, log: InputLog, readings: Sequence[Reading]) -> None:
+    def keep(self, log: InputLog, readers: Sequence[Reader]) -> None:
         """Have what these accept kept in a log, after what is there has come again at ``start``.
 
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
         """
-        begun(log, readings)
-        self._log, self._logged = log, readings
+        begun(log, readers)
+        self._log, self._logged = log, readers
 
     def save(self) -> bytes:
         """Return the state of the whole run, between two batches: no pickle, only data.
@@ -202,14 +216,14 @@ class Execution:
 
     def _go_on(self, state: bytes, begun: str) -> None:
         self.state().load(state, begun)
-        for reading in self.readings:
-            if reading.idle:
-                self._idling.rest(reading, at_once=False)
-            reading.complete_again()
+        for reader in self.readers:
+            if reader.idle:
+                self._flow.set_idle(reader, at_once=False)
+            reader.complete_again()
 
     def state(self) -> RunState:
-        """Return what saves and loads the run; for who keeps it ``still``."""
-        return RunState(self.wiring.gauges, self.leaving, self.readings)
+        """Return what saves and loads the run; for whoever keeps it ``still``."""
+        return RunState(self.wiring.gauges, self.leaving, self.readers)
 
     def start(
         self,
@@ -258,16 +272,18 @@ class Execution:
             relived(self._log, self._logged, self.imports, self._goes_on)
             if self.ended:
                 return
-        for reading in self.readings:
-            if reading.ended:
+        for reader in self.readers:
+            if not reader.ended:
+                reader.open()
+        for reader in self.readers:
+            if reader.ended:
                 continue
-            subscription = reading.connect()
-            if subscription is not None:
-                self._subscriptions.append(subscription)
-            self._subscriptions += watched(reading, self._idling, self.clock, self.lock)
+            if not reader.pulls:
+                self._subscriptions.append(reader.connect())
+            self._subscriptions += self._flow.watch(reader)
 
     def _goes_on(self) -> bool:
-        """Give the query what waits, for nobody is held up yet; whether the run still runs."""
+        """Give the query what waits, for nobody is held up yet; return True if the run goes on."""
         if self._consumer is not None:
             self._consumer.serve()
         return not self.ended
@@ -283,9 +299,9 @@ class Execution:
         if not waiting or self.ended:
             return False
         if self.imports or self._pacing is not None:
-            accept_next(waiting, self._pacing)
-            return not self.ended
-        min(waiting, key=lambda each: each.place).advance()
+            accept_next(waiting, self._flow, self._pacing)
+        else:
+            min(waiting, key=lambda each: each.place).read_batch()
         return not self.ended
 
     def drain(self) -> None:
@@ -299,7 +315,7 @@ class Execution:
         ``at_once`` is false where an output is just being told of a batch.
         """
         with self.lock:
-            self._idling.declare(name, at_once=at_once)
+            self._flow.declare_idle(name, at_once=at_once)
 
     def _end(self, error: BaseException | None = None) -> None:
         self.ended = True
@@ -333,26 +349,31 @@ class Execution:
         self._end(error)
         for subscription in self._subscriptions:
             subscription.dispose()
-        for reading in self.readings:
-            if isinstance(reading.opened, OpenEvents):
-                try:
-                    reading.opened.close()
-                except Exception:
-                    _log.exception("a source could not be closed", source=reading.name)
+        for reader in self.readers:
+            try:
+                reader.close()
+            except Exception:
+                _log.exception("a source could not be closed", source=reader.name)
 
 
-def _hand_off(source: RealSource) -> HandOff | None:
-    return source.hand_off if isinstance(source, ObservableSource) else None
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _SourceEntry:
+    """One source of a plan, where it enters, and where the streams of its late events do."""
+
+    source: StreamSource
+    main: Entry
+    lates: list[tuple[LateSource, Entry]]
 
 
-def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[tuple[RealSource, WithLate]]:
-    """Return where each source enters; one of which only late events are asked is read for them."""
-    mains: dict[int, tuple[RealSource, Entry]] = {}
-    lates: dict[int, list[tuple[LateSource, Entry]]] = {}
+def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[_SourceEntry]:
+    """Return the sources of a plan; one of which only late events are asked is read for them."""
+    found: dict[int, _SourceEntry] = {}
     for source, entry in wiring.entries:
         if isinstance(source, LateSource):
-            mains.setdefault(id(source.of), (source.of, Entry(Meter(clock))))
-            lates.setdefault(id(source.of), []).append((source, entry))
+            of = source.of
+            found.setdefault(id(of), _SourceEntry(of, Entry(Meter(clock)), []))
+            found[id(of)].lates.append((source, entry))
         else:
-            mains[id(source)] = source, entry
-    return [(main, WithLate(entry, lates.get(at, []))) for at, (main, entry) in mains.items()]
+            lates = found[id(source)].lates if id(source) in found else []
+            found[id(source)] = _SourceEntry(source, entry, lates)
+    return list(found.values())

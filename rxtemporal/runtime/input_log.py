@@ -8,6 +8,7 @@ Places need not be: all that is left lies behind the place of what was accepted 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -15,85 +16,71 @@ import polars as pl
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import to_fields
 from rxtemporal.errors import BindingError, SchemaError
-from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.ingress.resumable import PositionedSource
-from rxtemporal.ingress.sources import OpenEvents, OpenFrames
-from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.reader import Reader
 from rxtemporal.storage.event_log import InputLog, Recording, StreamRecords, Wanted
-from rxtemporal.storage.event_log.cursors import BatchSteps, EventSteps, RowSteps
+from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.source import RecordedSource
 
 # records of the order that are read together
 AT_ONCE = 65_536
 
 
-def refuse_unlogged(readings: Sequence[Reading]) -> None:
+def refuse_unlogged(readers: Sequence[Reader]) -> None:
     """Refuse the streams that an input log is not for."""
-    for reading in readings:
-        if isinstance(reading.source, PositionedSource):
+    for reader in readers:
+        if reader.source.resumes and not reader.source.in_columns:
             raise BindingError(
-                f"stream {reading.name!r} can be read again from where it has come to, and needs "
+                f"stream {reader.name!r} can be read again from where it has come to, and needs "
                 "no input log. Hint: resume=folder in place of log=, which takes all others too."
             )
-        if isinstance(reading.source, RecordedSource):
+        if isinstance(reader.source, RecordedSource):
             raise BindingError(
-                f"stream {reading.name!r} is recorded, and can be replayed from its beginning at "
+                f"stream {reader.name!r} is recorded, and can be replayed from its beginning at "
                 "any time: it needs no input log. Hint: leave log= out."
             )
 
 
-def begun(log: InputLog, readings: Sequence[Reading]) -> None:
+def begun(log: InputLog, readers: Sequence[Reader]) -> None:
     """Take up the log for streams of a run."""
-    for reading in readings:
-        if reading.packer is not None:
-            reading.opened.door.rows = _FieldRows(reading.source.schema)
+    for reader in readers:
+        # a start edge that comes out of a log has a dict, and its end edge may be a dataclass
+        reader.door.match_rows_by(partial(_saved_fields, reader.source.schema))
     log.begin(
         [
             Wanted(
-                reading.name,
-                isinstance(reading.opened, OpenFrames),
-                reading.source.settings,
-                reading.source.schema,
+                reader.name,
+                reader.source.in_columns,
+                reader.source.settings,
+                reader.source.schema,
             )
-            for reading in readings
+            for reader in readers
         ]
     )
 
 
 def relived(
-    log: InputLog, readings: Sequence[Reading], exact: bool, goes_on: Callable[[], bool]
+    log: InputLog, readers: Sequence[Reader], exact: bool, goes_on: Callable[[], bool]
 ) -> None:
     """Bring the records of a log to the doors, and have what comes from now on logged.
 
     ``exact``: they alternate between the streams just as they came. ``goes_on`` is asked between.
     """
-    steps = {}
-    for reading, tape in zip(readings, log.tapes, strict=True):
-        steps[tape.number] = reading, _steps(reading, log.store.records_of(tape.number))
-    for number, records in _order(Recording(log.path), exact):
-        reading, step = steps[number]
-        if not reading.ended:
-            reading.relive(step, records)
+    cursors = {}
+    for reader, tape in zip(readers, log.tapes, strict=True):
+        records = log.store.records_of(tape.number)
+        schema = reader.source.schema or records.schema
+        cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
+        cursors[tape.number] = reader, cursor
+    for number, count in _order(Recording(log.path), exact):
+        reader, cursor = cursors[number]
+        if not reader.ended:
+            reader.replay(cursor, count)
         if not goes_on():
             return
-    for reading, tape in zip(readings, log.tapes, strict=True):
-        if reading.ended:
+    for reader, tape in zip(readers, log.tapes, strict=True):
+        if reader.ended:
             continue
-        reading.relived += _taken(log.store.records_of(tape.number))
-        # frames are read again from the row that their door has come to
-        if isinstance(reading.opened, OpenEvents):
-            reading.opened.skip(reading.relived)
-        reading.log(tape)
-
-
-def _steps(reading: Reading, records: StreamRecords) -> RowSteps | EventSteps | BatchSteps:
-    """Return how records come to a door that a live source goes on with."""
-    schema = reading.source.schema or records.schema
-    if isinstance(reading.opened, OpenFrames):
-        return RowSteps(records, schema, reading.opened.columns)
-    assert reading.packer is not None
-    make = BatchSteps if "row" in records.facts.kinds else EventSteps
-    return make(records, schema, reading.packer)
+        reader.log(tape, _taken(log.store.records_of(tape.number)))
 
 
 def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
@@ -126,32 +113,12 @@ def _taken(records: StreamRecords) -> int:
     )
 
 
-class _FieldRows(OpenRows[Any]):
-    """Open rows that end edges find by what the log keeps of a payload: its fields.
-
-    A start edge that comes out of a log has a dict, and its end edge may come with a dataclass.
-    """
-
-    __slots__ = ("_schema",)
-
-    def __init__(self, schema: pl.Schema | None) -> None:
-        super().__init__()
-        self._schema = schema
-
-    def open(self, start: int, payload: Any, row: Any) -> None:
-        """Remember a row under its start and fields."""
-        super().open(start, self.kept(payload), row)
-
-    def close(self, start: int, payload: Any) -> Any:
-        """Take out the oldest row under this start and these fields."""
-        return super().close(start, self.kept(payload))
-
-    def kept(self, payload: Any) -> Any:
-        """Return the fields, in which an end edge's are looked for."""
-        if self._schema is None:
-            return to_fields(payload)
-        try:
-            # in its fields' types, which may be narrower
-            return PayloadReader(self._schema).frame([payload]).to_dicts()[0]
-        except SchemaError:
-            return payload  # the door refuses it, and says why
+def _saved_fields(schema: pl.Schema | None, payload: Any) -> Any:
+    """Return the part of a payload that a log keeps: its fields, in their types."""
+    if schema is None:
+        return to_fields(payload)
+    try:
+        # in its fields' types, which may be narrower
+        return PayloadReader(schema).frame([payload]).to_dicts()[0]
+    except SchemaError:
+        return payload  # the door refuses it, and says why

@@ -97,8 +97,8 @@ class Process:
             if self._keeper is not None:
                 self._log = self._keeper.begin(self._execution, self._outlets)
             elif self._log is not None:
-                refuse_unlogged(self._execution.readings)
-                self._execution.keep(self._log, self._execution.readings)
+                refuse_unlogged(self._execution.readers)
+                self._execution.keep(self._log, self._execution.readers)
             for outlet in self._outlets:
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)

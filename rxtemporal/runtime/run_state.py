@@ -10,7 +10,7 @@ from rxtemporal.errors import CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
-from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.reader import Reader
 from rxtemporal.storage.event_log.source import RecordedSource
 
 ANEW = "or begin with a new folder, which computes everything anew"
@@ -26,23 +26,23 @@ class RunState:
         self,
         gauges: Mapping[Node, Gauge],
         leaving: Sequence[tuple[Node, Gauge]],
-        readings: Sequence[Reading],
+        readers: Sequence[Reader],
     ) -> None:
         self._gauges = [*gauges.values(), *(gauge for _, gauge in leaving)]
-        self._readings = readings
-        found = Fingerprints(gauges, {id(each.source): each.name for each in readings})
+        self._readers = readers
+        found = Fingerprints(gauges, {id(each.source): each.name for each in readers})
         self._steps = found.told
         self._outputs = [f"an output of {found.place(node)}" for node, _ in leaving]
 
     def save(self) -> bytes:
         """Return the state; whoever drives the run holds its lock, and nothing is on its way."""
-        for reading in self._readings:
-            refuse_unsaved(reading)
+        for reader in self._readers:
+            refuse_unsaved(reader)
         state = {
             "steps": self._steps,
             "outputs": self._outputs,
-            "inputs": {each.name: _description(each) for each in self._readings},
-            "readings": {each.name: each.saved() for each in self._readings},
+            "inputs": {each.name: _description(each) for each in self._readers},
+            "readers": {each.name: each.save() for each in self._readers},
             "meters": [_meters(gauge) for gauge in self._gauges],
             "held": [None if each.step is None else each.step.save() for each in self._gauges],
         }
@@ -54,11 +54,11 @@ class RunState:
         ``CheckpointError``: it is damaged, or the query or a source has changed.
         """
         saved = loads("run", data, "the saved run", ANEW)
-        inputs = {each.name: _description(each) for each in self._readings}
+        inputs = {each.name: _description(each) for each in self._readers}
         refuse_changes((saved["steps"], self._steps), (saved["inputs"], inputs), begun, ANEW)
         refuse_changes((saved["outputs"], self._outputs), ({}, {}), begun, ANEW)
-        for reading in self._readings:
-            reading.restore(saved["readings"][reading.name])
+        for reader in self._readers:
+            reader.load(saved["readers"][reader.name])
         for gauge, meters, held in zip(self._gauges, saved["meters"], saved["held"], strict=True):
             for meter, (rows, cti) in zip([*gauge.inputs, gauge.output], meters, strict=True):
                 meter.rows, meter.cti = rows, cti
@@ -70,9 +70,9 @@ def _meters(gauge: Gauge) -> list[tuple[int, int]]:
     return [(meter.rows, meter.cti) for meter in (*gauge.inputs, gauge.output)]
 
 
-def _description(reading: Reading) -> str:
+def _description(reader: Reader) -> str:
     """Return what a source is, as text that is the same in another process."""
-    source = reading.source
+    source = reader.source
     fields = source.schema
     there = "fields told by its events" if fields is None else _told_fields(fields)
     return f"{there}; {source.settings}"
@@ -82,10 +82,10 @@ def _told_fields(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {dtype}" for name, dtype in fields.items()) or "no fields"
 
 
-def refuse_unsaved(reading: Reading) -> None:
+def refuse_unsaved(reader: Reader) -> None:
     """Refuse a stream that cannot be gone on with."""
-    if isinstance(reading.source, RecordedSource):
+    if isinstance(reader.source, RecordedSource):
         raise CheckpointError(
-            f"stream {reading.name!r} is replayed from a recording, which is begun again and not "
+            f"stream {reader.name!r} is replayed from a recording, which is begun again and not "
             "gone on with. Hint: run the replay without saving it."
         )

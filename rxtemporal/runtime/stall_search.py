@@ -11,7 +11,7 @@ from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge, Meter, RowHolder
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stalls import Stall
 
 SIDES = ("left", "right")
@@ -55,20 +55,20 @@ class _Search:
         self._gauges = execution.wiring.gauges
         self._now = execution.clock.elapsed()
         self._time = execution.time
-        self._readings = {id(reading.source): reading for reading in execution.readings}
+        self._readers = {id(reader.source): reader for reader in execution.readers}
         nodes = output.every()
         gauges = [self._gauges[each] for each in nodes if each.operator is not None]
-        readings = [self._reading(each) for each in nodes if each.source is not None]
-        self._names = [each.name for each in readings]
-        holders: list[RowHolder] = [*gauges, *readings, leaving]
+        readers = [self._reader(each) for each in nodes if each.source is not None]
+        self._names = [each.name for each in readers]
+        holders: list[RowHolder] = [*gauges, *readers, leaving]
         self._rows = sum(each.rows for each in holders)
         due = [each.next_due for each in holders]
         self._due = min((each for each in due if each is not None), default=None)
 
-    def _reading(self, node: Node) -> Reading:
+    def _reader(self, node: Node) -> Reader:
         """Return what reads a source; late events are read with the stream they were late on."""
         source = node.source.of if isinstance(node.source, LateSource) else node.source
-        return self._readings[id(source)]
+        return self._readers[id(source)]
 
     def find(self) -> list[Stall]:
         """Return what the query waits for."""
@@ -80,7 +80,7 @@ class _Search:
     def _trace(self, node: Node, behind: _Input | None) -> list[Stall]:
         """Return what a stream waits for; ``behind`` is the last input passed that was behind."""
         if node.source is not None:
-            return self._at_source(self._reading(node), behind)
+            return self._at_source(self._reader(node), behind)
         missing = self._gauges[node].missing
         # if the plan knows the fields, a CTI is enough to begin
         if missing is not None and node.inputs[missing].schema is None:
@@ -104,27 +104,27 @@ class _Search:
         sources = [each for each in node.inputs[side].every() if each.source is not None]
         unknown = [each for each in sources if each.schema is None] or sources
         meter = self._gauges[node].inputs[side]
-        found = self._stall(self._reading(unknown[0]), meter, behind=behind)
+        found = self._stall(self._reader(unknown[0]), meter, behind=behind)
         return dataclasses.replace(found, needs_fields=True)
 
-    def _at_source(self, reading: Reading, behind: _Input | None) -> list[Stall]:
-        meter, due = reading.meter, None
+    def _at_source(self, reader: Reader, behind: _Input | None) -> list[Stall]:
+        meter, due = reader.meter, None
         if behind is not None:
             gauge = self._gauges[behind.node]
             meter, due = gauge.inputs[behind.side], gauge.next_due
         if meter.cti >= MAX_TIME:
             return []
-        return [self._stall(reading, meter, due=due, behind=behind)]
+        return [self._stall(reader, meter, due=due, behind=behind)]
 
     def _stall(
         self,
-        reading: Reading | None,
+        reader: Reader | None,
         meter: Meter,
         *,
         due: int | None = None,
         behind: _Input | None = None,
     ) -> Stall:
-        stream = None if reading is None else reading.name
+        stream = None if reader is None else reader.name
         return Stall(
             query=self._query,
             stream=stream,
@@ -135,7 +135,7 @@ class _Search:
             cti_age=max(self._now - meter.moved, 0.0),
             rows=self._rows,
             next_due=self._due if due is None else due,
-            ended=reading is not None and reading.ended,
+            ended=reader is not None and reader.ended,
             others=tuple(name for name in self._names if name != stream),
             time=self._time,
         )

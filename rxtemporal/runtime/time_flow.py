@@ -1,9 +1,9 @@
-"""Streams that take their time from others: who imports whose CTIs."""
+"""The flow of time between the streams of a run: imports, idle streams, heartbeats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.errors import AdvanceTimeError, BindingError
@@ -11,7 +11,8 @@ from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import needs_policy
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, Clock, RepeatingTimer
-from rxtemporal.runtime.reader import Reading
+from rxtemporal.runtime.input_stream import InputStream, StreamState
+from rxtemporal.runtime.reader import Reader
 
 
 def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
@@ -35,170 +36,195 @@ def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
     return others
 
 
-def linked(readings: Sequence[Reading]) -> bool:
-    """Tell each reading who imports its CTIs; return whether anybody does."""
-    imports = False
-    for importer in readings:
+class TimeFlow:
+    """The time that the streams of one run take from each other, and from the clock on the wall.
+
+    *Imports*: each CTI of a stream goes on at once to the streams that import it, and to theirs.
+    *Idle streams*: each is advanced to the lowest CTI of those that are not idle, as if it imported
+    that one. So the end of time is not handed on, and where all are idle none moves. The first
+    thing that its source sends ends it; that is judged by the CTI that was reached. *Silence*: a
+    source may ask for a heartbeat, or to be idle, after a span in which it sent nothing.
+
+    Threads: whoever calls holds the run's lock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._readers: Sequence[Reader] = ()
+        self._importers: dict[InputStream, list[Reader]] = {}
+        self._imported: dict[Reader, Reader] = {}
+        self._watches: dict[Reader, list[_Silence]] = {}
+        self._some_idle = False
+        # no stream takes its time from others, as a rule, and then it costs an event nothing
+        self.active = False
+
+    def connect(self, readers: Sequence[Reader]) -> None:
+        """Find out which of a run's streams import each other's CTIs."""
+        self._readers = readers
+        for reader in readers:
+            self._link(reader)
+        self.active = self.imports
+
+    @property
+    def imports(self) -> bool:
+        """True if a stream imports the CTIs of another."""
+        return bool(self._imported)
+
+    def importers_of(self, reader: InputStream) -> Sequence[Reader]:
+        """Return the streams that import a stream's CTIs."""
+        return self._importers.get(reader, ())
+
+    def imported_by(self, reader: Reader) -> Reader | None:
+        """Return the stream whose CTIs a stream imports, if it imports any."""
+        return self._imported.get(reader)
+
+    def _link(self, importer: Reader) -> None:
+        """Find the stream whose CTIs another one imports."""
         settings = importer.source.settings
         if settings is None or settings.imports is None:
-            continue
-        imports = True
+            return
         wanted = settings.imports.stream_name
-        found = [each for each in readings if each.name == wanted]
+        found = [each for each in self._readers if each.name == wanted]
         if found == [importer]:
             raise AdvanceTimeError(f"stream {wanted!r} imports its own CTIs")
         if len(found) != 1:
-            there = ", ".join(repr(each.name) for each in readings)
+            there = ", ".join(repr(each.name) for each in self._readers)
             many = "are several streams" if found else "is no stream"
             raise AdvanceTimeError(
                 f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there {many} of "
                 f"that name in this process; there are {there}. Hint: name= where a stream is "
                 "made, or an Application, gives it a name of its own."
             )
-        found[0].importers.append(importer)
-        importer.imported = found[0]
-    return imports
+        self._importers.setdefault(found[0], []).append(importer)
+        self._imported[importer] = found[0]
 
+    # Imports and idle streams ---------------------------------------------------------------------
 
-class Idling:
-    """The streams of a run of which some are idle.
+    def follow(self, reader: InputStream) -> None:
+        """Advance the streams that take their time from this one: importers, and idle ones."""
+        self._spread(reader)
+        self._advance_idle()
 
-    An idle stream is advanced to the lowest CTI of those that are not, as if it imported that one,
-    and its CTI goes on to the streams that import from it. So the end of time is not handed on,
-    and where all are idle none moves. The first thing that its source sends ends it; that is judged
-    by the CTI that was reached.
+    def _spread(self, reader: InputStream) -> None:
+        """Pass the CTI on to the streams that import it, and from them to theirs.
 
-    Threads: whoever calls holds the run's lock.
-    """
-
-    def __init__(self, readings: Sequence[Reading]) -> None:
-        self._readings = readings
-        # nobody is, as a rule, and then it costs an event nothing
-        self._some = False
-        for reading in readings:
-            reading.settle = self.settle
-
-    def declare(self, name: str, *, at_once: bool = True) -> None:
-        """Let the stream of this name be idle; refuse one that cannot be.
-
-        ``at_once``: whether it follows now, or, where a batch is just on its way, after that.
+        Ends, however they import from each other: a stream hands on only a CTI that has advanced
+        it, and that is the one CTI this began with, so each stream hands it on at most once.
         """
-        found = [each for each in self._readings if each.name == name]
-        if len(found) != 1:
-            there = ", ".join(repr(each.name) for each in self._readings)
-            many = f"there are {len(found)} streams" if found else "there is no stream"
-            raise BindingError(
-                f"{many} {name!r} in this process; there are {there}. "
-                "Hint: name= where a stream is made, or an Application, gives it one of its own."
-            )
-        (reading,) = found
-        if reading.pulls:
-            raise BindingError(
-                f"stream {name!r} is read by asking its source for more, which nobody can do while "
-                "it does not answer; so it cannot be idle. Hint: from_observable, or from_async "
-                "with idle_after=, which follow a source that may be silent."
-            )
-        if reading.source.settings is None:
-            raise needs_policy(f"declaring stream {name!r} idle")
-        self.rest(reading, at_once=at_once)
+        waiting = [reader]
+        while waiting:
+            reader = waiting.pop()
+            cti = reader.door.announced
+            waiting += [each for each in self.importers_of(reader) if each.import_cti(cti)]
 
-    def rest(self, reading: Reading, *, at_once: bool = True) -> None:
-        """Let a stream be idle, unless it has ended."""
-        if not reading.ended:
-            reading.idle = self._some = True
-            if at_once:
-                self.settle()
-
-    def settle(self) -> None:
+    def _advance_idle(self) -> None:
         """Advance the idle streams as far as the others allow.
 
         Ends, whoever imports from whom: each round but the last advances a stream to a CTI that
         another one has, of which there are no more than streams.
         """
-        while self._some:
-            idle = [each for each in self._readings if each.idle]
-            awake = [each for each in self._readings if not each.idle]
-            self._some = bool(idle)
-            if not (idle and awake and self._advanced(idle, awake)):
+        while self._some_idle:
+            idle = [each for each in self._readers if each.state is StreamState.IDLE]
+            awake = [each for each in self._readers if each.state is not StreamState.IDLE]
+            if not idle:
+                self._some_idle, self.active = False, self.imports
+            if not (idle and awake and self._advance_to_lowest(idle, awake)):
                 return
 
-    def _advanced(self, idle: Sequence[Reading], awake: Sequence[Reading]) -> bool:
-        lowest = min(each.opened.door.cti for each in awake)
-        moved = [each for each in idle if each.advanced_to(lowest)]
-        for reading in moved:
-            reading.spread()
+    def _advance_to_lowest(self, idle: Sequence[Reader], awake: Sequence[Reader]) -> bool:
+        lowest = min(each.door.cti for each in awake)
+        moved = [each for each in idle if each.advance_to(lowest)]
+        for reader in moved:
+            self._spread(reader)
         return bool(moved)
 
+    def declare_idle(self, name: str, *, at_once: bool = True) -> None:
+        """Let the stream of this name be idle; refuse one that cannot be.
 
-def watched(
-    reading: Reading, idling: Idling, clock: Clock, lock: AbstractContextManager[object]
-) -> list[RepeatingTimer]:
-    """Watch a source as it has asked for; return what ends that."""
-    asked = reading.source.lively
-    if asked is None:
-        return []
-    watches: list[_Silence] = []
-    if asked.heartbeat is not None:
-        beat = _Beat(reading, span(asked.heartbeat.delay, "delay"), clock)
-        watches.append(_Silence(reading, span(asked.heartbeat.every, "every"), beat, clock, lock))
-    if asked.idle_after is not None:
-        watches.append(
-            _Silence(reading, asked.idle_after, lambda: idling.rest(reading), clock, lock)
-        )
-    heard = [watch.heard for watch in watches]
+        ``at_once``: it follows now; else, where a batch is just on its way, after that.
+        """
+        found = [each for each in self._readers if each.name == name]
+        if len(found) != 1:
+            there = ", ".join(repr(each.name) for each in self._readers)
+            many = f"there are {len(found)} streams" if found else "there is no stream"
+            raise BindingError(
+                f"{many} {name!r} in this process; there are {there}. "
+                "Hint: name= where a stream is made, or an Application, gives it one of its own."
+            )
+        (reader,) = found
+        if reader.pulls:
+            raise BindingError(
+                f"stream {name!r} is read by asking its source for more, which nobody can do while "
+                "it does not answer; so it cannot be idle. Hint: from_observable, or from_async "
+                "with idle_after=, which follow a source that may be silent."
+            )
+        if reader.source.settings is None:
+            raise needs_policy(f"declaring stream {name!r} idle")
+        self.set_idle(reader, at_once=at_once)
 
-    def hear() -> None:
-        for each in heard:
-            each()
+    def set_idle(self, reader: Reader, *, at_once: bool = True) -> None:
+        """Let a stream be idle, unless it has ended."""
+        if not reader.ended:
+            reader.set_idle()
+            self._some_idle = self.active = True
+            if at_once:
+                self._advance_idle()
 
-    reading.hear = heard[0] if len(heard) == 1 else hear
-    return [watch.begin() for watch in watches]
+    # Silence --------------------------------------------------------------------------------------
 
+    def watch(self, reader: Reader) -> list[RepeatingTimer]:
+        """Watch a source as it has asked for; return what ends that."""
+        asked = reader.source.lively
+        if asked is None:
+            return []
+        watches: list[_Silence] = []
+        if asked.heartbeat is not None:
+            delay = span(asked.heartbeat.delay, "delay")
+            every = span(asked.heartbeat.every, "every")
+            beat = partial(self._beat, reader, delay)
+            watches.append(_Silence(reader, every, beat, self._clock))
+        if asked.idle_after is not None:
+            rest = partial(self.set_idle, reader)
+            watches.append(_Silence(reader, asked.idle_after, rest, self._clock))
+        self._watches[reader] = watches
+        return [watch.start() for watch in watches]
 
-class _Beat:
-    """One stream's heartbeat: the wall clock's time less a delay."""
+    def note_activity(self, reader: Reader) -> None:
+        """Note that a source which is watched has sent something."""
+        for watch in self._watches.get(reader, ()):
+            watch.restart()
 
-    def __init__(self, reading: Reading, delay: int, clock: Clock) -> None:
-        self._reading = reading
-        self._delay = delay
-        self._clock = clock
-
-    def __call__(self) -> None:
-        if self._reading.advanced_to(max(self._clock.now() - self._delay, MIN_TIME)):
-            self._reading.followed_up()
+    def _beat(self, reader: Reader, delay: int) -> None:
+        """Advance a stream to the time on the wall, less a delay."""
+        if reader.advance_to(max(self._clock.now() - delay, MIN_TIME)):
+            self.follow(reader)
 
 
 class _Silence:
     """Does something each time that a source has been silent for a span."""
 
     def __init__(
-        self,
-        reading: Reading,
-        length: int,
-        act: Callable[[], object],
-        clock: Clock,
-        lock: AbstractContextManager[object],
+        self, reader: Reader, length: int, act: Callable[[], object], clock: Clock
     ) -> None:
-        self._reading = reading
+        self._reader = reader
         self._seconds = length / TICKS_PER_SECOND
         self._act = act
         self._clock = clock
-        self._lock = lock
         self._since = clock.elapsed()
         self._timer = RepeatingTimer(clock, self._look)
 
-    def begin(self) -> RepeatingTimer:
-        """Begin to wait; what is returned ends it."""
+    def start(self) -> RepeatingTimer:
+        """Start to wait; what is returned ends it."""
         self._timer.start(self._seconds)
         return self._timer
 
-    def heard(self) -> None:
+    def restart(self) -> None:
         """Note that the source has sent something."""
         self._since = self._clock.elapsed()
 
     def _look(self) -> float | None:
-        with self._lock:
-            if self._reading.ended:
+        with self._reader.lock:
+            if self._reader.ended:
                 return None
             left = self._since + self._seconds - self._clock.elapsed()
             if left > TOLERANCE:

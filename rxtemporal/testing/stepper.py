@@ -5,7 +5,7 @@ from __future__ import annotations
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.ingress.sources import ObservableSource
+from rxtemporal.ingress.packer import read_batches
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime.stepper import Stepwise
 
@@ -49,7 +49,7 @@ class Stepper(Stepwise):
                     f"nothing is late in a stepper, which has no doors: {node.source.name!r}. "
                     "Hint: run the query, or push batches of this source."
                 )
-            if node.source is not None and not isinstance(node.source, ObservableSource):
-                for batch in node.source.open():
+            if node.source is not None and not node.source.pushes:
+                for batch in read_batches(node.source):
                     out += self.through(node, batch)
         return out

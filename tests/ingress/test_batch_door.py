@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal import AdvanceTimePolicy, EventBatch, LateReason
+from rxtemporal import AdvanceTimePolicy, EventBatch
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
-from rxtemporal.ingress import packer as runs
-from rxtemporal.ingress.batch_door import REASONS, ColumnDoor, LateRows
+from rxtemporal.ingress.batch_verdicts import REASONS, LateRows
 from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.packer import Packer
 
@@ -44,21 +44,18 @@ def drawn_settings(generation: Any, policy: AdvanceTimePolicy) -> rxt.AdvanceTim
     )
 
 
-class Heard:
-    """A listener that keeps what it is told: reason, CTI, lateness, start, end and row number."""
+def late_event(event: Any, late: Lateness) -> tuple[Any, ...]:
+    """One late event: reason, CTI, lateness, start, end and row number."""
+    return (*late, event.start, event.end, event.payload["n"])
 
-    def __init__(self) -> None:
-        self.late: list[Any] = []
 
-    def event(self, event: Any, reason: LateReason, cti: int, by: int) -> None:
-        """Keep one event."""
-        self.late.append((reason, cti, by, event.start, event.end, event.payload["n"]))
-
-    def rows(self, late: LateRows) -> None:
-        """Keep some rows."""
-        reasons = [REASONS[reason] for reason in late.reason]
-        times = late.rows.start.tolist(), late.rows.end.tolist(), late.rows.payload["n"].to_list()
-        self.late += zip(reasons, late.cti.tolist(), late.by.tolist(), *times, strict=True)
+def late_rows(late: LateRows | None) -> list[tuple[Any, ...]]:
+    """The same of the late rows of a batch."""
+    if late is None:
+        return []
+    reasons = [REASONS[reason] for reason in late.reason]
+    times = late.rows.start.tolist(), late.rows.end.tolist(), late.rows.payload["n"].to_list()
+    return list(zip(reasons, late.cti.tolist(), late.by.tolist(), *times, strict=True))
 
 
 def numbered(items: Sequence[Item]) -> tuple[list[Row], dict[int, Item]]:
@@ -88,12 +85,13 @@ def batch_of(rows: Sequence[Row], cti: int) -> EventBatch:
     return EventBatch(start, end, edge, pl.DataFrame({"n": n}), cti)
 
 
-def one_by_one(door: Door, items: Sequence[Item]) -> list[Any]:
-    """What a door makes of items and imports, event by event: rows that go on, with CTIs between.
+def one_by_one(door: Door, items: Sequence[Item]) -> tuple[list[Any], list[Any]]:
+    """What a door makes of items and imports, event by event: rows that go on, and late events.
 
     The payload names the item, so that edges match by their payloads as sent.
     """
     out: list[Any] = []
+    heard: list[Any] = []
     names: dict[Any, int] = {}
     opened: OpenRows[int] = OpenRows()
     for n, item in enumerate(items):
@@ -111,15 +109,24 @@ def one_by_one(door: Door, items: Sequence[Item]) -> list[Any]:
             name = n if closed is None else closed
         names[n] = name
         event = physical.event((*item[:-1], {"n": name}))
-        kept, row = door.accept(event)
+        kept, row, late = door.accept(event)
+        heard += [] if late is None else [late_event(event, late)]
         if kept is not None and not (item[0] == "end" and kept.end == MAX_TIME):
             out.append((kept.start, kept.end, bool(row), name))
-    return out
+    return out, heard
 
 
-def in_batches(door: Door, items: Sequence[Item], runs: Sequence[slice]) -> list[Any]:
-    """What the door for columns makes of the same items, in runs; a CTI or import ends a batch."""
-    columns = ColumnDoor(door)
+def in_batches(
+    door: Door, items: Sequence[Item], runs: Sequence[slice]
+) -> tuple[list[Any], list[Any]]:
+    """What a door makes of the same items in batches; a CTI or import ends a batch."""
+    heard: list[Any] = []
+
+    def accept(batch: EventBatch) -> EventBatch:
+        accepted, late = door.accept_batch(batch)
+        heard.extend(late_rows(late))
+        return accepted
+
     rows, _ = numbered([("cti",) if item[0] == "import" else item for item in items])
     by_item = {row[3]: row for row in rows}
     names = {row[2]: row[3] for row in rows if row[2] and items[row[3]][0] == "start"}
@@ -133,14 +140,14 @@ def in_batches(door: Door, items: Sequence[Item], runs: Sequence[slice]) -> list
                 waiting.append((start, end, edge, names.get(edge, n)))
                 continue
             own = item[1] if item[0] == "cti" else MIN_TIME
-            out.append(columns.admit(batch_of(waiting, own)))
+            out.append(accept(batch_of(waiting, own)))
             waiting = []
             if item[0] == "import":
-                columns.import_cti(item[1])
-        out.append(columns.admit(batch_of(waiting, MIN_TIME)))
+                door.import_cti(item[1])
+        out.append(accept(batch_of(waiting, MIN_TIME)))
     for before, batch in zip([MIN_TIME, *(each.cti for each in out)], out, strict=False):
         batch.check(before)
-    return [
+    rows_out = [
         (*times, bool(edge), n)
         for batch in out
         for *times, edge, n in zip(
@@ -149,6 +156,7 @@ def in_batches(door: Door, items: Sequence[Item], runs: Sequence[slice]) -> list
             strict=True,
         )
     ]
+    return rows_out, heard
 
 
 @pytest.mark.parametrize("policy", list(AdvanceTimePolicy))
@@ -169,12 +177,8 @@ def test_batches_pass_the_same_door_as_events(
     given_ = [item for item in given_ if item[0] != "end" or item[2] < MAX_TIME]
     runs = data.draw(strategies.cuts(len(given_)))
     doors = [Door(drawn_settings(generation, policy), "s") for _ in range(2)]
-    heard = [Heard(), Heard()]
-    for door, listener in zip(doors, heard, strict=True):
-        door.listener = listener
     expected = one_by_one(doors[0], given_)
     assert in_batches(doors[1], given_, runs) == expected
-    assert heard[1].late == heard[0].late
     assert max(doors[0].cti, MIN_TIME) == max(doors[1].cti, MIN_TIME)
     for door in doors:
         door.finish()
@@ -215,7 +219,7 @@ def test_a_stream_of_batches_is_that_of_its_events(
     cut = [batch_of(rows[run], MIN_TIME) for run in data.draw(strategies.cuts(len(rows)))]
     stream = rxt.from_events(cut, schema={"n": pl.Int64}, advance_time=made)
     door = Door(made, "s")
-    expected = one_by_one(door, items)
+    expected, _ = one_by_one(door, items)
     whole = {name: times for *times, edge, name in expected if not edge or times[1] < MAX_TIME}
     opened = {name: times for *times, edge, name in expected if edge and times[1] == MAX_TIME}
     history = sorted((*times, n) for n, times in (opened | whole).items())
@@ -266,27 +270,27 @@ def test_a_run_of_events_is_taken_as_one_by_one(
     if wrong is not None:
         events.insert(wrong, rxt.PointEvent(data.draw(st.integers(0, 40)), {"n": "wrong"}))
     outcomes = []
-    for least in (1, len(events) + 1):
+    for at_once in (True, False):
         packer = Packer(Door(made, "s"), PayloadReader(pl.Schema({"n": pl.Int64})), 3)
-        packer.door.listener = listener = Heard()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(runs, "RUN_LEAST", least)
-            outcomes.append((*_taken(packer, events), listener.late, packer.door.events))
-    assert outcomes[0][:3] == outcomes[1][:3]
-    if outcomes[0][1] is None:  # of what is wrong the verdicts before it are told twice
-        assert outcomes[0] == outcomes[1]
+        outcomes.append(_taken(packer, events, at_once))
+    assert outcomes[0] == outcomes[1]
 
 
-def _taken(packer: Packer, events: list[Any]) -> tuple[list[Any], str | None, int]:
-    """The rows that a packer gives for events, what was wrong, and the CTI."""
+def _taken(packer: Packer, events: list[Any], at_once: bool) -> tuple[Any, ...]:
+    """The rows that a packer gives for events, what was wrong, the CTI, late events, how many."""
     out: list[EventBatch | None] = []
     wrong = None
     try:
-        out += runs.taken(packer, events)
+        judged = packer.judge_run(events) if at_once and events else None
+        if judged is None:
+            out += map(packer.take, events)
+        else:
+            out.append(packer.take_run(judged))
         out.append(packer.finish())
     except Exception as error:
         accepted, first = packer.rescue(error)
         out.append(accepted)
         wrong = str(first)
-    batches = [batch for batch in out if batch is not None]
-    return [row for batch in batches for row in batch.to_dicts()], wrong, packer.door.cti
+    rows = [row for batch in out if batch is not None for row in batch.to_dicts()]
+    late = [late_event(*each) for each in packer.late if not isinstance(each, LateRows)]
+    return rows, wrong, packer.door.cti, late, packer.door.events

@@ -74,7 +74,7 @@ def through(door: Door, events: Iterable[Event]) -> list[Any]:
     out: list[Any] = []
     for event in events:
         before = door.cti
-        kept, _ = door.accept(event)
+        kept, _, _ = door.accept(event)
         out += [] if kept is None else [kept]
         out += [Cti(door.cti)] if door.cti > before else []
     return out
@@ -226,7 +226,7 @@ def test_the_start_edges_payload_is_the_one_that_counts() -> None:
     """An end edge goes on with its start edge's payload, which may differ in type or sign."""
     door = Door(None, "s")
     door.accept(start(1, {"x": 0.0}))
-    kept, _ = door.accept(end(1, 5, {"x": -0.0}))
+    kept, _, _ = door.accept(end(1, 5, {"x": -0.0}))
     assert kept is not None
     assert math.copysign(1, kept.payload["x"]) == 1
 

@@ -67,7 +67,7 @@ class Ran:
                 sinks["late " + name] = Log(rxt.EventShape.POINT)
         with pytest.MonkeyPatch.context() as patch:
             if not at_once:
-                patch.setattr(accepting, "_accepted_at_once", lambda waiting: False)
+                patch.setattr(accepting, "_accept_at_once", lambda *_: False)
             process = app.run(sinks=sinks)
             process.wait(SOON)
         self.told = {each.name: each for each in process.diagnostics().streams}

@@ -192,8 +192,8 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
     def process_log(store: LogStore) -> dict[str, int]:
         (log,) = [each for each in logs if each.store is store]
         return {
-            tape.facts.name: reading.relived + tape.brought
-            for tape, reading in zip(log.tapes, keepers[-1]._execution._logged, strict=True)
+            tape.facts.name: reader.replayed + tape.brought
+            for tape, reader in zip(log.tapes, keepers[-1]._execution._logged, strict=True)
         }
 
     keepers, logs, asked_for = list[Any](), list[Any](), list[None]()

@@ -93,7 +93,7 @@ class Broken:
     @property
     def doors(self) -> list[Any]:
         """What the doors have counted."""
-        doors = [reading.opened.door for reading in self.run.readings]
+        doors = [reader.door for reader in self.run.readers]
         return [
             (d.source, d.cti, d.own, d.events, d.late, d.largest_lateness, d.late_by_import)
             for d in doors

@@ -21,7 +21,7 @@ import rxtemporal as rxt  # noqa: E402
 from rxtemporal import agg  # noqa: E402
 from rxtemporal.core.payloads import PayloadReader  # noqa: E402
 from rxtemporal.ingress.door import Door  # noqa: E402
-from rxtemporal.spark.dataframes.streaming import _Promised  # noqa: E402
+from rxtemporal.ingress.packer import Packer  # noqa: E402
 from rxtemporal.spark.query.cti_column import Lowest, cti_row  # noqa: E402
 from rxtemporal.testing import history  # noqa: E402
 
@@ -177,7 +177,11 @@ def test_a_stream_that_brings_its_ctis() -> None:
 
     Where the rows end for now nothing is promised.
     """
-    packer = _Promised(Door(None, "hours"), PayloadReader(pl.Schema({"x": pl.Int64})))
+    payloads = PayloadReader(pl.Schema({"x": pl.Int64}))
+    packer = Packer(Door(None, "hours"), payloads, omits_ctis=True)
+
+    def taken(batch: rxt.EventBatch) -> int:
+        return packer.take_batch(packer.check_batch(batch)).cti
 
     def rows(*starts: int) -> rxt.EventBatch:
         return rxt.EventBatch.from_dicts(
@@ -185,10 +189,10 @@ def test_a_stream_that_brings_its_ctis() -> None:
             schema={"x": pl.Int64},
         )
 
-    taken = [packer.take_batch(each).cti for each in (rows(5), rows().replace(cti=7), rows(7, 8))]
-    assert taken == [oracle.MIN_TIME, 7, 7]
-    assert packer.finish() is None
+    batches = rows(5), rows().replace(cti=7), rows(7, 8)
+    assert [taken(each) for each in batches] == [oracle.MIN_TIME, 7, 7]
+    assert packer.pack() is None
     with pytest.raises(rxt.CtiViolationError, match="breaks CTI"):
-        packer.take_batch(rows(6))
+        taken(rows(6))
     with pytest.raises(rxt.CtiViolationError, match="goes back"):
-        packer.take_batch(rows().replace(cti=6))
+        taken(rows().replace(cti=6))

@@ -9,7 +9,6 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 
 pa = pytest.importorskip("pyarrow")
@@ -123,18 +122,18 @@ def settings(delay: int = 2) -> rxt.AdvanceTimeSettings:
 def test_a_door_goes_on() -> None:
     """A door that is saved and loaded between batches judges as one that was not, and counts."""
     starts = [[5, 9, 4], [12, 3, 8], [20, 11, 30]]
-    straight, stopped = ColumnDoor(Door(settings(), "a")), ColumnDoor(Door(settings(), "a"))
+    straight, stopped = Door(settings(), "a"), Door(settings(), "a")
     for some in starts:
         records = [{"start_time": t, "end_time": t + 5, "x": 1} for t in some]
         batch = rxt.EventBatch.from_dicts(records)
-        stopped = load_door(Door(settings(), "a"), save_door(stopped.door))
-        found, wanted = stopped.admit(batch), straight.admit(batch)
+        stopped = load_door(Door(settings(), "a"), save_door(stopped))
+        found, wanted = stopped.accept_batch(batch)[0], straight.accept_batch(batch)[0]
         assert found.to_dicts() == wanted.to_dicts()
         assert found.cti == wanted.cti
-    assert stopped.door.late == straight.door.late
-    assert straight.door.late.total() > 1
+    assert stopped.late == straight.late
+    assert straight.late.total() > 1
     with pytest.raises(rxt.CheckpointError, match="advance_time= of 'a' has changed"):
-        load_door(Door(settings(3), "a"), save_door(stopped.door))
+        load_door(Door(settings(3), "a"), save_door(stopped))
 
 
 PAIR = pl.Schema({"k": pl.Int64})

@@ -64,7 +64,7 @@ class Merge:
         for name, event in merged_by_time(feeds):
             door, into = self.doors[name], inputs[name]
             before = door.cti
-            kept, _ = door.accept(event)
+            kept, _, _ = door.accept(event)
             if kept is not None:
                 into.on_next(kept)
             if door.cti > before:

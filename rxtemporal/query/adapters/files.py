@@ -135,4 +135,4 @@ def _stream(
 def _rows(stream: Streamable) -> Iterator[EventBatch]:
     source = stream._node.source
     assert isinstance(source, FrameSource)
-    return source.read()
+    return iter(source.open())

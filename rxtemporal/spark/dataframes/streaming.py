@@ -17,7 +17,6 @@ from rxtemporal.core.batch import EventBatch, time_column
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError
-from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Following, Position, PositionedSource
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.runtime.run_state import ANEW
@@ -61,16 +60,11 @@ class MicroBatches(PositionedSource):
         generation = None if settings is None else settings.generation
         ends = generation is None or generation.advance_to_infinity_on_shutdown
         self.goes_on = given.cti is not None or not ends
+        # where a stream with CTIs of its own ends for now, time does not
+        self.omits_ctis = given.cti is not None
+        self.time = "ticks" if given.ticks else "datetime"
         self.given, self.trigger = given, trigger
         self._columns, self._batch_rows = schema, batch_rows
-
-    def open(self, name: str | None = None) -> Packer:
-        """Return a packer for one run, under a name."""
-        packer = super().open(name)
-        if self.given.cti is not None:
-            packer = _Promised(packer.door, packer.payloads)
-        packer.time = "ticks" if self.given.ticks else "datetime"
-        return packer
 
     def follow(self, observer: abc.ObserverBase[Any], position: Position) -> Following:
         """Start the Spark query, from after a position."""
@@ -90,18 +84,6 @@ class MicroBatches(PositionedSource):
         if cti > MIN_TIME:
             assert self.schema is not None
             yield EventBatch.empty(self.schema, cti)
-
-
-class _Promised(Packer):
-    """Packs a stream that brings its own CTIs; where it ends for now, time does not."""
-
-    def take_batch(self, batch: EventBatch) -> EventBatch:
-        """Take rows that keep what has been promised, and maybe a CTI."""
-        return super().take_batch(batch if batch.cti > MIN_TIME else batch.replace(cti=self.sent))
-
-    def finish(self) -> EventBatch | None:
-        """Return what waits, which is nothing: what comes in batches goes on at once."""
-        return self.pack()
 
 
 class _Query(Following):

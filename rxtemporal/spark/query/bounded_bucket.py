@@ -18,7 +18,6 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.errors import blame
-from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import Node
@@ -123,11 +122,11 @@ class Results:
         yield from table.rename_columns(self._written.names).cast(self._written).to_batches()
 
 
-def admitted(door: ColumnDoor, reader: Reader, rows: pl.DataFrame) -> pl.DataFrame:
+def admitted(door: Door, reader: Reader, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows that a door lets in, with the starts that they have from now on."""
     batch = reader.batch(rows, MIN_TIME)
     numbers = pl.DataFrame({"row": np.arange(len(batch))})
-    going_on = door.admit(batch.replace(payload=numbers))
+    going_on, _ = door.accept_batch(batch.replace(payload=numbers))
     kept = rows[going_on.payload["row"].to_numpy()]
     return kept.with_columns(pl.Series(STARTS, going_on.start, pl.Int64))
 
@@ -146,7 +145,7 @@ class Judge:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are let in, with the starts that they have from now on."""
-        door = ColumnDoor(Door(self.settings, self.reader.name))
+        door = Door(self.settings, self.reader.name)
         for rows in frames(batches):
             yield from self._arrow(admitted(door, self.reader, rows))
         if door.finish() < MAX_TIME:

@@ -10,7 +10,6 @@ import polars as pl
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dumps, load_frame, loads
 from rxtemporal.errors import CheckpointError
-from rxtemporal.ingress.batch_door import ColumnDoor
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import AdvanceTimeSettings
@@ -38,9 +37,10 @@ class DoorWork:
         Beside each of them stands what has been late so far, since the checkpoint was begun.
         """
         door = Door(self.settings, self.reader.name)
-        columns = ColumnDoor(door) if saved is None else load_door(door, saved)
+        if saved is not None:
+            door = load_door(door, saved)
         rows = pl.concat([load_frame(data) for _, _, data in received])
-        kept = admitted(columns, self.reader, rows.sort(*self.order, STARTS, ENDS))
+        kept = admitted(door, self.reader, rows.sort(*self.order, STARTS, ENDS))
         cti = max(door.cti, MIN_TIME)
         packed = in_buckets(self.reader.number, kept.drop(*self.order), cti, self.buckets)
         late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
@@ -51,10 +51,10 @@ class DoorWork:
 
 def save_door(door: Door) -> bytes:
     """Return the state of a door without open rows, with its counts of late events."""
-    return dumps("door", [repr(door.settings), door.saved()])
+    return dumps("door", [repr(door.settings), door.save()])
 
 
-def load_door(door: Door, data: bytes) -> ColumnDoor:
+def load_door(door: Door, data: bytes) -> Door:
     """Return a door that continues from what ``save_door`` returned; its settings are the same."""
     settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
     if settings != repr(door.settings):
@@ -63,5 +63,5 @@ def load_door(door: Door, data: bytes) -> ColumnDoor:
             f"{settings}, and here it is {door.settings!r}. Hint: go on with the settings "
             f"as they were, {ANEW}."
         )
-    door.restore(saved)
-    return ColumnDoor(door)
+    door.load(saved)
+    return door

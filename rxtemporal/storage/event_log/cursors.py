@@ -1,10 +1,10 @@
-"""Recorded records brought to a door again, a step at a time: as rows, as events, as batches."""
+"""A recorded stream being read: its records as rows, events and batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEv
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
-from rxtemporal.ingress.batch_door import ColumnDoor
-from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.packer import Packer, taken
+from rxtemporal.ingress.source import Cursor, Item, OutsideCti
 from rxtemporal.ingress.unpacker import payloads_of
 from rxtemporal.storage.event_log import KINDS, StreamRecords
 
@@ -25,7 +23,7 @@ Codes: TypeAlias = npt.NDArray[np.uint8]
 
 
 def _codes(**same: str) -> Codes:
-    """Return what each kind's number becomes where some kinds are taken to be another."""
+    """Return the number of each kind where some kinds are taken to be another."""
     names = KINDS.categories.to_list()
     return np.array([names.index(same.get(name, name)) for name in names], np.uint8)
 
@@ -74,14 +72,13 @@ class _Chunk:
         payload = self.payload.slice(begin, end - begin)
         return EventBatch(self.start[part], self.end[part], self.edge[part], payload, cti)
 
-    def together(self, begin: int, until: int, inclusive: bool, far: int) -> int:
-        """Return how many records from ``begin`` on may be brought at once, up to a place.
+    def count_together(self, begin: int, until: int, far: int) -> int:
+        """Return how many records from ``begin`` on may be brought at once, up to a time.
 
         The end of a stream comes alone, as does what lies beyond ``far`` and may bring it: the CTI
         before it still has to reach the streams that import it, which the end of time does not.
         """
-        side: Any = "right" if inclusive else "left"
-        upto = int(np.searchsorted(self.places, until, side=side))
+        upto = int(np.searchsorted(self.places, until, side="right"))
         upto = min(upto, self.last, int(np.searchsorted(self.places, far)))
         return max(1, upto - begin)
 
@@ -107,175 +104,89 @@ class _Chunk:
             yield _MAKES[kind](form(start), stop, payload, form)
 
 
-class _Steps:
-    """A recorded stream read a step at a time: what its two forms have in common."""
+class RecordedCursor(Cursor):
+    """A recorded stream being read: its events, its rows as batches, and the time that passed.
 
-    def __init__(self, records: StreamRecords, schema: pl.Schema | None, door: Door) -> None:
-        self.ended = False
-        self.door = door
-        # how many records the order of all streams lets this one bring
-        self.allowed = 0
+    ``as_rows``: points and intervals come as batches, too. ``allowed`` is how many records may be
+    taken, where the order of all streams of a recording says so; None: all. A stream whose end has
+    not been recorded is cut off where its records end.
+    """
+
+    completes = False
+    checked = True
+
+    def __init__(
+        self, records: StreamRecords, schema: pl.Schema | None, *, as_rows: bool = False
+    ) -> None:
+        super().__init__()
+        self.allowed: int | None = None
+        self._codes = _AS_ROWS if as_rows else _AS_EVENTS
         generation = settings.generation if (settings := records.facts.settings) else None
         self._far = MAX_TIME + min(0, generation.delay_ticks if generation else 0)
-        self.schema = schema or pl.Schema()
+        self._schema = schema or pl.Schema()
         self._records = records
         self._frames = records.segments()
         self._chunk: _Chunk | None = None
         self._at = 0
-        self._reached = MIN_TIME
+        self._form: Callable[[int], Time] = int
+        if records.facts.time == "datetime":
+            self._form = to_datetime
 
-    def place(self) -> int:
-        """Return the place of the next record: the highest start shown, its own included."""
-        self.at_hand()
-        return self._reached if self._chunk is None else int(self._chunk.places[self._at])
+    def peek(self) -> int:
+        """Return the time of the next record: the highest start shown, its own included."""
+        chunk = self._load()
+        return self._reached if chunk is None else int(chunk.places[self._at])
 
-    def at_hand(self) -> int:
-        """Return how many records can be brought without reading more; 0 at the end."""
+    def take(self, until: int = MAX_TIME) -> list[Item] | None:
+        """Return the records up to a time, as many as are allowed; the next in any case."""
+        if self.allowed == 0:
+            return None
+        chunk, begin = self._load(), self._at
+        if chunk is None:
+            if self.allowed is not None:
+                raise self._too_few()
+            return None
+        count = chunk.count_together(begin, until, self._far)
+        if self.allowed is not None:
+            count = min(count, self.allowed)
+            self.allowed -= count
+        self._at = begin + count
+        self._reached = int(chunk.places[self._at - 1])
+        return self._items_of(chunk, begin, self._at)
+
+    def _too_few(self) -> SourceError:
+        return SourceError(
+            f"the recorded stream {self._records.facts.name!r} has fewer records than its "
+            "recording counts. Hint: restore the recording from a copy."
+        )
+
+    def _load(self) -> _Chunk | None:
+        """Return the segment at hand, the next one if that has been taken; None at the end."""
         if self._chunk is None or self._at == self._chunk.height:
             self._chunk, self._at = None, 0
             frame = next((each for each in self._frames if each.height), None)
             if frame is not None:
-                self._chunk = _Chunk(frame, self._reached, self.schema)
-        return 0 if self._chunk is None else self._chunk.height - self._at
+                self._chunk = _Chunk(frame, self._reached, self._schema)
+        return self._chunk
 
-    def take(self, until: int, inclusive: bool) -> EventBatch | None:
-        """Bring the records up to a place, as many as are allowed; the first in any case."""
-        if not self.allowed:
-            return self.cut_off()
-        self.place()
-        chunk, begin = self._chunk, self._at
-        if chunk is None:
-            raise SourceError(
-                f"the recorded stream {self._records.facts.name!r} has fewer records than its "
-                "recording counts. Hint: restore the recording from a copy."
-            )
-        n = min(chunk.together(begin, until, inclusive, self._far), self.allowed)
-        self.allowed -= n
-        self._at = begin + n
-        self._reached = int(chunk.places[self._at - 1])
-        return self._bring(chunk, begin, begin + n)
+    def _items_of(self, chunk: _Chunk, begin: int, end: int) -> list[Item] | None:
+        items: list[Item] = []
+        for kind, first, last in chunk.stretches(begin, end, self._codes):
+            if kind == "row":
+                items.append(chunk.rows(first, last, MIN_TIME))
+            elif kind == "point":
+                items += chunk.events(first, last, self._form)
+            elif kind == "outside":
+                items.append(OutsideCti(chunk.latest(first, last)))
+            elif kind == "completed":
+                self.completes = True
+                return None
+            else:
+                raise self._failure()
+        return items
 
-    def cut_off(self) -> EventBatch | None:
-        """The recording ends and the stream had not: what has come stands, no more is final."""
-        self.ended = True
-        return self._waiting()
-
-    def _advance(self, cti: int) -> None:
-        """Time had advanced from outside."""
-        if self.door.import_cti(cti) and self.door.tape is not None:
-            self.door.tape.advanced(cti)
-
-    def _fail(self) -> NoReturn:
+    def _failure(self) -> SourceError:
         facts = self._records.facts
-        raise SourceError(
+        return SourceError(
             f"stream {facts.name!r} had failed when it was recorded: {facts.failed or 'unknown'}"
         )
-
-    def _bring(self, chunk: _Chunk, begin: int, end: int) -> EventBatch | None:
-        raise NotImplementedError
-
-    def _waiting(self) -> EventBatch | None:
-        raise NotImplementedError
-
-
-class RowSteps(_Steps):
-    """Complete rows, through a door for columns."""
-
-    def __init__(
-        self, records: StreamRecords, schema: pl.Schema | None, entrance: ColumnDoor
-    ) -> None:
-        super().__init__(records, schema, entrance.door)
-        self.entrance = entrance
-
-    def _bring(self, chunk: _Chunk, begin: int, end: int) -> EventBatch | None:
-        batches: list[EventBatch] = []
-        for kind, first, last in chunk.stretches(begin, end, _AS_ROWS):
-            if kind == "row":
-                batches.append(self.entrance.admit(chunk.rows(first, last, MIN_TIME)))
-                continue
-            if kind == "failed":
-                self._fail()
-            elif kind == "completed":
-                self.entrance.finish()
-                self.ended = True
-            else:
-                self._advance(chunk.latest(first, last))
-            batches.append(self.due())
-        return EventBatch.concat(batches)
-
-    def due(self) -> EventBatch:
-        """Return the time that has come."""
-        return EventBatch.empty(self.schema, max(self.door.cti, MIN_TIME))
-
-    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
-        """Return what was accepted before the stream failed, which has gone on, and the error."""
-        return None, error
-
-    def _waiting(self) -> EventBatch | None:
-        return None
-
-
-class EventSteps(_Steps):
-    """Events one by one, through the door for events."""
-
-    def __init__(self, records: StreamRecords, schema: pl.Schema | None, entrance: Packer) -> None:
-        super().__init__(records, schema, entrance.door)
-        self.entrance = entrance
-        self._form: Callable[[int], Time] = int
-        if records.facts.time == "datetime":
-            self._form = to_datetime
-        # what goes on of the records being brought
-        self._given: list[EventBatch | None] = []
-
-    def _bring(self, chunk: _Chunk, begin: int, end: int) -> EventBatch | None:
-        given = self._given
-        for kind, first, last in chunk.stretches(begin, end, _AS_EVENTS):
-            if kind == "point":
-                given += taken(self.entrance, list(chunk.events(first, last, self._form)))
-            else:
-                given.append(self._mark(kind, chunk.latest(first, last)))
-        return self._gathered()
-
-    def _gathered(self) -> EventBatch | None:
-        batches = [batch for batch in self._given if batch is not None]
-        self._given.clear()
-        return EventBatch.concat(batches) if batches else None
-
-    def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
-        """Return what was accepted before the stream failed, and the first thing wrong."""
-        accepted, first = self.entrance.rescue(error)
-        self._given.append(accepted)
-        return self._gathered(), first
-
-    def _mark(self, kind: str, time: int) -> EventBatch | None:
-        if kind == "failed":
-            self._fail()
-        if kind == "completed":
-            self.ended = True
-            return self.entrance.finish()
-        self._advance(time)
-        return self.entrance.due()
-
-    def due(self) -> EventBatch | None:
-        """Return a batch if it is time for one."""
-        return self.entrance.due()
-
-    def _waiting(self) -> EventBatch | None:
-        return self.entrance.pack()
-
-
-class BatchSteps(EventSteps):
-    """Batches, as they came or in parts, and events in between where both have come."""
-
-    def _bring(self, chunk: _Chunk, begin: int, end: int) -> EventBatch | None:
-        given = self._given
-        for kind, first, last in chunk.stretches(begin, end, _AS_EVENTS):
-            if kind == "row":
-                # rows alone promise nothing; without settings no batch may seem to go back
-                reached = MIN_TIME if self.door.settings else max(self.door.cti, MIN_TIME)
-                given.append(self.entrance.take_batch(chunk.rows(first, last, reached)))
-            elif kind == "point":
-                given += taken(self.entrance, list(chunk.events(first, last, self._form)))
-            else:
-                given.append(self._mark(kind, chunk.latest(first, last)))
-        return self._gathered()

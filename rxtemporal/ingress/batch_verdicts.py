@@ -1,0 +1,216 @@
+"""Verdicts on many rows at once: the values that a door's decisions on columns are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.door_rules import (
+    CTI,
+    DROPPED,
+    END_EDGE,
+    NO_OPEN_ROW,
+    NOWHERE,
+    ROW,
+    START_EDGE,
+)
+from rxtemporal.ingress.lateness import LateReason
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.kernels.hash_table import IntTable
+
+Bytes = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+# how CTIs are made: N or 0, T and the delay; and whether late rows are adjusted
+Rules = tuple[int, int, int, bool]
+
+# by the kernel's number; 0 is in time
+REASONS = (None, *LateReason)
+NO_KINDS: Bytes = np.empty(0, np.int8)
+NO_ROWS: Int64s = np.empty(0, np.int64)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LateRows:
+    """Late rows as they came: ``reason`` numbers in ``REASONS``, the CTI broken, by how much."""
+
+    rows: EventBatch
+    reason: Bytes
+    cti: Int64s
+    by: Int64s
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """The verdicts on a run of n items: the times that go on, and the door's state after them.
+
+    ``late`` are the numbers of those that were not in time; for each of these the ``reason``, the
+    CTI before it and ``by`` how late it was. ``backwards``: whether a CTI among them goes back.
+    """
+
+    start: Int64s
+    end: Int64s
+    state: Int64s
+    late: Int64s
+    reason: Bytes
+    before: Int64s
+    by: Int64s
+    backwards: bool
+
+    @classmethod
+    def of_kernel(
+        cls,
+        times: Int64s,
+        starts: Int64s,
+        ends: Int64s,
+        reason: Bytes,
+        before: Int64s,
+        state: Int64s,
+        *,
+        backwards: bool = False,
+    ) -> Verdicts:
+        """Return what a kernel's columns say, with how late each of their ``times`` was."""
+        late = np.flatnonzero(reason)
+        broken = before[late]
+        by = np.maximum(broken - times[late], 0)
+        return cls(starts, ends, state, late, reason[late], broken, by, backwards)
+
+    @property
+    def kept(self) -> Bools:
+        """The items that go on, CTIs among them."""
+        kept: Bools = np.ones(len(self.start), np.bool_)
+        kept[self.late[(self.reason == DROPPED) | (self.reason == NO_OPEN_ROW)]] = False
+        return kept
+
+    def late_rows(self, batch: EventBatch) -> LateRows | None:
+        """Return the late rows of the batch that was judged; None where all came in time."""
+        if not len(self.late):
+            return None
+        broken = np.maximum(self.before, MIN_TIME)
+        return LateRows(batch.take(self.late), self.reason, broken, self.by)
+
+    def apply(self, batch: EventBatch, kind: Bytes) -> EventBatch:
+        """Return what goes on of the batch that was judged."""
+        if not len(kind):
+            if not len(self.late):
+                return batch
+            return batch.replace(start=self.start).take(self.kept)
+        # an end edge at the end of time leaves its row as it is: one that never ends
+        endless = (kind == END_EDGE) & (self.end == MAX_TIME)
+        return batch.replace(start=self.start, end=self.end).take(self.kept & ~endless)
+
+
+def judge_rows(
+    start: Int64s,
+    end: Int64s,
+    rules: Rules,
+    state: Int64s,
+    kind: Bytes = NO_KINDS,
+    row: Int64s = NO_ROWS,
+    moved: Int64s = NO_ROWS,
+) -> Verdicts:
+    """Return the verdicts on items that follow each other; ``state`` becomes that after them.
+
+    For the columns see the kernel.
+    """
+    # compiled code is loaded by the first query that needs it
+    from rxtemporal.engine.kernels.door import admit, advance
+
+    if not len(kind) and advance(start, *rules[:3], state):
+        return Verdicts(start, end, state, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
+    starts, ends, reason, before = admit(start, end, kind, row, moved, *rules, state)
+    times, backwards = start, False
+    if len(kind):
+        times = np.where(kind == END_EDGE, end, start)
+        backwards = bool(((kind == CTI) & (start < before)).any())
+    return Verdicts.of_kernel(times, starts, ends, reason, before, state, backwards=backwards)
+
+
+def kinds_of(batch: EventBatch) -> Bytes:
+    """Return the kind of each row; nothing where all are complete."""
+    if not batch.edge.any():
+        return NO_KINDS
+    edges = batch.edge != 0
+    ends = edges & (batch.end != MAX_TIME)
+    return np.where(ends, END_EDGE, np.where(edges, START_EDGE, ROW)).astype(np.int8)
+
+
+class BatchEdges:
+    """The edges of one batch: the row of each, and the starts that the rows were given.
+
+    Rows that this batch opens have the first numbers, those that were open before the next ones.
+    """
+
+    def __init__(self, table: IntTable, edge: Int64s, kind: Bytes) -> None:
+        from rxtemporal.engine.kernels.hash_table import IntTable
+
+        self._table = table
+        starts, ends = np.flatnonzero(kind == START_EDGE), np.flatnonzero(kind == END_EDGE)
+        self._ids = edge[starts]
+        here = IntTable()
+        here.insert(self._ids, np.arange(len(starts)))
+        rows = here.pop(edge[ends])
+        self._open = np.ones(len(starts), np.bool_)
+        self._open[rows[rows >= 0]] = False
+        elsewhere = np.flatnonzero(rows < 0)
+        given = table.pop(edge[ends[elsewhere]])
+        known = np.flatnonzero(given >= 0)
+        rows[elsewhere[known]] = len(starts) + np.arange(len(known))
+        self.moved = np.full(len(starts) + len(known), NOWHERE, np.int64)
+        self.moved[len(starts) :] = given[known] + MIN_TIME
+        self.row = np.full(len(edge), -1, np.int64)
+        self.row[starts] = np.arange(len(starts))
+        self.row[ends] = rows
+
+    def remember_open(self) -> None:
+        """Remember the rows that stay open; a row whose start was dropped is forgotten."""
+        given = self.moved[: len(self._ids)]
+        stay = self._open & (given != NOWHERE)
+        if stay.any():
+            self._table.insert(self._ids[stay], given[stay] - MIN_TIME)
+
+
+def judge_merged(
+    rows: Sequence[EventBatch],
+    places: Sequence[Int64s],
+    rules: Sequence[Rules],
+    importers: Sequence[Sequence[int]],
+    states: Sequence[Sequence[int]],
+) -> list[Verdicts]:
+    """Return the verdicts on each stream's complete rows, accepted merged by their places.
+
+    The row with the lowest place is next, ties go by order of the streams, and each CTI that is
+    made goes on at once to the streams that import it (``importers``: their numbers, for each
+    stream) and from them to theirs. So the verdicts are those of one event after the other; only
+    the time that is told with them is the last one reached.
+    """
+    # compiled code is loaded by the first query that needs it
+    from rxtemporal.engine.kernels.door import admit_merged
+
+    lengths = [len(each) for each in rows]
+    begins = np.concatenate([[0], np.cumsum(lengths)])
+    start = np.concatenate([each.start for each in rows])
+    end = np.concatenate([each.end for each in rows])
+    state = np.array(states, np.int64)
+    starts, reason, before = admit_merged(
+        # the places of one stream ascend, so that this is but a merge
+        np.argsort(np.concatenate(places), kind="stable"),
+        np.repeat(np.arange(len(rows)), lengths),
+        start,
+        end,
+        np.array(rules, np.int64),
+        np.concatenate([[0], np.cumsum([len(each) for each in importers])]),
+        np.array([number for each in importers for number in each], np.int64),
+        state,
+    )
+    parts = [slice(begins[i], begins[i + 1]) for i in range(len(rows))]
+    return [
+        Verdicts.of_kernel(start[part], starts[part], end[part], reason[part], before[part], own)
+        for part, own in zip(parts, state, strict=True)
+    ]

@@ -1,0 +1,86 @@
+"""Points, intervals and CTIs that follow each other, as columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import compress
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.events import Cti, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.ticks import MIN_TIME, TICK
+from rxtemporal.engine.kernels.door_rules import CTI, ROW
+from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bools, Bytes, Verdicts
+from rxtemporal.ingress.lateness import Lateness
+
+_AT_ONCE = {PointEvent, IntervalEvent, Cti}
+_start, _end, _payload = attrgetter("start"), attrgetter("end"), attrgetter("payload")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EventRun:
+    """Events as columns; ``ctis`` tells which are CTIs."""
+
+    items: Sequence[Any]
+    start: Int64s
+    end: Int64s
+    ctis: Bools
+
+    @classmethod
+    def of_items(cls, items: Sequence[Any]) -> EventRun | None:
+        """Return events as columns; None if there is another item among them."""
+        types = list(map(type, items))
+        if not _AT_ONCE.issuperset(types):
+            return None
+        n = len(items)
+        start = np.fromiter(map(_start, items), np.int64, n)
+        ctis = np.zeros(n, np.bool_)
+        end = start + TICK
+        if Cti in types:
+            ctis = np.array([each is Cti for each in types], np.bool_)
+        if IntervalEvent in types:
+            end[~ctis] = np.fromiter(map(_end, compress(items, (~ctis).tolist())), np.int64)
+        return cls(items, start, end, ctis)
+
+    @property
+    def kind(self) -> Bytes:
+        """The kind of each item; nothing where all are complete rows."""
+        return np.where(self.ctis, CTI, ROW).astype(np.int8) if self.ctis.any() else NO_KINDS
+
+    @property
+    def rows(self) -> int:
+        """How many items are rows."""
+        return len(self.items) - int(self.ctis.sum())
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class JudgedRun:
+    """A run with its verdicts, and the payloads of the rows that go on as a frame."""
+
+    run: EventRun
+    verdicts: Verdicts
+    kept: Bools
+    payload: pl.DataFrame
+
+    def late(self) -> list[tuple[RowEvent, Lateness]]:
+        """Return each late event, and how late it was."""
+        verdicts = self.verdicts
+        if not len(verdicts.late):
+            return []
+        broken = np.maximum(verdicts.before, MIN_TIME)
+        columns = (verdicts.late, verdicts.reason, broken, verdicts.by)
+        return [
+            (self.run.items[n], Lateness(reason, cti, by))
+            for n, number, cti, by in zip(*(each.tolist() for each in columns), strict=True)
+            if (reason := REASONS[number]) is not None
+        ]
+
+
+def kept_payloads(run: EventRun, kept: Bools) -> list[Any]:
+    """Return the payloads of the rows that go on."""
+    return list(map(_payload, run.items if kept.all() else compress(run.items, kept.tolist())))

@@ -1,0 +1,235 @@
+"""One stream of a run: its items through door and packer, and on into the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import IntervalEvent, PointEvent
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.packer import RUN_LEAST, Packer
+from rxtemporal.ingress.source import OutsideCti, StreamSource
+from rxtemporal.runtime.hand_off import BoundedQueue
+from rxtemporal.runtime.late import LateEvents
+from rxtemporal.storage.event_log import LogTape, Tape
+
+if TYPE_CHECKING:
+    from rxtemporal.runtime.time_flow import TimeFlow
+
+_COMPLETE = frozenset({PointEvent, IntervalEvent})
+
+
+class StreamState(Enum):
+    """What a stream is doing."""
+
+    READING = "reading"
+    IDLE = "idle"
+    """It follows the others; what its source sends next ends that."""
+    ENDED = "ended"
+
+
+class InputStream:
+    """One stream of a run.
+
+    Each item is noted on the tape, judged by the door, noted in the log once it is accepted, and
+    late events are reported; the packer's batches go on into the query, or into a queue before it.
+    Not thread-safe: whoever calls a method holds the stream's lock.
+    """
+
+    def __init__(
+        self,
+        source: StreamSource,
+        packer: Packer,
+        late: LateEvents,
+        flow: TimeFlow,
+        queue: BoundedQueue | None,
+    ) -> None:
+        self.source = source
+        self.pulls = not source.pushes
+        self.packer = packer
+        self.door: Door = packer.door
+        self.name = packer.door.source
+        self.state = StreamState.READING
+        self.queue = queue
+        # the highest start that went on, of a source that is asked, and how many batches did
+        self.place = MIN_TIME
+        self.batches = 0
+        self._flow = flow
+        self._late = late
+        self._entry = queue or late.entry
+        # True if the source's points and intervals have been judged already
+        self._judged = False
+        # True if the batches that come are known to keep their contract
+        self._checked = False
+        self._tape: Tape | None = None
+        self._log: LogTape | None = None
+
+    @property
+    def ended(self) -> bool:
+        """True if the stream has ended."""
+        return self.state is StreamState.ENDED
+
+    @property
+    def idle(self) -> bool:
+        """True if the stream follows the others."""
+        return self.state is StreamState.IDLE
+
+    @property
+    def is_recorded(self) -> bool:
+        """True if it is noted in which order items are accepted."""
+        return self._tape is not None or self._log is not None
+
+    @property
+    def rows(self) -> int:
+        """How many rows have come in and wait for a CTI to go on with."""
+        return self.packer.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest of them."""
+        return self.packer.next_due
+
+    def accept_all(self, items: Sequence[Any]) -> None:
+        """Accept items that follow each other, many events at once."""
+        if len(items) >= RUN_LEAST and self._accept_run(items):
+            return
+        for item in items:
+            self.accept(item)
+            if self.state is StreamState.ENDED:
+                return
+
+    def _accept_run(self, items: Sequence[Any]) -> bool:
+        """Accept many events at once, if they can be; return True if that is done."""
+        packer = self.packer
+        try:
+            waiting = packer.pack()
+            judged = packer.judge_run(items)
+            if judged is not None and self._tape is not None:
+                self._tape.events(items)
+            batch = None if judged is None else packer.take_run(judged)
+            if judged is not None and self._log is not None:
+                self._log.events(items)
+        except Exception as error:
+            self.fail(error)
+            return True
+        self.give(waiting)
+        self.give(batch)
+        return judged is not None
+
+    def accept(self, item: Any) -> None:
+        """Note an item, have it judged, and give the query what is ready."""
+        try:
+            batch = self._judge(item)
+        except Exception as error:
+            self.fail(error)
+            return
+        if batch is not None or self.packer.late:
+            self.give(batch)
+
+    def _judge(self, item: Any) -> EventBatch | None:
+        packer, tape, log = self.packer, self._tape, self._log
+        if isinstance(item, EventBatch):
+            return self._judge_batch(item)
+        if isinstance(item, OutsideCti):
+            return self._advance(item.cti)
+        if tape is not None:
+            tape.event(item)
+        if self._judged and type(item) in _COMPLETE:
+            batch = packer.take_judged(item)
+        else:
+            batch = packer.take(item)
+        if log is not None:
+            log.event(item)
+        return batch
+
+    def _judge_batch(self, batch: EventBatch) -> EventBatch:
+        if not self._checked:
+            batch = self.packer.check_batch(batch)
+        if self._tape is not None:
+            self._tape.batch(batch)
+        accepted = self.packer.take_batch(batch)
+        if self._log is not None:
+            self._log.batch(batch)
+        return accepted
+
+    def give(self, batch: EventBatch | None) -> None:
+        """Report what was late, and push a batch into the query."""
+        packer = self.packer
+        if packer.late:
+            late, packer.late = packer.late, []
+            self._late.report(late)
+        if batch is not None:
+            self.batches += 1
+            if self.pulls and len(batch):
+                self.place = max(self.place, int(batch.start.max()))
+            self._entry.on_next(batch)
+
+    def let_others_follow(self) -> None:
+        """Advance the streams that take their time from this one, if there are any."""
+        if self._flow.active:
+            self._flow.follow(self)
+
+    def complete(self, *, finishes: bool = True) -> None:
+        """End the stream; with ``finishes`` its time, too, and not where it was only cut off."""
+        try:
+            last = self._finish() if finishes else self.packer.pack()
+        except Exception as error:
+            self.fail(error)
+            return
+        self.state = StreamState.ENDED
+        self.give(last)
+        self.let_others_follow()
+        self._entry.on_completed()
+
+    def _finish(self) -> EventBatch | None:
+        for tape in (self._tape, self._log):
+            if tape is not None:
+                tape.completed()
+        return self.packer.finish()
+
+    def fail(self, error: Exception) -> None:
+        """End the stream by an error, after what was accepted before it."""
+        self.state = StreamState.ENDED
+        accepted, error = self.packer.rescue(error)
+        if self._tape is not None:
+            self._tape.failed(error)
+        self.give(accepted)
+        self._entry.on_error(error)
+
+    # Time from outside ----------------------------------------------------------------------------
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return True if it advances this one."""
+        return not self.ended and self.door.import_cti(cti) and self._give_due()
+
+    def advance_to(self, cti: int) -> bool:
+        """Advance this stream from outside; return True if it moves.
+
+        What neither the source nor the settings say comes through here: the CTI that an idle stream
+        follows to, and a heartbeat's. Those that follow in turn are the caller's business.
+        """
+        if self.ended or not self.door.import_cti(cti):
+            return False
+        # an imported one follows from what the other stream brought, when it is brought again
+        for tape in (self._tape, self._log):
+            if tape is not None:
+                tape.advanced(cti)
+        return self._give_due()
+
+    def _give_due(self) -> bool:
+        try:
+            batch = self.packer.due()
+        except Exception as error:  # a payload that waited for the CTI does not fit
+            self.fail(error)
+            return False
+        self.give(batch)
+        return True
+
+    def _advance(self, cti: int) -> EventBatch | None:
+        """Advance to a CTI that had come from outside when the stream was recorded."""
+        if self.door.import_cti(cti) and self._tape is not None:
+            self._tape.advanced(cti)
+        return self.packer.due()
