@@ -1,6 +1,6 @@
-"""What queries are tested with: event tables, histories, laws, restarts and virtual time.
+"""Tools to test queries with: event tables, histories, laws, restarts and virtual time.
 
-Needs neither pytest nor hypothesis, and works with any test runner: what does not hold is an
+They need neither pytest nor hypothesis and work with any test runner: a failure is an
 ``AssertionError`` whose message is a small table.
 """
 

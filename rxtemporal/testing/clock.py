@@ -1,6 +1,6 @@
-"""Virtual time: events pushed at moments of a scheduler's clock, and what came out when.
+"""Virtual time: events pushed at moments of a scheduler's clock, and when results came out.
 
-It stands for the clock on the wall, of which the events' own times know nothing.
+It stands in for the wall clock, which is independent of the events' own times.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def hot(
     *,
     completed: Any = None,
 ) -> Observable[Any]:
-    """Return an observable that pushes each event at its moment, whoever listens by then.
+    """Return an observable that pushes each event at its moment to whoever has subscribed.
 
-    Moments are seconds of the scheduler's clock; it completes at ``completed``, if ever.
-    ``scheduler.start()`` lets the time pass, in no time.
+    Moments are seconds of the scheduler's clock. It completes at ``completed``, if that is given.
+    ``scheduler.start()`` lets time pass without waiting for it.
 
     >>> import rxtemporal as rxt
     >>> from reactivex.testing import TestScheduler
@@ -40,7 +40,7 @@ def hot(
 
 
 class Recorder(abc.ObserverBase[Any]):
-    """An observer that notes what comes, and when by the scheduler's clock.
+    """Observer that records events, and when they came by the scheduler's clock.
 
     ``events`` are pairs of moment and event; ``completed`` is the moment at which the stream
     completed, and ``failed`` the pair of moment and error with which it failed, or None.
@@ -53,13 +53,13 @@ class Recorder(abc.ObserverBase[Any]):
         self.failed: tuple[float, Exception] | None = None
 
     def on_next(self, value: Any) -> None:
-        """Note an event."""
+        """Record an event."""
         self.events.append((self._scheduler.clock, value))
 
     def on_error(self, error: Exception) -> None:
-        """Note the error that ended the stream."""
+        """Record the error that ended the stream."""
         self.failed = (self._scheduler.clock, error)
 
     def on_completed(self) -> None:
-        """Note that the stream completed."""
+        """Record that the stream completed."""
         self.completed = self._scheduler.clock

@@ -1,4 +1,4 @@
-"""Canonical histories: what a stream describes once end edges are applied."""
+"""Canonical histories: the rows of a stream once end edges are applied."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.open_rows import OpenRows, identity
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.testing.tables import aligned, lifetime_text, payload_cells, table, time_texts
+from rxtemporal.testing.tables import align, format_lifetime, format_payload, format_times, table
 
 
 class Row(NamedTuple):
-    """A row of a canonical history: alive during ``[start, end)``, in ticks."""
+    """Row of a canonical history: alive during ``[start, end)``, in ticks."""
 
     start: int
     end: int
@@ -37,10 +37,10 @@ def history(x: Any) -> list[Row]:
     >>> history("start 3 x=1\\nend 3..8 x=1\\n0..10 x=2")
     [Row(start=0, end=10, payload={'x': 2}), Row(start=3, end=8, payload={'x': 1})]
     """
-    return in_order(_rows(x))
+    return sort_rows(_read_rows(x))
 
 
-def _rows(x: Any) -> list[Row]:
+def _read_rows(x: Any) -> list[Row]:
     if isinstance(x, str):
         x = table(x)
     elif isinstance(x, Streamable):
@@ -57,7 +57,7 @@ def _rows(x: Any) -> list[Row]:
     )
 
 
-def _of_events(events: Iterable[Any]) -> list[Row]:
+def _read_events(events: Iterable[Any]) -> list[Row]:
     rows: list[Row] = []
     open_rows: OpenRows[int] = OpenRows()
     for event in events:
@@ -75,7 +75,7 @@ def _of_events(events: Iterable[Any]) -> list[Row]:
     return rows
 
 
-def _of_batches(batches: Iterable[EventBatch]) -> list[Row]:
+def _read_batches(batches: Iterable[EventBatch]) -> list[Row]:
     rows: list[Row] = []
     open_rows: dict[int, int] = {}
     for batch in batches:
@@ -88,7 +88,7 @@ def _of_batches(batches: Iterable[EventBatch]) -> list[Row]:
                 rows.append(Row(start, end, payload))
                 continue
             row = open_rows.pop(edge, None)
-            if row is None or not _closes(rows[row], start, payload):
+            if row is None or not _is_end_of(rows[row], start, payload):
                 raise EventError(
                     f"an end edge closes no open row: id {edge}, [{start}, {end}) {payload}"
                 )
@@ -96,11 +96,11 @@ def _of_batches(batches: Iterable[EventBatch]) -> list[Row]:
     return rows
 
 
-def _closes(row: Row, start: int, payload: dict[str, Any]) -> bool:
+def _is_end_of(row: Row, start: int, payload: dict[str, Any]) -> bool:
     return row.start == start and identity(row.payload) == identity(payload)
 
 
-def _of_tuples(rows: Iterable[Any]) -> list[Row]:
+def _read_tuples(rows: Iterable[Any]) -> list[Row]:
     return [
         Row(time_ticks(start), MAX_TIME if end is None else time_ticks(end), to_fields(payload))
         for start, end, payload in rows
@@ -108,23 +108,23 @@ def _of_tuples(rows: Iterable[Any]) -> list[Row]:
 
 
 _READERS: tuple[tuple[Any, Callable[[Iterable[Any]], list[Row]]], ...] = (
-    ((RowEvent, Cti), _of_events),
-    (EventBatch, _of_batches),
-    (tuple, _of_tuples),
+    ((RowEvent, Cti), _read_events),
+    (EventBatch, _read_batches),
+    (tuple, _read_tuples),
 )
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
+def sort_rows(rows: Iterable[Row]) -> list[Row]:
     """Return rows in order of start, end and payload."""
-    return sorted(rows, key=_order)
+    return sorted(rows, key=_sort_key)
 
 
-def _order(row: Row) -> tuple[Any, ...]:
+def _sort_key(row: Row) -> tuple[Any, ...]:
     return (row.start, row.end, [(name, _rank(value)) for name, value in row.payload.items()])
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """A sort key for values of any type: null, numbers, NaN, text, anything else."""
+    """Return a sort key for a value of any type: null, numbers, NaN, text, anything else."""
     if value is None:
         return (0, 0)
     if isinstance(value, (int, float)):
@@ -141,28 +141,28 @@ def show(x: Any) -> str:
     0..   x=12  k=a
     3..8  x=1
     """
-    return "\n".join(row_lines(history(x)))
+    return "\n".join(format_rows(history(x)))
 
 
-def row_lines(rows: Sequence[Row]) -> list[str]:
+def format_rows(rows: Sequence[Row]) -> list[str]:
     """Return rows as the lines of a table."""
-    times = iter(time_texts([t for row in rows for t in row[:2]]))
-    lifetimes = [lifetime_text(next(times), next(times)) for _ in rows]
-    return aligned(
-        [[when, *payload_cells(row.payload)] for when, row in zip(lifetimes, rows, strict=True)]
+    times = iter(format_times([t for row in rows for t in row[:2]]))
+    lifetimes = [format_lifetime(next(times), next(times)) for _ in rows]
+    return align(
+        [[when, *format_payload(row.payload)] for when, row in zip(lifetimes, rows, strict=True)]
     )
 
 
 # how far a float that comes from arithmetic may be from another, relative to the larger one
 TOLERANCE = 1e-9
-# and the part of it that counts relative to the largest value of the field, where sums cancel out
+# the share of that which is allowed relative to the field's largest value: sums may cancel out
 _CANCELLED = 1e-3
-# so many rows are shown where two histories differ
+# how many rows of a difference are shown
 _MOST_SHOWN = 12
 
 
-def _known(rows: Iterable[Row], time: int) -> list[Row]:
-    """Return what is known of a history when nothing before ``time`` changes any more."""
+def _cut_off(rows: Iterable[Row], time: int) -> list[Row]:
+    """Return the part of a history before ``time``."""
     return [row._replace(end=min(row.end, time)) for row in rows if row.start < time]
 
 
@@ -171,8 +171,8 @@ def assert_same_history(
 ) -> None:
     """Raise an ``AssertionError`` that lists the rows in which two histories differ, if they do.
 
-    ``a`` and ``b`` are as ``history`` takes them; order and cuts mean nothing. With ``up_to`` rows
-    count with ``start < up_to``, up to ``min(end, up_to)``. NaN equals NaN, and -0.0 equals 0.0.
+    ``a`` and ``b`` are as ``history`` takes them; order and batches do not matter. With ``up_to``
+    rows with ``start < up_to`` count, up to ``min(end, up_to)``. NaN equals NaN; -0.0 equals 0.0.
     Two floats are equal when they are apart by ``tolerance`` times the larger one, or by a
     thousandth of that times the largest value of their field (a sum that cancels out is not
     exactly 0); 0 asks for equality.
@@ -188,22 +188,22 @@ def assert_same_history(
       4..7  x=2
     """
     time = MAX_TIME if up_to is None else time_ticks(up_to)
-    differs = difference(history(a), history(b), time, tolerance)
+    differs = describe_difference(history(a), history(b), time, tolerance)
     if differs:
-        until = "" if up_to is None else f" up to {time_texts([time])[0]}"
+        until = "" if up_to is None else f" up to {format_times([time])[0]}"
         raise AssertionError(f"the histories differ{until}; {differs}")
 
 
-def difference(
+def describe_difference(
     first: Iterable[Row],
     second: Iterable[Row],
     time: int,
     tolerance: float,
     names: tuple[str, str] = ("the first", "the second"),
 ) -> str:
-    """Return as text in which rows two histories differ up to a time; empty if in none."""
-    rows = _known(first, time), _known(second, time)
-    only = _close_removed(*_equal_removed(*rows), _scales(*rows), tolerance)
+    """Return the rows in which two histories differ up to a time, as text; empty if none do."""
+    rows = _cut_off(first, time), _cut_off(second, time)
+    only = _remove_close(*_remove_equal(*rows), _find_scales(*rows), tolerance)
     if not any(only):
         return ""
     both = len(rows[0]) - len(only[0])
@@ -212,19 +212,19 @@ def difference(
     ]
     for name, left in zip(names, only, strict=True):
         if left:
-            text += [f"only in {name}:", *_some(left)]
+            text += [f"only in {name}:", *_format_some(left)]
     return "\n".join(text)
 
 
-def _some(rows: list[Row]) -> list[str]:
-    lines = [f"  {line}" for line in row_lines(in_order(rows)[:_MOST_SHOWN])]
+def _format_some(rows: list[Row]) -> list[str]:
+    lines = [f"  {line}" for line in format_rows(sort_rows(rows)[:_MOST_SHOWN])]
     if len(rows) > _MOST_SHOWN:
         lines.append(f"  … and {len(rows) - _MOST_SHOWN:,} more")
     return lines
 
 
-def _equal_removed(first: list[Row], second: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Return what is left of both when rows that are exactly equal are taken out in pairs."""
+def _remove_equal(first: list[Row], second: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Return what is left of both once exactly equal rows are removed in pairs."""
     waiting: dict[Hashable, list[Row]] = {}
     for row in second:
         waiting.setdefault(identity(row), []).append(row)
@@ -238,8 +238,8 @@ def _equal_removed(first: list[Row], second: list[Row]) -> tuple[list[Row], list
     return left, [row for rows in waiting.values() for row in rows]
 
 
-def _scales(*histories: list[Row]) -> dict[str, float]:
-    """The largest float of each field, its sign aside."""
+def _find_scales(*histories: list[Row]) -> dict[str, float]:
+    """Return the largest absolute value of each float field."""
     scales: dict[str, float] = {}
     for row in (row for rows in histories for row in rows):
         for name, value in row.payload.items():
@@ -248,17 +248,19 @@ def _scales(*histories: list[Row]) -> dict[str, float]:
     return scales
 
 
-def _close_removed(
+def _remove_close(
     first: list[Row], second: list[Row], scales: dict[str, float], tolerance: float
 ) -> tuple[list[Row], list[Row]]:
-    """Return what is left when rows are taken out in pairs whose floats are within tolerance."""
+    """Return what is left once rows whose floats are within tolerance are removed in pairs."""
     waiting: dict[Hashable, list[Row]] = {}
     for row in second:
         waiting.setdefault(_without_floats(row), []).append(row)
     left = []
     for row in first:
         others = waiting.get(_without_floats(row), [])
-        found = next((i for i, o in enumerate(others) if _close(row, o, scales, tolerance)), None)
+        found = next(
+            (i for i, o in enumerate(others) if _is_close(row, o, scales, tolerance)), None
+        )
         if found is None:
             left.append(row)
         else:
@@ -271,7 +273,7 @@ def _without_floats(row: Row) -> Hashable:
     return identity((row.start, row.end, payload))
 
 
-def _close(first: Row, second: Row, scales: dict[str, float], tolerance: float) -> bool:
+def _is_close(first: Row, second: Row, scales: dict[str, float], tolerance: float) -> bool:
     for name, a in first.payload.items():
         b = second.payload[name]
         if not isinstance(a, float) or a == b or (a != a and b != b):

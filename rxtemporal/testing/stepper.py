@@ -1,4 +1,4 @@
-"""A query run by hand, step by step, so that it can be stopped, saved and gone on with."""
+"""Query run by hand, step by step, that can be stopped, saved and resumed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rxtemporal.runtime.stepper import Stepwise
 
 
 class Stepper(Stepwise):
-    """The steps of one query, with batches pushed through them by hand and without Rx.
+    """Steps of one query, through which batches are pushed by hand, without Rx.
 
-    Its sources are named as the query's streams are (``name=`` where they were made), and their
-    fields have to be known (``schema=``). What comes out is what the query gives in its own form:
-    edges and CTIs included. ``save`` returns what the steps hold; the stepper of the same query
-    that loads it goes on as this one would have.
+    Its sources have the names of the query's streams (``name=`` where they are made), and their
+    fields have to be known (``schema=``). Results come in the query's own form, with edges and
+    CTIs. ``save`` returns the state of the steps; a stepper of the same query that loads it
+    continues as this one would have.
 
-    Not thread-safe: whoever drives it serialises.
+    Not thread-safe: the caller serialises.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg
@@ -41,7 +41,7 @@ class Stepper(Stepwise):
         super().__init__(query._node)
 
     def drain(self) -> list[EventBatch]:
-        """Read the sources that have to be asked to their ends; return what comes out."""
+        """Read the sources that do not push to their ends; return what comes out."""
         out = []
         for node in self._nodes:
             if isinstance(node.source, LateSource):

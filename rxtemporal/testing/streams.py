@@ -1,4 +1,4 @@
-"""What ``check_laws`` is given, read: streams in any form, by name or in order."""
+"""Arguments of ``check_laws``: streams in any form, by name or in order."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.testing.arrivals import Input
+from rxtemporal.testing.arrivals import InputStream
 from rxtemporal.testing.tables import table
 from rxtemporal.testing.trials import Trial
 
 
-def trial_of(
+def make_trial(
     query: Callable[..., Any], streams: Any, schema: Any, complete: bool, tolerance: float
 ) -> Trial:
     """Return the trial of a query over streams as ``check_laws`` takes them."""
@@ -28,21 +28,21 @@ def trial_of(
         names, values = list(streams), list(streams.values())
         schemas = [(schema or {}).get(name) for name in names]
     else:
-        alone = _is_one(streams)
+        alone = _is_one_stream(streams)
         values = [streams] if alone else list(streams)
         schemas = [schema] if alone or schema is None else list(schema)
         schemas += [None] * (len(values) - len(schemas))
-        names = _parameters(query, len(values))
+        names = _name_streams(query, len(values))
     inputs = [
-        _input(name, value, given, complete)
+        _read_stream(name, value, given, complete)
         for name, value, given in zip(names, values, schemas, strict=True)
     ]
     _check_call(query, inputs, by_name)
     return Trial(query, inputs, by_name, complete, tolerance)
 
 
-def _is_one(streams: Any) -> bool:
-    """Whether this is one stream and no list of them."""
+def _is_one_stream(streams: Any) -> bool:
+    """Return True if this is one stream and not a list of them."""
     if isinstance(streams, (str, Streamable)):
         return True
     if not isinstance(streams, Sequence):
@@ -53,7 +53,7 @@ def _is_one(streams: Any) -> bool:
     return not streams or isinstance(streams[0], (RowEvent, Cti))
 
 
-def _input(name: str, stream: Any, schema: Any, complete: bool) -> Input:
+def _read_stream(name: str, stream: Any, schema: Any, complete: bool) -> InputStream:
     fields = None if schema is None else payload_schema(schema)
     if isinstance(stream, Streamable):
         fields = fields or stream.schema
@@ -65,11 +65,11 @@ def _input(name: str, stream: Any, schema: Any, complete: bool) -> Input:
         reader = PayloadReader()
         reader.learn([event.payload for event in events if isinstance(event, RowEvent)])
         fields = reader.schema
-    return Input(name, fields, events)
+    return InputStream(name, fields, events)
 
 
-def _parameters(query: Callable[..., Any], count: int) -> list[str]:
-    """Names for streams given in order: those of the query's parameters, where it tells them."""
+def _name_streams(query: Callable[..., Any], count: int) -> list[str]:
+    """Return names for streams given in order: those of the query's parameters, if known."""
     try:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         found = [p.name for p in inspect.signature(query).parameters.values() if p.kind in kinds]
@@ -78,7 +78,7 @@ def _parameters(query: Callable[..., Any], count: int) -> list[str]:
     return [*found[:count], *(f"stream {n + 1}" for n in range(len(found), count))]
 
 
-def _check_call(query: Callable[..., Any], inputs: list[Input], by_name: bool) -> None:
+def _check_call(query: Callable[..., Any], inputs: list[InputStream], by_name: bool) -> None:
     try:
         signature = inspect.signature(query)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Event tables: streams written as lines of text, and events shown as such lines."""
+"""Event tables: streams written as lines of text, and events printed as such lines."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _NAMED_VALUES: dict[str, Any] = {
 }
 _FIELD = re.compile(r"""(\w+)=(b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*"|\S+)(?:\s+|$)""")
 _BARE = re.compile(r"[A-Za-z_][\w.-]*")
-# beyond the first day of 1970 a number of ticks says nothing to people
+# beyond the first day of 1970 people cannot read a number of ticks
 _READABLE = 86_400_000_000
 
 
 def table(text: str) -> list[Event]:
-    """Return the events that a table describes, one in each line, in the order in which they come.
+    """Return the events of a table, one for each line, in its order.
 
     A line is a kind, a time, and the payload's fields as ``name=value``. Without a kind a time is a
     point and ``start..end`` an interval; ``start..`` never ends. Times are ticks or ISO 8601 with
     an offset; ``min`` and ``max`` are the ends of time. Values are Python's literals, ``null``,
     ISO dates and datetimes, and plain words; a value without a name is a bare payload, and a
-    payload may be written as a dict. Empty lines, and what follows a ``#``, are left out.
+    payload may be written as a dict. Empty lines and comments, from ``#`` on, are ignored.
 
     >>> for event in table('''
     ...     point     5      x=2 k=a
@@ -65,21 +65,21 @@ def table(text: str) -> list[Event]:
     for number, line in enumerate(text.splitlines(), 1):
         line = re.sub(r"(^|\s)#.*", "", line).strip()
         if line:
-            events.append(_parsed(line, number))
+            events.append(_parse_line(line, number))
     return events
 
 
-def _parsed(line: str, number: int) -> Event:
+def _parse_line(line: str, number: int) -> Event:
     try:
-        return _event(line)
+        return _parse_event(line)
     except (ValueError, SyntaxError, RxTemporalError) as error:
         raise ArgumentError(
-            f"line {number} of the table, {line!r}, is no event: {error}. Hint: a line is such as "
+            f"line {number} of the table, {line!r}, is not an event: {error}. Hint: write "
             "'point 5 x=2', 'interval 0..10 x=1 k=a', 'start 3 x=1', 'end 3..8 x=1' or 'cti 12'."
         ) from error
 
 
-def _event(line: str) -> Event:
+def _parse_event(line: str) -> Event:
     first, _, rest = line.partition(" ")
     if first in _KINDS:
         kind, (when, _, rest) = first, rest.strip().partition(" ")
@@ -88,44 +88,44 @@ def _event(line: str) -> Event:
     begin, dots, finish = when.partition("..")
     if bool(dots) != (kind in ("interval", "end")):
         raise ValueError(f"the time of {kind} is {'start..end' if not dots else 'one time'}")
-    start = _time(begin)
+    start = _parse_time(begin)
     if kind == "cti":
         if rest.strip():
             raise ValueError("a CTI has no payload")
         return Cti(start)
-    payload = _payload(rest.strip())
+    payload = _parse_payload(rest.strip())
     if kind == "interval":
-        return IntervalEvent(start, _time(finish), payload)
+        return IntervalEvent(start, _parse_time(finish), payload)
     if kind == "end":
-        return EdgeEvent.create_end(start, _time(finish), payload)
+        return EdgeEvent.create_end(start, _parse_time(finish), payload)
     return PointEvent(start, payload) if kind == "point" else EdgeEvent.create_start(start, payload)
 
 
-def _time(text: str) -> Time:
+def _parse_time(text: str) -> Time:
     if text in _NAMED_TIMES:
         return _NAMED_TIMES[text]
     return int(text) if re.fullmatch(r"-?[\d_]+", text) else datetime.fromisoformat(text)
 
 
-def _payload(text: str) -> Any:
+def _parse_payload(text: str) -> Any:
     if text.startswith("{"):
         return ast.literal_eval(text)
     if text and "=" not in text:
-        return _value(text)
+        return _parse_value(text)
     fields: dict[str, Any] = {}
     at = 0
     while at < len(text):
         match = _FIELD.match(text, at)
         if match is None:
-            raise ValueError(f"{text[at:]!r} is no name=value")
+            raise ValueError(f"{text[at:]!r} is not name=value")
         if match[1] in fields:
-            raise ValueError(f"it has two fields {match[1]!r}")
-        fields[match[1]] = _value(match[2])
+            raise ValueError(f"field {match[1]!r} is there twice")
+        fields[match[1]] = _parse_value(match[2])
         at = match.end()
     return fields
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text in _NAMED_VALUES:
         return _NAMED_VALUES[text]
     if re.match(r"\d{4}-\d\d-\d\d", text):
@@ -145,66 +145,66 @@ def show_events(events: Iterable[Event]) -> str:
     cti       12
     """
     listed = list(events)
-    at = iter(time_texts([t for each in listed for t in _times(each)]))
+    at = iter(format_times([t for each in listed for t in _lifetime(each)]))
     cells = []
     for event in listed:
         begin, finish = next(at), next(at)
         if isinstance(event, Cti):
             cells.append(["cti", begin])
             continue
-        kind = _kind(event)
-        when = lifetime_text(begin, finish) if kind in ("interval", "end") else begin
-        cells.append([kind, when, *payload_cells(event.payload)])
-    return "\n".join(aligned(cells))
+        kind = _kind_of(event)
+        when = format_lifetime(begin, finish) if kind in ("interval", "end") else begin
+        cells.append([kind, when, *format_payload(event.payload)])
+    return "\n".join(align(cells))
 
 
-def _times(event: Event) -> tuple[int, int]:
+def _lifetime(event: Event) -> tuple[int, int]:
     return (event.start, event.start if isinstance(event, Cti) else event.end)
 
 
-def _kind(event: RowEvent) -> str:
+def _kind_of(event: RowEvent) -> str:
     if isinstance(event, EdgeEvent):
         return "start" if event.edge_type is EdgeType.START else "end"
     return event.shape.value
 
 
-def time_texts(times: Sequence[int]) -> list[str]:
-    """Return times as text: ticks where all are small, else ISO 8601; the ends of time by name."""
+def format_times(times: Sequence[int]) -> list[str]:
+    """Return times as text: ticks if all are small, else ISO 8601; the ends of time by name."""
     finite = [t for t in times if MIN_TIME < t < MAX_TIME]
     readable = all(abs(t) < _READABLE for t in finite)
-    return [_time_text(t, readable) for t in times]
+    return [_format_time(t, readable) for t in times]
 
 
-def _time_text(time: int, as_ticks: bool) -> str:
+def _format_time(time: int, as_ticks: bool) -> str:
     if time in (MIN_TIME, MAX_TIME):
         return "min" if time == MIN_TIME else "max"
     return str(time) if as_ticks else to_datetime(time).isoformat().replace("+00:00", "Z")
 
 
-def lifetime_text(begin: str, finish: str) -> str:
-    """Return a lifetime as a table has it; one that never ends has no end."""
+def format_lifetime(begin: str, finish: str) -> str:
+    """Return a lifetime as text; one that never ends has no end."""
     return f"{begin}..{'' if finish == 'max' else finish}"
 
 
-def payload_cells(payload: Any) -> list[str]:
-    """Return a payload as a table has it, one text for each field."""
+def format_payload(payload: Any) -> list[str]:
+    """Return a payload as text, one cell for each field."""
     fields = to_fields(payload)
     if fields is not payload and list(fields) == ["payload"]:
-        return [_value_text(payload)]
+        return [_format_value(payload)]
     if not all(isinstance(name, str) and re.fullmatch(r"\w+", name) for name in fields):
         return [repr(fields)]
-    return [f"{name}={_value_text(value)}" for name, value in fields.items()]
+    return [f"{name}={_format_value(value)}" for name, value in fields.items()]
 
 
-def _value_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, (datetime, date)):
         return value.isoformat()
-    if isinstance(value, str) and _BARE.fullmatch(value) and _value(value) is value:
+    if isinstance(value, str) and _BARE.fullmatch(value) and _parse_value(value) is value:
         return value
     return repr(value)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of cells as lines, each column as wide as its widest cell."""
     widths: dict[int, int] = {}
     for row in rows:

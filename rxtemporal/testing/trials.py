@@ -1,4 +1,4 @@
-"""A query over given streams, run with its events arriving in one way or another."""
+"""Trials: a query over given streams, run with its events arriving in many ways."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
 from rxtemporal.query.inputs import from_observable
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.testing.arrivals import Arrival, Input, interleaved, pushed, rows_of
-from rxtemporal.testing.histories import Row, difference, history
+from rxtemporal.testing.arrivals import Arrival, InputStream, cut_batches, group_rows, interleave
+from rxtemporal.testing.histories import Row, describe_difference, history
 from rxtemporal.testing.stepper import Stepper
-from rxtemporal.testing.tables import time_texts
+from rxtemporal.testing.tables import format_times
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Events in the order in which they come, and the ends of the runs into which they are cut."""
+    """Order in which events come, and the ends of the runs into which they are cut."""
 
     arrivals: Sequence[Arrival]
     ends: Sequence[int]
 
 
 class BrokenLawError(AssertionError):
-    """A law does not hold: which, what was seen, and how the events came."""
+    """Law that does not hold: its name, what was seen, and how the events came."""
 
-    def __init__(self, law: str, seen: str, arranged: Arrangement) -> None:
+    def __init__(self, law: str, seen: str, arrangement: Arrangement) -> None:
         super().__init__(f"{law}: {seen}")
         self.law = law
         self.seen = seen
-        self.arranged = arranged
+        self.arrangement = arrangement
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came out of a run: batches, and the CTI that was reached after so many arrivals."""
+    """Results of a run: batches, and the CTI reached after each number of arrivals."""
 
     batches: list[EventBatch]
     reached: list[tuple[int, int]]
@@ -64,15 +64,15 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """A query, the streams it is called with (by name or in order), and how results compare."""
+    """Query, the streams it is called with (by name or in order), and how results compare."""
 
     query: Callable[..., Any]
-    inputs: list[Input]
+    inputs: list[InputStream]
     by_name: bool
     complete: bool
     tolerance: float
 
-    def composed(self) -> tuple[list[Subject[EventBatch]], Streamable]:
+    def compose(self) -> tuple[list[Subject[EventBatch]], Streamable]:
         """Return the query over new streams, and the subjects that feed these."""
         subjects: list[Subject[EventBatch]] = [Subject() for _ in self.inputs]
         streams = {
@@ -94,41 +94,43 @@ class Trial:
 
     @cached_property
     def reference(self) -> Outcome:
-        """What comes out when each stream comes as one batch, one stream after the other."""
-        arrivals = interleaved([each.events for each in self.inputs], None)
-        arranged = Arrangement(arrivals, [len(arrivals)])
-        return self._sound(self._run(arranged), arranged)
+        """The results when each stream comes as one batch, one stream after the other."""
+        arrivals = interleave([each.events for each in self.inputs], None)
+        arrangement = Arrangement(arrivals, [len(arrivals)])
+        return self._check_sound(self._run(arrangement), arrangement)
 
-    def outcome(self, law: str, arranged: Arrangement, *, restart: bool = False) -> Outcome:
-        """Return what comes out when the events come in this way, if that is sound."""
+    def outcome(self, law: str, arrangement: Arrangement, *, restart: bool = False) -> Outcome:
+        """Return the results when the events come in this way; raise if a law is broken."""
         reference = self.reference
         try:
-            made = self._restarted(arranged) if restart else self._run(arranged)
+            made = self._run_with_restarts(arrangement) if restart else self._run(arrangement)
         except Exception as error:
-            seen = f"the query raised {type(error).__name__}: {error}\n(not so over one batch)"
-            raise BrokenLawError(law, seen, arranged) from error
-        self._sound(made, arranged)
+            seen = f"the query raised {type(error).__name__}: {error}\n(over one batch it does not)"
+            raise BrokenLawError(law, seen, arrangement) from error
+        self._check_sound(made, arrangement)
         if made.cti != reference.cti:
-            ctis = time_texts([made.cti, reference.cti])
-            seen = f"the last output CTI is {ctis[0]}, and over one batch {ctis[1]}"
-            raise BrokenLawError(law, seen, arranged)
-        names = ("one batch's history", "this one")
-        differs = difference(reference.rows, made.rows, made.cti, self.tolerance, names)
+            ctis = format_times([made.cti, reference.cti])
+            seen = f"the last output CTI is {ctis[0]}, but {ctis[1]} over one batch"
+            raise BrokenLawError(law, seen, arrangement)
+        names = ("the history of one batch", "this one")
+        differs = describe_difference(reference.rows, made.rows, made.cti, self.tolerance, names)
         if differs:
             raise BrokenLawError(
-                law, f"the history is another one than over one batch; {differs}", arranged
+                law, f"the history differs from that of one batch; {differs}", arrangement
             )
         return made
 
-    def _run(self, arranged: Arrangement) -> Outcome:
+    def _run(self, arrangement: Arrangement) -> Outcome:
         out: list[EventBatch] = []
         failed: list[Exception] = []
-        subjects, result = self.composed()
+        subjects, result = self.compose()
         run = Execution((result._node, lambda stream, gauge: stream))
         run.start(out.append, failed.append, lambda: None)
         run.drain()
         made = Outcome(out, [])
-        for position, stream, batch in pushed(self.inputs, arranged.arrivals, arranged.ends):
+        for position, stream, batch in cut_batches(
+            self.inputs, arrangement.arrivals, arrangement.ends
+        ):
             subjects[stream].on_next(batch)
             made.reached.append((position, made.cti))
         if self.complete:
@@ -140,24 +142,26 @@ class Trial:
         return made
 
     @property
-    def restarts(self) -> bool:
-        """Whether the query's steps can be made before the first event, and so be loaded."""
-        return all(node.schema is not None for node in self.composed()[1]._node.every())
+    def can_restart(self) -> bool:
+        """True if the query's steps can be made, and so loaded, before the first event."""
+        return all(node.schema is not None for node in self.compose()[1]._node.every())
 
-    def _restarted(self, arranged: Arrangement) -> Outcome:
-        """Run with all steps saved, and loaded into new ones, after each batch."""
-        stepper = Stepper(self.composed()[1])
+    def _run_with_restarts(self, arrangement: Arrangement) -> Outcome:
+        """Run with all steps saved and loaded into new ones after each batch."""
+        stepper = Stepper(self.compose()[1])
         made = Outcome(stepper.drain(), [])
-        for position, stream, batch in pushed(self.inputs, arranged.arrivals, arranged.ends):
+        for position, stream, batch in cut_batches(
+            self.inputs, arrangement.arrivals, arrangement.ends
+        ):
             name = self.inputs[stream].name
             if name in stepper.sources:
                 made.batches.extend(stepper.push(name, batch))
             made.reached.append((position, made.cti))
-            saved, stepper = stepper.save(), Stepper(self.composed()[1])
+            saved, stepper = stepper.save(), Stepper(self.compose()[1])
             stepper.load(saved)
         return made
 
-    def _sound(self, made: Outcome, arranged: Arrangement) -> Outcome:
+    def _check_sound(self, made: Outcome, arrangement: Arrangement) -> Outcome:
         """Return the outcome if its batches keep their contract, and reach the end of time."""
         cti = MIN_TIME
         for batch in made.batches:
@@ -165,38 +169,40 @@ class Trial:
                 batch.check(cti)
             except CtiViolationError as error:
                 raise BrokenLawError(
-                    "CTI soundness", f"of the output, {error}", arranged
+                    "CTI soundness", f"of the output, {error}", arrangement
                 ) from error
             except RxTemporalError as error:
-                raise BrokenLawError("the contract of batches", str(error), arranged) from error
+                raise BrokenLawError("the contract of batches", str(error), arrangement) from error
             cti = batch.cti
         try:
-            made.rows  # noqa: B018 (computed here, where an edge without its start can be told)
+            made.rows  # noqa: B018 (computed here to report an edge without its start)
         except RxTemporalError as error:
-            raise BrokenLawError("the contract of edges", str(error), arranged) from error
+            raise BrokenLawError("the contract of edges", str(error), arrangement) from error
         if self.complete and made.cti != MAX_TIME:
-            seen = f"the streams have ended, and the output's CTI is only {_time(made.cti)}"
-            raise BrokenLawError("liveliness", seen, arranged)
+            seen = f"the streams have ended, and the output's CTI is only {_format_time(made.cti)}"
+            raise BrokenLawError("liveliness", seen, arrangement)
         return made
 
 
-def _time(time: int) -> str:
-    return time_texts([time])[0]
+def _format_time(time: int) -> str:
+    return format_times([time])[0]
 
 
-# what finds a fault in a trial, in the n-th way of drawing orders and cuts, if there is one
-Tested = Callable[[Trial, int], BrokenLawError | None]
+# finds a fault in a trial, if there is one, with the n-th drawing of orders and cuts
+FindFault = Callable[[Trial, int], BrokenLawError | None]
 
-# a smaller trial needs other cuts to fail in, so it is tested in so many ways
+# a smaller trial may fail only with other cuts, so this many are drawn
 _WAYS = 8
-# and so many tests are made in all
+# the number of tests in all
 _MOST_TESTS = 800
 
 
-def smallest(trial: Trial, broken: BrokenLawError, tested: Tested) -> tuple[Trial, BrokenLawError]:
-    """Return a trial with as few rows and CTIs as possible for which a fault is still found.
+def shrink(
+    trial: Trial, broken: BrokenLawError, find_fault: FindFault
+) -> tuple[Trial, BrokenLawError]:
+    """Return a trial with as few rows and CTIs as possible that still has a fault.
 
-    Takes out half of the rows, then quarters and so on, as long as something stays wrong.
+    Removes half of the rows, then quarters and so on, while a fault remains.
     """
     tests = 0
     size = max(1, len(_rows(trial)) // 2)
@@ -204,7 +210,7 @@ def smallest(trial: Trial, broken: BrokenLawError, tested: Tested) -> tuple[Tria
         at, before = 0, len(_rows(trial))
         while at < len(rows := _rows(trial)) and tests < _MOST_TESTS:
             smaller = trial.without({event for row in rows[at : at + size] for event in row})
-            found = _tested_in_ways(smaller, tested)
+            found = _search_fault(smaller, find_fault)
             if found is None:
                 tests += _WAYS
                 at += size
@@ -216,11 +222,11 @@ def smallest(trial: Trial, broken: BrokenLawError, tested: Tested) -> tuple[Tria
         size = max(1, size // 2)
 
 
-def _tested_in_ways(trial: Trial, tested: Tested) -> BrokenLawError | None:
+def _search_fault(trial: Trial, find_fault: FindFault) -> BrokenLawError | None:
     for way in range(_WAYS):
         try:
-            found = tested(trial, way)
-        except Exception:  # over fewer events the query itself may fail, which is another matter
+            found = find_fault(trial, way)
+        except Exception:  # a query may fail over fewer events: another fault
             return None
         if found is not None:
             return found
@@ -228,10 +234,13 @@ def _tested_in_ways(trial: Trial, tested: Tested) -> BrokenLawError | None:
 
 
 def _rows(trial: Trial) -> list[list[tuple[int, int]]]:
-    """The rows and CTIs of all streams but the end of time, as (stream, number) of their events."""
+    """Return the rows and CTIs of all streams as (stream, number) of their events.
+
+    The end of time is left out.
+    """
     return [
         [(stream, number) for number in row]
         for stream, each in enumerate(trial.inputs)
-        for row in rows_of(each.events)
+        for row in group_rows(each.events)
         if each.events[row[0]] != Cti(MAX_TIME)
     ]

@@ -27,7 +27,7 @@ from rxtemporal import agg, testing
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.operators.operator import Beside, Keys, Operator, TwoInputs
-from rxtemporal.testing.arrivals import Input, cuts, interleaved, pushed, reordered
+from rxtemporal.testing.arrivals import InputStream, cut_batches, draw_cuts, interleave, reorder
 
 start, end = rxt.EdgeEvent.create_start, rxt.EdgeEvent.create_end
 
@@ -71,8 +71,8 @@ def test_a_line_of_a_table_is_an_event(line: str, event: Any) -> None:
     [
         ("interval 5 x=1", "the time of interval is start..end"),
         ("start 5..6 x=1", "the time of start is one time"),
-        ("5 x=1 y", "'y' is no name=value"),
-        ("5 x=1 x=2", "two fields 'x'"),
+        ("5 x=1 y", "'y' is not name=value"),
+        ("5 x=1 x=2", "field 'x' is there twice"),
         ("cti 5 x=1", "a CTI has no payload"),
         ("soon x=1", "Invalid isoformat string"),
         ("9..5 x=1", "an event ends after it starts"),
@@ -84,7 +84,7 @@ def test_a_line_that_is_no_event_is_refused(line: str, said: str) -> None:
     with pytest.raises(rxt.ArgumentError, match="line 2 of the table") as raised:
         testing.table(f"0 x=1\n{line}")
     assert said in str(raised.value)
-    assert "Hint: a line is such as 'point 5 x=2'" in str(raised.value)
+    assert "Hint: write 'point 5 x=2'" in str(raised.value)
 
 
 @given(strategies.streams(payload=strategies.payloads(strange=False)))
@@ -267,7 +267,7 @@ def test_every_order_drawn_is_legal_and_means_the_same(
 ) -> None:
     """No CTI forbids it, the history is the same, and further CTIs promise nothing further."""
     stream = events(items)
-    moved = reordered(stream, Random(seed), more_ctis=more)
+    moved = reorder(stream, Random(seed), more_ctis=more)
     made = rxt.from_events(moved, schema=physical.SCHEMA)  # which refuses what is not legal
     testing.assert_same_history(made, stream, tolerance=0)
     highest = [
@@ -280,7 +280,7 @@ def test_every_order_drawn_is_legal_and_means_the_same(
 def test_rows_move_across_the_ctis_that_allow_it() -> None:
     """A row may come before a CTI that it came after, and after one that it does not break."""
     stream = testing.table("0 x=1\n9 x=2\ncti 5\n6 x=3")
-    orders = {testing.show_events(reordered(stream, Random(n))) for n in range(200)}
+    orders = {testing.show_events(reorder(stream, Random(n))) for n in range(200)}
     places = {
         name: {
             text.splitlines().index("cti    5") > text.splitlines().index(f"point  {name}  x={x}")
@@ -295,12 +295,12 @@ def test_rows_move_across_the_ctis_that_allow_it() -> None:
 def test_cuts_and_interleavings_lose_nothing(one: list[Any], two: list[Any], seed: int) -> None:
     """The batches of each stream describe it and keep their contract."""
     inputs = [
-        Input(name, pl.Schema(physical.SCHEMA), events(s))
+        InputStream(name, pl.Schema(physical.SCHEMA), events(s))
         for name, s in zip("ab", (one, two), strict=True)
     ]
     random = Random(seed)
-    arrivals = interleaved([each.events for each in inputs], random)
-    made = list(pushed(inputs, arrivals, cuts(len(arrivals), random)))
+    arrivals = interleave([each.events for each in inputs], random)
+    made = list(cut_batches(inputs, arrivals, draw_cuts(len(arrivals), random)))
     for number, each in enumerate(inputs):
         batches = [p.batch for p in made if p.stream == number]
         testing.assert_same_history(batches, each.events, tolerance=0)
@@ -462,7 +462,7 @@ def test_the_message_shows_the_smallest_streams() -> None:
     with pytest.raises(AssertionError) as raised:
         testing.check_laws(wrong(sized), STREAM)
     said, shown = str(raised.value).split("the smallest streams found, in the order in which they ")
-    assert "only in one batch's history:" in said
+    assert "only in the history of one batch:" in said
     assert "only in this one:" in said
     assert re.fullmatch(
         r"came; -- ends a batch:\n"
@@ -531,7 +531,7 @@ def test_streams_without_an_end_are_compared_so_far() -> None:
         lambda readings: readings.snapshot_window().aggregate(n=agg.count()), stream, complete=False
     )
     testing.check_laws(wrong(lazy), stream, complete=False)
-    with pytest.raises(AssertionError, match="the last output CTI is 5, and over one batch min"):
+    with pytest.raises(AssertionError, match="the last output CTI is 5, but min over one batch"):
         testing.check_laws(wrong(slow), "cti 5\ncti 5\n9 x=1", complete=False)
 
 
