@@ -4,8 +4,8 @@
 
     Exception
      └── RxTemporalError
-          ├── ArgumentError (also ValueError)     an argument no operator or subject can work with
-          ├── EventError (also ValueError)        an event that cannot be: it ends before it starts
+          ├── ArgumentError (also ValueError)     an argument that nothing can work with
+          ├── EventError (also ValueError)        an impossible event: it ends before it starts
           ├── SchemaError (also ValueError)       a payload or field that does not fit
           ├── CtiViolationError                   an event before a promise that was already made
           ├── UnboundedWindowError                infinitely many windows were asked for
@@ -38,11 +38,11 @@ __all__ = [
 
 
 class RxTemporalWarning(UserWarning):
-    """Something that works, and that its user will want to know of."""
+    """Warning of something that works but that its user should know of."""
 
 
 class RxTemporalError(Exception):
-    """The root of every error that rxtemporal raises on purpose.
+    """Base class of every error that rxtemporal raises on purpose.
 
     ``place`` says which operator failed and at which line it was composed, once it is known.
     """
@@ -59,11 +59,11 @@ class ArgumentError(RxTemporalError, ValueError):
 
 
 class EventError(RxTemporalError, ValueError):
-    """An event that cannot be: a naive time, an end before its start, an end without a start."""
+    """An impossible event: a naive time, an end before its start, an end without a start."""
 
 
 class SchemaError(RxTemporalError, ValueError):
-    """A payload that is no flat record, or a field that is missing, unknown or of another type."""
+    """A payload that is no flat record, or a field that is missing, unknown or of a wrong type."""
 
 
 class CtiViolationError(RxTemporalError):
@@ -99,9 +99,9 @@ class JavaError(RxTemporalError):
 
 
 def blame(error: Exception, place: str) -> Exception:
-    """Return the same error, which now also says where the failing operator was composed.
+    """Return the same error with the place at which the failing operator was composed.
 
-    Our own errors carry it in their message; a user's own exception keeps its type and text and
+    An error of ours has the place in its message; a user's exception keeps its type and text and
     gets a note, which tracebacks print.
     """
     if isinstance(error, RxTemporalError):

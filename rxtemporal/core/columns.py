@@ -1,4 +1,4 @@
-"""What steps do with frames often, at the cost of what there is to do."""
+"""Gathering, stacking and casting of columns, for small frames at a small cost."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ from rxtemporal.errors import EventError
 
 
 class EventKind(Enum):
-    """Whether an event brings a row or advances time."""
+    """Kind of an event: it inserts a row, or it advances time."""
 
     INSERT = "insert"
     CTI = "cti"
 
 
 class EventShape(Enum):
-    """How much of a row's lifetime is known when it arrives."""
+    """Shape of an event: the part of its lifetime that is known when it arrives."""
 
     POINT = "point"
     INTERVAL = "interval"
@@ -31,21 +31,21 @@ class EventShape(Enum):
 
 
 class WindowOutput(Enum):
-    """Where a window's result lives: as long as the window, or as a point at the window's end."""
+    """Lifetime of a window's result: that of the window, or a point at the window's end."""
 
     WINDOW = "window"
     POINT_AT_END = "point at end"
 
 
 class EdgeType(Enum):
-    """Which end of its row's lifetime an edge event brings."""
+    """Type of an edge event: the start or the end of its row's lifetime."""
 
     START = "start"
     END = "end"
 
 
 class RowEvent:
-    """What point, interval and edge events have in common; use one of those."""
+    """Base class of point, interval and edge events; use one of those."""
 
     __slots__ = ("end", "payload", "start", "start_time")
 
@@ -67,7 +67,7 @@ class RowEvent:
         """The end of the lifetime, in the form in which the start was given."""
         return match_form(self.end, self.start_time)
 
-    def moved(self, start: int, end: int) -> RowEvent:
+    def with_lifetime(self, start: int, end: int) -> RowEvent:
         """Return this event with another lifetime (in ticks) and the same payload object."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class PointEvent(RowEvent):
         """Return the point event; the documents' name for the constructor."""
         return cls(start_time, payload)
 
-    def moved(self, start: int, end: int) -> PointEvent:
+    def with_lifetime(self, start: int, end: int) -> PointEvent:
         """Return the same payload at another instant; a point's end follows its start."""
         return PointEvent(match_form(start, self.start_time), self.payload)
 
@@ -175,7 +175,7 @@ class IntervalEvent(RowEvent):
         """Return the interval event; the documents' name for the constructor."""
         return cls(start_time, end_time, payload)
 
-    def moved(self, start: int, end: int) -> IntervalEvent:
+    def with_lifetime(self, start: int, end: int) -> IntervalEvent:
         """Return the same payload with another lifetime, in ticks."""
         like = self.start_time
         return IntervalEvent(match_form(start, like), match_form(end, like), self.payload)
@@ -223,7 +223,7 @@ class EdgeEvent(RowEvent):
         """Return the end edge of the row that a start edge opened with this start and payload."""
         return cls(EdgeType.END, start_time, end_time, payload)
 
-    def moved(self, start: int, end: int) -> EdgeEvent:
+    def with_lifetime(self, start: int, end: int) -> EdgeEvent:
         """Return the same edge and payload with another lifetime, in ticks."""
         like = self.start_time
         return EdgeEvent(

@@ -1,4 +1,4 @@
-"""Payload objects into columns: the schema comes with the stream or from its first events."""
+"""Conversion of payload objects to columns, with a given schema or one learned on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PayloadReader:
     """Turns payloads (dicts, dataclasses, NamedTuples, scalars) into frames of one schema.
 
     Without a schema the first payload names the fields, and each takes its type from its first
-    value that is not null. Until every field has one, ``settled`` is false.
+    value that is not null. Until every field has one, ``is_complete`` is false.
 
     >>> reader = PayloadReader()
     >>> dict(reader.frame([{"x": None}, {"x": 2}]).schema)
@@ -36,32 +36,32 @@ class PayloadReader:
         self._given = schema is not None
 
     @property
-    def settled(self) -> bool:
-        """Whether the type of every field is known."""
+    def is_complete(self) -> bool:
+        """True if the type of every field is known."""
         if self.schema is None:
             return False
         return self._given or pl.Null() not in self.schema.values()
 
-    def saved(self) -> list[Any]:
-        """Return what is known of the fields, and whether that stays."""
+    def save(self) -> list[Any]:
+        """Return the fields known so far, and True if they are final: plain values."""
         known = None if self.schema is None else pl.DataFrame(schema=self.schema)
         return [known, self._given]
 
-    def restore(self, state: Sequence[Any]) -> None:
-        """Go on with what is known of the fields."""
+    def load(self, state: Sequence[Any]) -> None:
+        """Continue with the fields that ``save`` returned."""
         known, self._given = state
         self.schema = None if known is None else known.schema
 
     def learn(self, payloads: Sequence[Any]) -> None:
-        """Take what these payloads show of the schema, unless it is settled."""
-        if self.settled or not payloads:
+        """Learn fields and types from these payloads, unless the schema is complete."""
+        if self.is_complete or not payloads:
             return
         rows = [to_fields(payload) for payload in payloads]
         types = dict(self.schema or {})
         for row, fields in enumerate(rows):
             for name, value in fields.items():
                 if self.schema is not None and name not in types:
-                    continue  # the frame will refuse it by name
+                    continue  # frame() refuses it by name
                 if types.get(name, pl.Null()) == pl.Null():
                     types[name] = _learn_type(name, value, row)
             self.schema = self.schema or pl.Schema(types)
@@ -88,8 +88,8 @@ class PayloadReader:
         except (KeyError, *_REFUSED):
             raise self._first_bad(rows, schema) from None
 
-    def conformed(self, batch: EventBatch) -> EventBatch:
-        """Return a batch with its payload in the stream's schema, which the first one may set."""
+    def conform(self, batch: EventBatch) -> EventBatch:
+        """Return the batch in the stream's schema, which the first batch may set."""
         if self.schema is None:
             self.schema = batch.schema
         self._given = True
@@ -124,7 +124,7 @@ def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
 
 
 def _explain_misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
-    """Return what is wrong with one row; None if it fits."""
+    """Return the reason why one row does not fit; None if it does."""
     there = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
     if more := [name for name in row if name not in schema]:
         return f"field {more[0]!r} appears in mid-stream, in {row}; the stream's fields are {there}"

@@ -1,8 +1,8 @@
 """Payload schemas: flat records of named, typed fields that every engine here can carry.
 
 Spark has no unsigned integers, polars' finer time units have no tick, and a nested value has no
-key: so unsigned integers are widened, times are floored to microseconds, and the rest is refused by
-name.
+key. So unsigned integers are widened, times are floored to microseconds, and anything else is
+refused by name.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _ALLOWED = "bool, int, float, str, bytes, datetime, date, timedelta, Decimal or 
 
 
 def payload_type(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
-    """Return the type in which a field of polars type ``dtype`` travels; refuse what cannot.
+    """Return the payload type for a field of polars type ``dtype``; refuse what has none.
 
-    With ``lists`` it may be a list of scalars: those live inside a query, and neither enter nor
-    leave.
+    With ``lists`` it may be a list of scalars: lists exist only inside a query, from ``select`` to
+    ``explode``.
     """
     if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
         dtype = dtype()
@@ -68,7 +68,7 @@ def payload_type(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
         return pl.List(payload_type(name, dtype.inner))
     hint = "a payload is a flat record; keep nested values outside or flatten them"
     if isinstance(dtype, pl.List) and not lists:
-        hint = "a payload is a flat record; lists live only inside a query, from select to explode"
+        hint = "a payload is a flat record; lists exist only inside a query, from select to explode"
     if isinstance(dtype, pl.UInt64):
         hint = "Spark has no UInt64; cast it to Int64, Decimal or String"
     elif isinstance(dtype, (pl.Categorical, pl.Enum)):
@@ -80,7 +80,7 @@ def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
     """Return a schema from a mapping name → type, a dataclass type or a NamedTuple type.
 
     Types are polars types or Python's own; ``X | None`` means ``X``, for any field may be null.
-    With ``lists`` also lists of scalars, which live only inside a query.
+    With ``lists`` also lists of scalars, which exist only inside a query.
     """
     if isinstance(given, Mapping):
         fields: Iterable[tuple[str, Any]] = given.items()
@@ -97,7 +97,7 @@ def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
 
 
 def declared_type(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
-    """Return the type in which a field declared with a polars or a Python type travels."""
+    """Return the payload type of a field declared with a polars or a Python type."""
     return payload_type(name, _polars_type(name, type_), lists=lists)
 
 
@@ -127,7 +127,7 @@ def _polars_type(name: str, type_: Any) -> Any:
 
 
 def infer_type(name: str, value: Any) -> pl.DataType:
-    """Return the type of the field ``name`` as a first ``value`` shows it."""
+    """Infer the type of the field ``name`` from its first ``value``."""
     _check_name(name)
     if isinstance(value, Decimal) and value.is_finite():
         return pl.Decimal(38, max(0, -int(value.as_tuple().exponent)))
@@ -143,18 +143,18 @@ def infer_type(name: str, value: Any) -> pl.DataType:
 
 
 def refuse_lists(schema: pl.Schema) -> None:
-    """Refuse list fields where a query's results leave it."""
+    """Refuse list fields in the results of a query."""
     for name, dtype in schema.items():
         if isinstance(dtype, pl.List):
             raise SchemaError(
-                f"field {name!r} is {dtype}, and lists live inside a query only. "
+                f"field {name!r} is {dtype}; lists exist only inside a query. "
                 f"Hint: explode({name!r}) gives a row for each element; or make a string of it, "
                 f'with pl.col("{name}").cast(pl.List(pl.String)).list.join(",").'
             )
 
 
 def can_hold(dtype: pl.DataType, values: Sequence[Any]) -> bool:
-    """Whether a field of this type holds all these values as they are; any field may be null.
+    """Return True if a field of this type can hold all these values unchanged; null always fits.
 
     An integer is a float too; a bool is no number, and a naive datetime is not an aware one.
     """
@@ -201,7 +201,7 @@ def to_fields(payload: Any) -> dict[str, Any]:
 
 
 def _can_widen(have: pl.DataType, want: pl.DataType) -> bool:
-    """Whether a column casts to another type without loss, or else polars says that it does not."""
+    """Return True if a cast from one type to the other loses nothing, or else fails in polars."""
     return (
         have == want
         or have == pl.Null()
@@ -211,9 +211,9 @@ def _can_widen(have: pl.DataType, want: pl.DataType) -> bool:
 
 
 def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFrame:
-    """Return the frame with every field in the type in which it travels.
+    """Return the frame with every field cast to its payload type.
 
-    With ``schema`` the frame has to have just its fields, in types that cast without loss.
+    With ``schema`` the frame must have exactly its fields, in types that cast without loss.
     """
     if schema is None:
         if all(isinstance(dtype, _KEPT) for dtype in frame.dtypes):

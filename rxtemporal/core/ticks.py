@@ -1,7 +1,7 @@
 """Application time: int64 ticks of one microsecond since 1970-01-01T00:00:00Z.
 
 ``MIN_TIME`` and ``MAX_TIME`` are the first and last instants of the proleptic Gregorian calendar
-and stand for minus and plus infinity: adding to them leaves them as they are, and any other sum
+and stand for minus and plus infinity: adding to them does not change them, and any other sum
 saturates at them. Nothing wraps.
 """
 
@@ -68,12 +68,12 @@ def to_datetime(tick: int) -> datetime:
 
 
 def time_ticks(value: Time) -> int:
-    """Return a time as ticks, whether it came as an aware datetime or as ticks already."""
-    if type(value) is int and MIN_TIME <= value <= MAX_TIME:  # it runs once for each event
+    """Return a time, given as an aware datetime or as ticks, as ticks."""
+    if type(value) is int and MIN_TIME <= value <= MAX_TIME:  # first, for it runs for each event
         return value
     if isinstance(value, datetime):
         return ticks(value)
-    # numpy's integers come out of columns and mean what they say; a bool is a mistake
+    # numpy's integers come out of columns; a bool is a mistake
     if hasattr(value, "__index__") and not isinstance(value, bool):
         tick = value.__index__()
         if MIN_TIME <= tick <= MAX_TIME:
@@ -112,7 +112,7 @@ def add(time: int, length: int) -> int:
 
 
 def match_form(tick: int, like: Time) -> Time:
-    """Return ticks in the form of ``like``: ticks for ticks, a datetime in its zone for one."""
+    """Return ticks in the form of ``like``: as ticks, or as a datetime in the zone of ``like``."""
     if not isinstance(like, datetime):
         return tick
     if MIN_TIME < tick < MAX_TIME:

@@ -177,7 +177,7 @@ def _decode(tree: Any, parts: Parts) -> Any:
 
 
 class _Form(NamedTuple):
-    """How values of one type are written and read."""
+    """Writing and reading of the values of one type."""
 
     tag: str
     encode: Callable[[Any, _Encoder], Any]

@@ -1,4 +1,4 @@
-"""Group keys as integer codes, given once and kept across batches."""
+"""Integer codes for group keys, the same in every batch of a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rxtemporal.errors import CheckpointError
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
 
-# so many rows are looked up one by one: for them a call of polars costs more than all else;
+# up to so many rows are looked up one by one, since a call of polars costs more than that;
 # hashing and comparing values takes more calls than reading integers
 FEW_ROWS, FEW_HASHED_ROWS = 64, 512
 # polars gathers a row from one chunk at least so many times as fast as it joins chunks up
@@ -31,7 +31,7 @@ class KeyCoder:
 
     Null equals null, NaN equals NaN and -0.0 equals 0.0. Holds every key it has seen. A batch costs
     a look-up in a hash table for each of its rows and fields, however many keys there are; a small
-    one a look-up in a dict of the keys that small batches have asked for.
+    one a look-up in a dict of the keys that small batches have had.
 
     >>> coder = KeyCoder({"k": pl.String})
     >>> coder.encode(pl.DataFrame({"k": ["b", "a", "b"]})).tolist()
@@ -40,10 +40,10 @@ class KeyCoder:
     ['a']
     """
 
-    __slots__ = ("_asked", "_columns", "_count", "_few", "_keys", "_pairs", "names")
+    __slots__ = ("_columns", "_count", "_few", "_few_codes", "_keys", "_pairs", "names")
 
     def __init__(self, schema: pl.Schema | dict[str, pl.DataType]) -> None:
-        # loaded by the first grouped query that runs, not by importing the package
+        # imported here so that importing the package does not load numba
         from rxtemporal.engine.kernels.hash_table import IntTable
 
         self.names = tuple(schema)
@@ -53,7 +53,7 @@ class KeyCoder:
         self._pairs = [IntTable() for _ in self._columns[1:]]
         self._keys = _GrowingFrame(pl.DataFrame(schema=dict(schema)))
         self._count = 0
-        self._asked: dict[Hashable, int] = {}
+        self._few_codes: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -61,37 +61,37 @@ class KeyCoder:
     def encode(self, frame: pl.DataFrame) -> Codes:
         """Return the code of each row's key, numbering those that are new."""
         columns = [frame.get_column(name) for name in self.names]
-        return self._ask(columns) if frame.height <= self._few else self._number(columns)
+        return self._encode_few(columns) if frame.height <= self._few else self._number(columns)
 
     def decode(self, codes: Codes | Sequence[int]) -> pl.DataFrame:
         """Return the keys with these codes, as a frame."""
         return pl.DataFrame(self.columns(codes))
 
     def columns(self, codes: Codes | Sequence[int]) -> list[pl.Series]:
-        """Return the same as columns, where no frame of them is needed."""
+        """Return the keys with these codes, as columns."""
         return self._keys.gather(codes)
 
     def state(self) -> pl.DataFrame:
-        """Return all keys in order of their codes: what ``restore`` takes."""
+        """Return all keys in order of their codes, for ``restore``."""
         return self._keys.whole()
 
     @classmethod
     def restore(cls, state: pl.DataFrame) -> Self:
-        """Return a coder that gives the keys of a saved state the codes that they had."""
+        """Return a coder in which the keys of a saved state have the codes that they had."""
         coder = cls(state.schema)
         coder.encode(state)
         if len(coder) != state.height:
             raise CheckpointError(
                 f"the saved keys {list(state.columns)} are {state.height} rows, of which "
-                f"{len(coder)} differ; each key is saved once"
+                f"{len(coder)} differ; each key must be there once"
             )
         return coder
 
-    def _ask(self, columns: list[pl.Series]) -> Codes:
+    def _encode_few(self, columns: list[pl.Series]) -> Codes:
         """Return the codes of few rows."""
         lists = [_hashable(column) for column in columns]
         keys: list[Any] = lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
-        asked = self._asked
+        asked = self._few_codes
         try:
             return np.array([asked[key] for key in keys], np.int64)
         except KeyError:
@@ -126,10 +126,10 @@ class _Column(Protocol):
 
     @property
     def next_code(self) -> int:
-        """How many distinct values there are."""
+        """The number of distinct values."""
 
     def number(self, values: pl.Series) -> Codes:
-        """Return the code of each value; null has one of its own."""
+        """Return the code of each value; null has a code of its own."""
 
 
 class _IntegerColumn:
@@ -158,8 +158,8 @@ class _IntegerColumn:
 class _HashedColumn:
     """Numbers a column by 64-bit hashes, and compares every value with the one that has its code.
 
-    Two values of one hash are rare enough to make all that follows slow: from then on the values
-    themselves are looked up, in a dict.
+    Two values with the same hash are rare, so they may make everything slower: from then on the
+    values themselves are looked up in a dict.
     """
 
     __slots__ = ("_exact", "_table", "_values")
@@ -177,26 +177,26 @@ class _HashedColumn:
         from rxtemporal.engine.kernels.hash_table import first_rows
 
         if self._exact is not None:
-            return self._looked_up(values)
+            return self._look_up(values)
         known = self._table.next_code
         codes = self._table.number(_hashes(values))
         count = self._table.next_code
         fresh = _copy_rows(values, first_rows(codes, known, count)) if count > known else None
         if fresh is not None and len(fresh) == len(values):
             self._values.append(fresh.to_frame())
-        elif not self._are_coded(values, codes, fresh):
+        elif not self._match_codes(values, codes, fresh):
             stored = self._values.whole().to_series().head(known).to_list()
             self._exact = {value: code for code, value in enumerate(stored)}
-            return self._looked_up(values)
+            return self._look_up(values)
         return codes
 
-    def _are_coded(self, values: pl.Series, codes: Codes, fresh: pl.Series | None) -> bool:
-        """Whether each value is the one with its code, once the fresh ones are stored."""
+    def _match_codes(self, values: pl.Series, codes: Codes, fresh: pl.Series | None) -> bool:
+        """Store the fresh values; return True if each value is the one stored under its code."""
         if fresh is not None:
             self._values.append(fresh.to_frame())
         return values.equals(self._values.gather(codes)[0], null_equal=True)
 
-    def _looked_up(self, values: pl.Series) -> Codes:
+    def _look_up(self, values: pl.Series) -> Codes:
         exact = self._exact
         assert exact is not None
         return np.array([exact.setdefault(v, len(exact)) for v in values.to_list()], np.int64)
@@ -205,9 +205,9 @@ class _HashedColumn:
 class _GrowingFrame:
     """A frame that grows by appending, at a cost that depends on what is appended.
 
-    Its parts are at least twice as long as the next; so there are few, and each row is copied a
-    few times in all. polars gathers from one chunk many times as fast as from several; so the
-    parts are joined up once as many rows have been gathered as make that worth while.
+    Each part is at least twice as long as the next, so there are few, and each row is copied only a
+    few times. polars gathers from one chunk many times as fast as from several, so the parts are
+    joined as soon as enough rows have been gathered to make that worthwhile.
     """
 
     __slots__ = ("_gathered", "_parts", "_rows")
@@ -250,7 +250,7 @@ class _GrowingFrame:
 
 
 def _make_column(empty: pl.Series) -> _Column:
-    """Return what numbers a column of this type."""
+    """Return an empty numbering for a column of this type."""
     from rxtemporal.engine.kernels.hash_table import IntTable
 
     hashed = isinstance(empty.dtype, pl.String | pl.Binary | pl.Decimal)
@@ -269,10 +269,10 @@ def _bits(values: npt.NDArray[np.float64]) -> Codes:
 
 
 def _hashable(column: pl.Series) -> list[Any]:
-    """Return a column's values as Python values that are equal if the keys are.
+    """Return a column's values as Python values that are equal exactly if the keys are.
 
-    Times as integers: two aware datetimes an hour apart, when the clocks are put back, are equal to
-    Python. NaN as a value that equals itself.
+    Times become integers: when the clocks are put back, two aware datetimes an hour apart are equal
+    in Python. NaN becomes a value that equals itself.
     """
     if column.dtype.is_temporal():
         return column.cast(pl.Int64).to_list()
@@ -282,9 +282,9 @@ def _hashable(column: pl.Series) -> list[Any]:
 
 
 def _copy_rows(column: pl.Series, rows: Codes) -> pl.Series:
-    """Return these rows, and nothing that keeps the others in memory.
+    """Return these rows without keeping the others in memory.
 
-    What polars gathers from a column of strings holds on to all of their bytes.
+    Rows that polars gathers from a column of strings share the bytes of the whole column.
     """
     picked = column[rows]
     if isinstance(column.dtype, pl.String | pl.Binary):

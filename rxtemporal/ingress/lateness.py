@@ -105,7 +105,7 @@ def _judge_late_start(
     start = landing(event.start, event.end, cti, policy is AdvanceTimePolicy.ADJUST)
     if start == NOWHERE:
         return None, LateReason.DROPPED
-    return event.moved(start, event.end), LateReason.ADJUSTED
+    return event.with_lifetime(start, event.end), LateReason.ADJUSTED
 
 
 def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
@@ -116,7 +116,7 @@ def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
     reason = None if end == event.end else LateReason.END_MOVED
     if reason is None and row.start == event.start:
         return event, None, row
-    return event.moved(row.start, end), reason, row
+    return event.with_lifetime(row.start, end), reason, row
 
 
 def lateness(event: RowEvent, cti: int) -> int:

@@ -127,7 +127,7 @@ class Packer:
         # with settings it is the door that judges, and lets through no CTI that goes back
         batch.check(self.sent if self.door.settings is None else MIN_TIME)
         refuse_lists(batch.schema)
-        return self.payloads.conformed(batch)
+        return self.payloads.conform(batch)
 
     def take_batch(self, batch: EventBatch) -> EventBatch:
         """Take a whole batch, whose CTI comes after its rows; return what goes on of it.
@@ -167,7 +167,7 @@ class Packer:
     def _frame_if_settled(self, payloads: list[Any]) -> pl.DataFrame | None:
         try:
             self.payloads.learn(payloads)
-            if not self.payloads.settled and len(payloads) < UNSETTLED_ROWS:
+            if not self.payloads.is_complete and len(payloads) < UNSETTLED_ROWS:
                 return None
             return self.payloads.frame(payloads)
         except BadPayloadError:
@@ -196,9 +196,9 @@ class Packer:
 
     def _pack_settled(self) -> EventBatch | None:
         # time alone has no fields to wait for
-        if self._waiting and not self.payloads.settled:
+        if self._waiting and not self.payloads.is_complete:
             self.payloads.learn([row[-1] for row in self._waiting])
-            if not self.payloads.settled and len(self._waiting) < UNSETTLED_ROWS:
+            if not self.payloads.is_complete and len(self._waiting) < UNSETTLED_ROWS:
                 return None
         return self.pack()
 
@@ -248,13 +248,13 @@ class Packer:
     def save(self) -> list[Any]:
         """Return what the door holds, what is known of the fields, and the rows that wait."""
         rows = [[*row[:-1], to_fields(row[-1])] for row in self._waiting]
-        return [self.door.save(), self.payloads.saved(), self.sent, self.time, rows]
+        return [self.door.save(), self.payloads.save(), self.sent, self.time, rows]
 
     def load(self, state: Sequence[Any]) -> None:
         """Go on from what ``save`` of a packer of the same stream returned."""
         door, payloads, self.sent, self.time, waiting = state
         self.door.load(door)
-        self.payloads.restore(payloads)
+        self.payloads.load(payloads)
         self._waiting = [(*row,) for row in waiting]
 
 

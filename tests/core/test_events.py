@@ -184,9 +184,9 @@ def test_the_last_tick_of_time_is_reserved(make: Any) -> None:
 
 def test_a_moved_event_keeps_payload_shape_and_form() -> None:
     """Moving changes the lifetime alone: the payload is the same object, times keep their form."""
-    assert PointEvent(5, PAYLOAD).moved(7, 99) == PointEvent(7, PAYLOAD)
-    assert IntervalEvent(5, 9, "a").moved(7, 8) == IntervalEvent(7, 8, "a")
-    moved = EdgeEvent.create_end(NOON, LATER, PAYLOAD).moved(7, 8)
+    assert PointEvent(5, PAYLOAD).with_lifetime(7, 99) == PointEvent(7, PAYLOAD)
+    assert IntervalEvent(5, 9, "a").with_lifetime(7, 8) == IntervalEvent(7, 8, "a")
+    moved = EdgeEvent.create_end(NOON, LATER, PAYLOAD).with_lifetime(7, 8)
     assert (moved.edge_type, moved.payload) == (EdgeType.END, PAYLOAD)
     assert moved.payload is PAYLOAD
     assert isinstance(moved.start_time, datetime)

@@ -131,11 +131,11 @@ def test_fields_are_matched_by_name_not_by_order() -> None:
 def test_a_field_first_seen_as_null_takes_its_type_from_the_first_value() -> None:
     """Until a field has a value the reader is not settled; its type is that of the first."""
     reader = PayloadReader()
-    assert not reader.settled
+    assert not reader.is_complete
     reader.learn([{"x": None, "y": 1}])
-    assert not reader.settled
+    assert not reader.is_complete
     reader.learn([{"x": None, "y": 1}, {"x": 1.5, "y": 2}])
-    assert reader.settled
+    assert reader.is_complete
     assert reader.schema == pl.Schema({"x": pl.Float64, "y": pl.Int64})
 
 
@@ -143,7 +143,7 @@ def test_a_field_that_was_always_null_stays_of_type_null_once_rows_have_left() -
     """A schema does not change in mid-stream: a value that comes too late names schema=."""
     reader = PayloadReader()
     reader.frame([{"x": None}])
-    assert reader.settled
+    assert reader.is_complete
     with pytest.raises(
         BadPayloadError, match=r"field 'x' is Null and cannot hold 5 .*give schema="
     ):

@@ -200,7 +200,7 @@ def test_nan_in_small_batches_is_held_once() -> None:
     coder = KeyCoder({"y": pl.Float64})
     for _ in range(10):
         assert coder.encode(pl.DataFrame({"y": [float("nan")]})).tolist() == [0]
-    assert len(coder._asked) == 1
+    assert len(coder._few_codes) == 1
 
 
 def test_a_key_does_not_keep_its_batch() -> None:

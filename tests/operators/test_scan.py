@@ -230,7 +230,7 @@ def test_only_what_is_open_is_held() -> None:
     held = []
     for batch in physical.batches(items, cut):
         step.on_batch(batch)
-        held.append((step.rows, len(step._given._calls), len(step._not_begun)))
+        held.append((step.rows, len(step._open_results._calls), len(step._open)))
     assert max(map(max, held)) <= 12
 
 

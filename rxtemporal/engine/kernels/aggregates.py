@@ -6,9 +6,9 @@ and ``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int6
 ``of`` ``int64[r]`` keys). It returns for each sample the aggregate over the rows of that key that
 are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
 
-``count``, ``integer_sum`` and ``float_sum`` also take rows that are there for one window alone
-(``what & 4``): they are in the next sample of their key and in no later one. The state arrays of
-the first two are ``[2 * keys]``: what lasts at ``2 * key``, and what is there once beside it.
+``count``, ``integer_sum`` and ``float_sum`` also take rows that only one window holds
+(``what & 4``): they count in the next sample of their key and in no later one. The state arrays of
+the first two are ``[2 * keys]``: lasting rows at ``2 * key``, rows of one window beside it.
 Cost O(n + r); ``extreme`` O(log n) amortised for each change.
 """
 
@@ -27,7 +27,7 @@ Number = int | np.uint64
 
 @jit
 def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> Ints:
-    """Return how many values are not null. ``n``: the same for each key, so far."""
+    """Return the number of values that are not null. ``n``: the same so far, by key."""
     out = np.empty(len(at), np.int64)
     s = 0
     for i in range(len(what) + 1):
@@ -51,8 +51,8 @@ def integer_sum(
 ) -> tuple[Ints, int]:
     """Return the exact sums, and the number of the first sample whose sum overflows int64, or -1.
 
-    ``total`` wraps, and comes back when what made it wrap is removed; ``rough`` is the same sum in
-    float64, which tells a wrapped sum from a true one.
+    ``total`` may wrap, and comes back when the rows that made it wrap are removed; ``rough`` is the
+    same sum in float64, by which a wrapped sum is recognised.
     """
     out = np.empty(len(at), np.int64)
     s = 0
@@ -91,14 +91,14 @@ def float_sum(
     counts: Ints,
     mean: bool,
 ) -> tuple[Floats, Bools]:
-    """Return the sums (or the means), 0 of nothing, and whether there is a value that is not null.
+    """Return the sums (or the means), 0 of nothing, and True where a value is not null.
 
-    ``sums`` ``float64[keys, 4]``: of what lasts the sum, what rounding took of it (Knuth's exact
-    sum of two), so that removal does not make it drift, and of how many values; sum and rest begin
-    anew when nothing is left. ``alone``: the same of what is there once. ``odd``
+    ``sums`` ``float64[keys, 4]``: of lasting rows the sum, its rounding error (Knuth's exact sum of
+    two), so that removal does not make it drift, and the number of values; sum and error are reset
+    when no value is left. ``alone``: the same for rows of one window. ``odd``
     ``int64[2 * keys, 3]``: how many NaN, +inf and -inf there are among the values, which never
-    enter the sum and so leave as they came. ``counts`` ``int64[3]``: how many values last, are
-    there once, and are odd, of all keys; what there is none of is not looked for.
+    enter the sum and so leave no trace. ``counts`` ``int64[3]``: the number of lasting values, of
+    values of one window, and of odd ones, over all keys; where one is 0, nothing is looked up.
     """
     out = np.empty(len(at), np.float64)
     there = np.empty(len(at), np.bool_)
@@ -170,7 +170,7 @@ def _add_odd(what: int, k: Number, x: float, odd: Ints, counts: Ints) -> None:
 
 @jit
 def _apply_odd(total: float, k: Number, odd: Ints, counts: Ints) -> float:
-    """Return what NaN and infinities make of a sum; what was there once goes."""
+    """Return the sum with NaN and infinities applied; drop those of one window."""
     place = 2 * np.int64(k)
     nans = odd[place, 0] + odd[place + 1, 0]
     highs = odd[place, 1] + odd[place + 1, 1]
@@ -230,13 +230,13 @@ def extreme(
     right: Ints,
     free: Ints,
 ) -> tuple[npt.NDArray, Bools]:  # type: ignore[type-arg]
-    """Return the least value alive and whether there is one.
+    """Return the least value alive, and True where there is one.
 
     For each key two skew heaps, of the values that came (``living``) and of those that went
     (``removed``), as node numbers into ``value``, ``left``, ``right``; equal tops cancel out.
-    ``sizes[2, keys]`` their sizes. When more has gone than lives the heaps are cleaned, so what is
-    held stays within a constant factor of what is alive. ``free``: a stack of unused nodes, its
-    height in ``free[0]``; it has to hold at least n.
+    ``sizes[2, keys]`` their sizes. When more values are removed than alive the heaps are cleaned;
+    so memory stays within a constant factor of what is alive. ``free``: a stack of unused nodes,
+    its height in ``free[0]``; it has to hold at least n.
     """
     out = np.empty(len(at), value.dtype)
     there = np.empty(len(at), np.bool_)
@@ -285,7 +285,7 @@ def _clean(
 ) -> None:
     """Take every removed value of key ``k`` out of both heaps.
 
-    What survives comes out in order, and a chain in order is a heap.
+    The remaining values come out in order, and a sorted chain is a heap.
     """
     first = last = -1
     while removed[k] >= 0:

@@ -31,8 +31,8 @@ def clip(
     may still be clipped, updated in place, as is ``end``. A row of key -1 is never clipped.
 
     Definition: a clipping row ends each row of its key that began strictly earlier and ends later.
-    ``last`` ``int64[keys]``: when something of a key has last clipped; a second one at the same
-    time finds nothing to do. O(n + rows clipped or found ended).
+    ``last`` ``int64[keys]``: the time at which a row of the key last clipped; a second one at the
+    same time has nothing to do. O(n + rows clipped or found ended).
     """
     out = np.empty(len(after), np.int64)
     c = 0

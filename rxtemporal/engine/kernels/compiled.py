@@ -1,4 +1,4 @@
-"""The one wrapper of numba's ``njit``: compiled and cached where possible, plain Python if not.
+"""The one wrapper of numba's ``njit``.
 
 Importing this module loads numba; only steps import kernels, and only when a query first runs.
 """
@@ -33,10 +33,10 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel when it is first called, and keep the machine code on disk.
 
     Where neither the package's folder nor the user's cache can be written, numba refuses to cache
-    at all; the cache then goes to a temporary folder, and every process compiles anew.
+    at all; the cache then goes to a temporary folder, and every process compiles again.
 
-    What is fast: arrays as arguments and none assigned in a loop (each assignment counts the
-    references), unsigned numbers as indexes (a signed one is tested for being negative).
+    For speed, pass arrays as arguments and assign none in a loop (each assignment counts
+    references), and index by unsigned numbers (a signed one is tested for being negative).
     """
     try:
         return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
@@ -52,13 +52,13 @@ class _FirstCompile(numba_event.Listener):  # type: ignore[misc]
         self._tell: Callable[[], None] | None = tell
 
     def on_start(self, event: Any) -> None:
-        """Compilation begins."""
+        """Call the function, the first time."""
         tell, self._tell = self._tell, None
         if tell is not None:
             tell()
 
     def on_end(self, event: Any) -> None:
-        """Compilation has ended."""
+        """Do nothing."""
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ def slide_windows(
     since: Ints,
     window: Ints,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
-    """Return the windows that rows complete, and the rows that no later window holds.
+    """Slide windows over rows; return those completed, and the rows that no later window holds.
 
     ``due`` ``int64[d]``: numbers of rows in order of ``start``; rows of one start come in one call.
     ``start``, ``key`` ``int64[rows]``. ``window`` ``int64[keys]``: scratch.
@@ -118,7 +118,7 @@ def slide_windows(
 
 @jit
 def find_oldest(time: Ints, key: Ints, begin: int, end: int, since: Ints) -> int:
-    """Return the number of the first entry that its key still waits for, ``end`` if none is.
+    """Return the number of the first entry for which its key still waits, or ``end``.
 
     ``time``, ``key`` ``int64[>= end]``: the times at which keys began to wait, in order; entries
     ``begin … end - 1`` count. ``since`` ``int64[keys]``: a key waits for nothing older than this.

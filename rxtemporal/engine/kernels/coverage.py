@@ -1,4 +1,4 @@
-"""Coverage: when anything of a key is alive, and which parts of a row nothing covers."""
+"""Coverage: the time during which a key has rows alive, and the parts of a row left uncovered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 
 _END = MAX_TIME
-# no time
+# stands for no time at all
 NONE = -(1 << 63)
 
 Ints = npt.NDArray[np.int64]
@@ -19,11 +19,11 @@ Ints = npt.NDArray[np.int64]
 def find_stretches(
     time: Ints, what: Ints, alive: Ints, since: Ints, until: Ints, edge: Ints, next_edge: int
 ) -> tuple[Ints, Ints, Ints, Ints, int]:
-    """Return the maximal stretches of time in which anything of a key is alive.
+    """Return the maximal stretches of time in which a key has any row alive.
 
-    ``time``, ``what`` ``int64[n]``: changes in order of time; something of key ``what >> 1``
-    begins, or where ``what & 1`` ends. ``int64[keys]``, updated in place: how much is ``alive``,
-    ``since`` when, ``until`` when it was before nothing was (what begins then goes on with the
+    ``time``, ``what`` ``int64[n]``: changes in order of time; a row of key ``what >> 1`` begins, or
+    where ``what & 1`` ends. ``int64[keys]``, updated in place: how many rows are ``alive``,
+    ``since`` when any is, ``until`` when the last one was (a row that begins then continues the
     stretch), and the ``edge`` id under which the stretch has left (0: it has not).
 
     Returns ``start, end, edge, key`` of the stretches that ended, and as start edges of those that

@@ -1,4 +1,4 @@
-"""The door for columns: what the per-event door decides, for a whole run in arrival order."""
+"""Verdicts of a door for a run of rows: the same as for single events in arrival order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def admit(
     adjust: bool,
     state: Ints,
 ) -> tuple[Ints, Ints, Bytes, Ints]:
-    """Return the starts and ends that go on, what became of each item, and the CTI before it.
+    """Judge items; return starts and ends to pass on, each item's verdict, and the CTI before it.
 
     ``start``, ``end`` ``int64[n]`` ticks in arrival order. ``kind`` ``int8[n]``, or empty where
     all items are complete rows; a CTI's time is its start. ``row`` ``int64[n]``: for each edge the
@@ -52,7 +52,7 @@ def admit(
     in place: the start that each open row was given, NOWHERE before its start edge and after that
     was dropped. ``every`` N or, where that is 0, ``span`` T ticks. ``state`` ``int64[5]``, updated
     in place: the CTI, what it would be without imports, the count of events, the start that last
-    made a CTI due, how many events only an import has made late. O(n), one pass.
+    made a CTI due, and the number of events that are late only by an import. O(n), one pass.
     """
     n = len(start)
     starts, ends = start.copy(), end.copy()
@@ -94,11 +94,11 @@ def admit(
 
 @jit
 def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool:
-    """Let complete rows advance the state if they come in order and can none of them be late.
+    """Advance the state by complete rows that come in order, so that none of them can be late.
 
-    That is so where the first is in time and no CTI runs ahead of the row that made it. Returns
-    whether it is; the state is as before otherwise. Outcome and arguments as of ``admit``, of which
-    this is the short way. O(n), one look at each row.
+    A short cut for ``admit``, with its arguments and outcome. Returns False, and leaves the state,
+    unless rows are in order, the first is in time, and no CTI runs ahead of the row that made it.
+    O(n), one look at each row.
     """
     n = len(start)
     if n == 0 or delay < 0 or start[0] < state[0]:
@@ -136,7 +136,7 @@ def admit_merged(
     importer: Ints,
     state: Ints,
 ) -> tuple[Ints, Bytes, Ints]:
-    """Return the starts that go on, what became of each row, and its stream's CTI before it.
+    """Judge rows of several streams; return starts to pass on, verdicts, and the CTI before each.
 
     ``order`` ``int64[n]``: the rows' numbers in the order in which they are accepted; ``stream``
     the number of each row's stream, ``start``, ``end`` ticks of complete rows. For each of m
@@ -144,9 +144,9 @@ def admit_merged(
     adjusted, ``state`` ``int64[m, 5]`` what ``kernels.door.admit`` keeps, updated in place. The
     importers of stream s are ``importer[first[s]:first[s + 1]]``.
 
-    A CTI that advances a stream goes on to its importers before the next row is accepted, and so on
-    from them, the end of time excepted. That ends in loops of any size: a stream hands on only what
-    has advanced it, so one CTI at most once. O(n + CTIs * m), one pass.
+    A CTI that advances a stream, unless it is the end of time, goes to its importers before the
+    next row is accepted, and from them to theirs. Loops of any size terminate: a stream passes on
+    only a CTI that has advanced it, so each CTI at most once. O(n + CTIs * m), one pass.
     """
     n = len(order)
     starts = start.copy()

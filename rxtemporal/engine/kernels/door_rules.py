@@ -1,6 +1,6 @@
-"""The rules of advancing time as functions of integers: events one by one and columns share them.
+"""Rules of advancing time as functions of integers, shared by single events and whole batches.
 
-Each is short, calls nothing, and is compiled as it stands where a kernel judges a whole batch.
+Each is short and calls nothing; kernels that judge a batch compile it as it stands.
 Source: *Advancing Application Time*, and for edges the rules in ``rxtemporal.ingress.lateness``.
 """
 
@@ -42,7 +42,7 @@ def closing(end: int, cti: int, start: int) -> int:
 
 
 def is_due(start: int, count: int, every: int, span: int, last: int) -> bool:
-    """Whether the event number ``count`` (from 1), which starts at ``start``, makes a CTI due.
+    """Return True if event number ``count`` (from 1) with this ``start`` makes a CTI due.
 
     ``every`` N or, where that is 0, ``span`` T after the start ``last`` that made one due; both 0:
     none ever is.

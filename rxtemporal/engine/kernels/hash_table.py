@@ -1,11 +1,11 @@
-"""A hash table of integers: open addressing with linear probing, in plain numpy arrays.
+"""Hash table of integers: open addressing with linear probing, in plain numpy arrays.
 
 ``slots`` ``int64[capacity, 2]``, the capacity a power of two: a key and its value side by side, so
 that a look-up touches one cache line. Values are not negative; a slot whose value is -1 is free, so
-that every int64 may be a key. At most half of the slots are in use.
+any int64 can be a key. At most half of the slots are in use.
 
-``counts`` ``int64[3]``, updated in place: the slots in use, the next code that ``number`` gives,
-and the code of null (-1 while there is none).
+``counts`` ``int64[3]``, updated in place: the number of slots in use, the next code that ``number``
+gives, and the code of null (-1 while there is none).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CACHED = 16_384
 # the codes of values below this are looked up by the value itself
 NEAR = 1 << 16
 USED, NEXT, NULL = 0, 1, 2
-# odd, and below 2**32: no product of two 32-bit halves leaves uint64
+# odd, and below 2**32, so that no product of two 32-bit halves exceeds uint64
 _A, _B, _C = np.uint64(0x9E3779B1), np.uint64(0x85EBCA77), np.uint64(0xC2B2AE3D)
 _LOW, _HALF, _QUARTER = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(16)
 _ALL_VALID = np.empty(0, np.bool_)
@@ -35,7 +35,7 @@ _ALL_VALID = np.empty(0, np.bool_)
 
 @jit
 def _home(key: int, mask: int) -> int:
-    """Return the slot at which to look first.
+    """Return the slot at which the search for a key begins.
 
     Two rounds: one multiplication alone puts keys at some regular distances next to each other.
     """
@@ -84,7 +84,7 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
 
 @jit
 def number_near(values: Ints, near: Ints, codes: Ints) -> int:
-    """Look up codes where the values themselves are the places, and return how many were there.
+    """Look up codes by the values themselves; return how many values had one.
 
     ``near`` ``int64[m]``: the code of each value below m, or -1. Writes ``codes`` ``int64[n]`` up
     to the first value that has none. O(n), several times as fast as by hash.
@@ -152,10 +152,10 @@ def insert(keys: Ints, values: Ints, slots: Ints, counts: Ints, begin: int) -> i
 
 @jit
 def remove(keys: Ints, slots: Ints, counts: Ints) -> Ints:
-    """Take each key out and return the value that it had, or -1. ``int64[n]``; O(n) expected.
+    """Remove each key and return the value that it had, or -1. ``int64[n]``; O(n) expected.
 
-    What stands behind a key that goes moves up to where it may be found; so no slot is ever marked
-    as once used, and a table whose keys come and go does not fill.
+    Entries behind a removed key move up to where they are found. So no slot has to be marked as
+    once used, and a table whose keys come and go does not fill up.
     """
     mask = len(slots) - 1
     out = np.empty(len(keys), np.int64)
@@ -169,7 +169,7 @@ def remove(keys: Ints, slots: Ints, counts: Ints) -> Ints:
         counts[USED] -= 1
         at = (hole + 1) & mask
         while slots[at, 1] >= 0:
-            # it may fill the hole unless its home lies behind the hole
+            # it may fill the hole unless its home is behind the hole
             if ((at - _home(slots[at, 0], mask)) & mask) >= ((at - hole) & mask):
                 slots[hole, 0] = slots[at, 0]
                 slots[hole, 1] = slots[at, 1]
@@ -209,22 +209,22 @@ class IntTable:
     def __init__(self) -> None:
         self._slots = _free_slots(SMALLEST)
         self._counts = np.array([0, 0, FREE], np.int64)
-        # many keys are small numbers: their codes, by themselves
+        # codes of keys that are small numbers, indexed by the key
         self._near = np.empty(0, np.int64)
 
     def __len__(self) -> int:
-        """Return the number of entries; null, which has a code alone, is none."""
+        """Return the number of entries; null has a code but no entry."""
         return int(self._counts[USED])
 
     @property
     def next_code(self) -> int:
-        """How many codes ``number`` has given."""
+        """The number of codes that ``number`` has given."""
         return int(self._counts[NEXT])
 
     def number(self, values: Ints, valid: Bools | None = None) -> Ints:
         """Return each value's code; those that are new get the next ones in order of appearance.
 
-        Where ``valid`` is false the value is null, which has a code of its own.
+        Where ``valid`` is False the value is null, which has a code of its own.
         """
         values = _freeze(values)
         codes = np.empty(len(values), np.int64)
@@ -267,11 +267,11 @@ class IntTable:
             done = insert(keys, values, self._slots, self._counts, done)
 
     def pop(self, keys: Ints) -> Ints:
-        """Take each key out and return the value that it had, or -1."""
+        """Remove each key and return the value that it had, or -1."""
         return remove(_freeze(keys), self._slots, self._counts)
 
     def state(self) -> tuple[Ints, Ints, Ints]:
-        """Return keys, their values, and the counts: what ``restore`` takes."""
+        """Return keys, their values, and the counts, for ``restore``."""
         used = self._slots[self._slots[:, 1] >= 0]
         return used[:, 0].copy(), used[:, 1].copy(), self._counts.copy()
 
@@ -284,7 +284,7 @@ class IntTable:
         return table
 
     def _grow(self) -> None:
-        # a table that lies in the cache may be sparse: there only collisions cost
+        # a table that fits into the cache may be sparse: there only collisions cost
         old = self._slots
         self._slots = _free_slots((4 if len(old) < CACHED else 2) * len(old))
         refill(old, self._slots)
@@ -297,7 +297,7 @@ def _free_slots(capacity: int) -> Ints:
 
 
 def _freeze(array: Array) -> Array:
-    """Return the array contiguous and read-only: of other kinds a kernel is compiled once more."""
+    """Return the array contiguous and read-only: for any other kind a kernel is compiled again."""
     array = np.ascontiguousarray(array)  # type: ignore[assignment]
     if array.flags.writeable:
         array = array.view()

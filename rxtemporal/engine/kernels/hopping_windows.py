@@ -1,4 +1,4 @@
-"""The hopping sweep: for each key, the windows of a regular grid that hold anything."""
+"""Hopping sweep: for each key, the windows of a regular grid that hold any row."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def sweep_windows(
     key: Ints,
     state: Ints,
     roster: Ints,
-    told: int,
+    known: int,
     limit: int,
     most: int,
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the windows before number ``limit`` that hold anything, one row for each key.
+    """Return the windows before number ``limit`` that hold any row, one result for each key.
 
-    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``told``, up to
+    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``known``, up to
     which all windows are known already: row ``what >> 3`` is first held (or, where ``what & 1``, no
     longer held; where ``what & 4``, held alone) by window ``at``. ``key`` ``int64[rows]``. Updated
     in place: ``state`` ``int64[keys, 3]``: how many rows of a key are alive, how many the next
@@ -77,15 +77,15 @@ def sweep_windows(
     Returns ``key``, ``alive`` ``int64[r]``, window by window, and of each window ``int64[w, 3]``:
     its number, its first row, and the change before which all of them are counted. Where there are
     more than ``most`` rows it stops, and returns no keys and an ``alive`` that is not empty. Cost
-    O(n + r): a window is told by going through the roster, where every key has something to tell.
+    O(n + r): a window is written by going through the roster, where every key has a result.
     """
     out = np.empty((2, len(at) + 64), np.int64)
     windows = np.empty((64, 3), np.int64)
     i = r = w = 0
     lacking = 1
     while lacking:
-        i, r, w, told, lacking = _sweep_until_full(
-            i, r, w, told, at, what, key, state, roster, limit, most, out, windows
+        i, r, w, known, lacking = _sweep_until_full(
+            i, r, w, known, at, what, key, state, roster, limit, most, out, windows
         )
         if lacking > most:
             return out[0, :0], out[1], windows[:0]
@@ -113,10 +113,10 @@ def _sweep_until_full(
     out: Ints,
     windows: Ints,
 ) -> tuple[int, int, int, int, int]:
-    """Tell of windows and apply changes, from these on, while there is room.
+    """Write windows and apply changes, from these on, while there is room.
 
-    Returns the next change, result, place for a window, and window, and how much room is needed
-    for results to go on (0: there is enough).
+    Returns the numbers of the next change, result, place for a window, and window, and the room
+    needed to continue (0: there is enough).
     """
     while i < len(at) or window < limit:
         upto = at[i] if i < len(at) else limit
@@ -129,7 +129,7 @@ def _sweep_until_full(
             first, r = r, _write_window(r, state, roster, out)
             w += int(r > first)
             window += 1
-            # each key that is left holds something until the next change: that many are to come
+            # each key that is left has a result in every window until the next change
             if np.float64(upto - window) * np.float64(roster[0]) + np.float64(r) > most:
                 return i, r, w, window, most + 1
         window = max(window, upto)
@@ -139,12 +139,12 @@ def _sweep_until_full(
 
 @jit
 def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
-    """Write what one window holds of each key from row ``r`` on; return how many rows there are.
+    """Write the results of one window from row ``r`` on; return the number of rows then.
 
-    The keys that hold nothing after it leave the roster.
+    Keys that hold nothing after it leave the roster.
     """
-    # Whether a key has something to tell may be as good as chance, and a wrong guess costs more
-    # than the rest: so the row is written in any case, and counted if it is one. Numbers of rows
+    # Whether a key has a result may be as good as chance, and a mispredicted branch costs more than
+    # the rest: so the row is always written, and counted only if it is a result. Numbers of rows
     # and keys are unsigned: a signed index is tested for being negative each time.
     of, alive = out[0], out[1]
     stay = 0
@@ -184,9 +184,9 @@ def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, ro
 def repeat_bounds(
     windows: Ints, rows: int, duration: int, period: int, alignment: int
 ) -> tuple[Ints, Ints, Ints, bool]:
-    """Return start, end and change of each of the ``rows`` of windows, as ``hops`` tells of them.
+    """Return start, end and change of each of the ``rows`` results of ``sweep_windows``.
 
-    ``int64[rows]`` each, and whether all windows lie within time. O(rows).
+    ``int64[rows]`` each, and True if all windows lie within time. O(rows).
     """
     start = np.empty(rows, np.int64)
     end = np.empty(rows, np.int64)

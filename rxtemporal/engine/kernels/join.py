@@ -19,10 +19,10 @@ _MAX = MAX_TIME
 
 @jit
 def split_ended(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
-    """Return the rows that have ended by the CTI, and the ends of the others and the others.
+    """Split rows into those that have ended by the CTI and the others, these with their ends.
 
-    ``rows`` ``int64[n]``, ``end`` of all rows. Of rows that never end only those are returned whose
-    end has come with that of time. O(n).
+    Returns ``over, ends, others``. ``rows`` ``int64[n]``; ``end`` of all rows. One that never ends
+    is returned only when the CTI is the end of time. O(n).
     """
     over = np.empty(len(rows), np.int64)
     ends = np.empty(len(rows), np.int64)
@@ -62,7 +62,7 @@ def link(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
 
 @jit
 def take_off(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
-    """Take a row out of its key's list, if it is in it."""
+    """Take a row off its key's list, if it is on it."""
     last = before[row]
     if last != NOT_LISTED:
         following = after[row]
@@ -77,7 +77,7 @@ def take_off(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> N
 
 @jit
 def unlink_all(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
-    """Take rows out of the lists of rows alive. O(1) each."""
+    """Take rows off the lists of rows alive. O(1) each."""
     for i in range(len(rows)):
         row = np.uint64(rows[i])
         if before[row] != NOT_LISTED:
@@ -95,20 +95,20 @@ def find_pairs(
     before: tuple[Ints, Ints],
     head: tuple[Ints, Ints],
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the pairs that rows make when they begin: ``left, right, start``, ``int64[p]``.
+    """Find the pairs that rows form when they begin: ``left, right, start``, ``int64[p]``.
 
     ``time``, ``what`` ``int64[n]``: rows in order of start; ``what >> 1`` is the row's number and
     ``what & 1`` its side. For each side ``key, end, after, before`` ``int64[rows]`` and ``head``
     ``int64[keys]``: for each key a list of its rows alive, updated in place.
 
-    Definition: a row that begins meets every row of the other side that has begun and that does
-    not end before or then. Rows found ended are taken out of their list, so that each is passed
-    once; one that ends before anything of the other side begins is never listed. What begins later
-    begins at ``cti`` or after it. O(n + p).
+    Definition: a row that begins meets every row of the other side that has begun and ends later
+    than that. Rows found ended are taken off their list, so that each is passed once; one that ends
+    before any row of the other side begins is never listed. Rows of later calls begin at ``cti`` or
+    after it. O(n + p).
     """
     following = _find_next_of_other_side(time, what, cti)
     out = np.empty((3, len(time) + 64), np.int64)
-    # taken out of the tuples once: each access counts the references of an array
+    # unpacked once: each access to a tuple counts the references of an array
     lefts = key[0], end[0], after[0], before[0], head[0]
     rights = key[1], end[1], after[1], before[1], head[1]
     i = p = 0
@@ -146,15 +146,15 @@ def _begin_rows(
     right: Ints,
     start: Ints,
 ) -> tuple[int, int, int]:
-    """Let rows begin from number ``i`` on while there is room for pairs.
+    """Begin rows from number ``i`` on while there is room for pairs.
 
-    The columns of the left side, then of the right one, then where pairs are written. ``met``: the
-    row that row ``i`` meets next, or -1 if it has yet to look for one. Returns where to go on, with
-    the row that there was no room for.
+    Takes the columns of the left side, of the right one, and those of the pairs to write. ``met``:
+    the row that row ``i`` meets next, or -1 if it has not looked for one yet. Returns ``i``, the
+    number of pairs, and the row for whose pair there was no room.
     """
-    # The two sides stand here in full: to choose among arrays by side counts their references, and
-    # a call for each row hands over all of them. Numbers are unsigned: a signed index is tested for
-    # being negative each time.
+    # The code is there once for each side: choosing arrays by side counts their references, and a
+    # call for each row passes all of them. Numbers are unsigned: a signed index is tested for being
+    # negative each time.
     while i < len(time):
         row = np.uint64(what[i] >> 1)
         t = time[i]
@@ -200,7 +200,7 @@ def _begin_rows(
 
 @jit
 def _find_next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
-    """Return for each row when the next one of the other side begins, at the earliest."""
+    """Return for each row the earliest time at which the next one of the other side begins."""
     out = np.empty(len(time), np.int64)
     left = right = cti
     for i in range(len(time) - 1, -1, -1):
@@ -221,7 +221,7 @@ def remember_pairs(
     first: tuple[Ints, Ints],
     pairs: Ints,
 ) -> None:
-    """Remember pairs whose end is not known, each in the list of both of its rows.
+    """Remember pairs whose end is not known, each on the lists of both of its rows.
 
     ``left``, ``right``, ``edges`` ``int64[p]``: row numbers and the id under which a pair left.
     ``first`` of each side ``int64[rows]``: a row's latest pair, -1 if none. ``pairs``
@@ -255,7 +255,7 @@ def close_pairs(
     first: tuple[Ints, Ints],
     pairs: Ints,
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the pairs of these rows whose end is certain now: ``left, right, edge``, ``int64[c]``.
+    """Close the pairs of these rows whose end is certain now: ``left, right, edge``, ``int64[c]``.
 
     ``rows`` ``int64[n]`` are rows of ``side`` whose end is known. A pair's end is certain when both
     ends are known (``opened`` ``bool[rows]`` of each side is false), or when the known one is not
@@ -286,7 +286,7 @@ def close_pairs(
 
 @jit
 def _forget_pair(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
-    """Take a pair out of the lists of both of its rows."""
+    """Take a pair off the lists of both of its rows."""
     for side in range(2):
         after = pairs[3 + 2 * side, place]
         before = pairs[4 + 2 * side, place]

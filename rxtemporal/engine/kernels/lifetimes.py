@@ -1,4 +1,4 @@
-"""Lifetimes moved and cut. numpy says each of these in a few lines, so nothing is compiled."""
+"""Shifting and cutting of lifetimes; a few lines of numpy each, so nothing is compiled."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from rxtemporal.engine.kernels.snap import saturate
 
 Ints = npt.NDArray[np.int64]
 
-# all of time: no longer span makes any difference, and sums with it stay far inside int64
+# all of time: a longer span means the same, and sums with this one stay far inside int64
 LONGEST = MAX_TIME - MIN_TIME
 
 
 def shift(times: Ints, by: int) -> Ints:
-    """Return times ``int64[n]`` moved by ticks of either sign; the ends of time stay. O(n)."""
+    """Shift times ``int64[n]`` by ticks of either sign; the ends of time stay. O(n)."""
     return saturate(times + max(-LONGEST, min(by, LONGEST)), times)
 
 
 def add_length(times: Ints, length: Ints | int) -> Ints:
-    """Return ``times + length`` for a positive length; where a lifetime of that length ends.
+    """Return ``times + length``: the ends of lifetimes of a positive length.
 
-    ``int64[n]``, saturating. O(n). A lifetime may well begin at the beginning of time and be short,
-    so unlike ``moved`` this does not stay there.
+    ``int64[n]``, saturating. O(n). A lifetime may begin at the beginning of time and be short, so
+    unlike ``shift`` this moves the beginning of time.
     """
     return np.minimum(times + np.minimum(length, LONGEST), MAX_TIME)
 
 
 def reduce_grid(period: int, offset: int) -> tuple[int, int]:
-    """Return a period and offset of the same boundaries ``offset + n * period`` within time.
+    """Return a period and offset with the same boundaries ``offset + n * period`` within time.
 
-    Python ints of any size in, two out whose sums with times fit into int64.
+    Takes Python ints of any size; sums of the results with times fit into int64.
     """
     if period <= LONGEST:
         return period, offset % period
-    # at most one of them lies within time; what lies outside never cuts anything
+    # at most one boundary lies within time; the others cut nothing
     only = offset - (offset - MIN_TIME) // period * period
     return LONGEST + 1, min(only, MAX_TIME)
 
@@ -46,7 +46,7 @@ def boundary_after(times: Ints, period: int, offset: int) -> Ints:
 
 
 def count_pieces(start: Ints, end: Ints, period: int, offset: int) -> Ints:
-    """Return into how many pieces boundaries strictly inside cut each ``[start, end)``. O(n)."""
+    """Count the pieces of each ``[start, end)``, cut at boundaries strictly inside. O(n)."""
     first = boundary_after(start, period, offset)
     return np.where(first < end, (end - 1 - first) // period + 2, 1)
 

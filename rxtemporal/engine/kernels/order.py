@@ -1,4 +1,4 @@
-"""Order in time: sorting what is not sorted, and merging what is."""
+"""Order in time: sorting, and merging of sorted runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sort_order(times: Ints) -> Ints | None:
 
 @jit
 def is_sorted(times: Ints) -> bool:
-    """Whether times ``int64[n]`` never fall. O(n)."""
+    """Return True if times ``int64[n]`` never fall. O(n)."""
     falls = 0
     for i in range(1, len(times)):
         falls += times[i] < times[i - 1]
@@ -38,7 +38,7 @@ def is_sorted(times: Ints) -> bool:
 
 
 def merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
-    """Return two runs, each in order of time, as one; at equal times the first run's come first.
+    """Merge two runs, each in order of time; at equal times the first run's entries come first.
 
     All ``int64``. O(n + m).
     """
@@ -71,9 +71,9 @@ def _merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints
 
 @jit
 def renumber(what: Ints, new: Ints, bits: int) -> Ints:
-    """Return things with the new numbers of the rows that they stand for, above ``bits`` that stay.
+    """Return entries with new row numbers; the lowest ``bits`` of an entry stay.
 
-    ``what`` ``int64[n]``; ``new`` ``int64[rows]``, -1 of a row that is gone: what stands for one is
+    ``what`` ``int64[n]``; ``new`` ``int64[rows]``, -1 for a row that is gone, whose entries become
     negative. O(n).
     """
     mask = (1 << bits) - 1

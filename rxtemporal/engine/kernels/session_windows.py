@@ -4,7 +4,7 @@ State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place: 
 session ``first`` and ``last`` start, ``cap``, ``end``, and its rows as a list from ``head`` to
 ``tail`` along ``link`` ``int64[rows]``; ``count`` is how many they are, 0 when it is closed (and
 ``first`` is then for the caller to set).
-``queued``: whether somebody will ask, at some time, if the key's session has ended.
+``queued``: True if the caller has the key in its queue and will ask whether its session has ended.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def gather_sessions(
     count: Ints,
     queued: Bools,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
-    """Put rows into sessions; return the sessions that later rows closed, and those that began.
+    """Put rows into sessions; return the sessions closed by later rows, and those that began.
 
     ``due`` ``int64[n]``: numbers of rows in order of ``start``; ``start``, ``key`` ``int64[rows]``.
     ``timeout`` and ``grid`` ticks, small enough that no sum leaves int64.
@@ -116,8 +116,8 @@ def expire_sessions(
 ) -> tuple[Ints, Ints]:
     """Return the keys whose session has ended by the CTI, and those whose session goes on.
 
-    ``asked`` ``int64[n]``: distinct keys that are ``queued``; those not returned as going on no
-    longer are. O(n).
+    ``asked`` ``int64[n]``: distinct keys that are ``queued``; of these only the keys whose session
+    goes on stay so. O(n).
     """
     closed = np.empty(len(asked), np.int64)
     goes_on = np.empty(len(asked), np.int64)
@@ -137,7 +137,7 @@ def expire_sessions(
 
 @jit
 def follow_links(head: Ints, count: Ints, link: Ints) -> tuple[Ints, Ints]:
-    """Return lists of rows as pairs (number of the list, number of the row), in order.
+    """Follow linked lists of rows; return pairs (number of the list, number of the row), in order.
 
     ``head``, ``count`` ``int64[w]``: where each list begins and how many rows of it are meant;
     ``link`` ``int64[rows]``: the row after each. ``int64[p]`` each; O(p).

@@ -1,4 +1,4 @@
-"""Hopping windows as intervals: which stretch of time is assigned to the windows a row touches.
+"""Hopping windows as intervals: the stretch of time assigned to the windows that a row touches.
 
 Source: *Taming Hopping Windows*. numpy says each of these in a line, so nothing is compiled.
 """
@@ -26,7 +26,7 @@ def snap(time: Times, alignment: int, period: int) -> Times:
 
 
 def snap_start(start: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
-    """Return where the interval assigned to the earliest window that ends after ``start`` begins.
+    """Return the start of the interval assigned to the earliest window that ends after ``start``.
 
     It is that window's end. ``int64[n]`` ticks; ``MIN_TIME`` stays.
     """
@@ -34,7 +34,7 @@ def snap_start(start: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDAr
 
 
 def snap_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[np.int64]:
-    """Return where the interval assigned to the latest window that begins before ``end`` ends.
+    """Return the end of the interval assigned to the latest window that begins before ``end``.
 
     ``int64[n]`` ticks; ``MAX_TIME`` stays.
     """
@@ -42,7 +42,7 @@ def snap_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[
 
 
 def saturate(times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return ``times`` held within time; where ``before`` was an end of time it stays there."""
+    """Return ``times`` clipped to time; where ``before`` was an end of time, that end."""
     times = np.clip(times, MIN_TIME, MAX_TIME)
     ends = (before == MIN_TIME) | (before == MAX_TIME)
     return np.where(ends, before, times) if ends.any() else times

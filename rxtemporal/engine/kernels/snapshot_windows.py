@@ -1,4 +1,4 @@
-"""The snapshot sweep: for each key, the stretches of time in which the rows alive do not change."""
+"""Snapshot sweep: for each key, the stretches of time in which the rows alive do not change."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def find_snapshots(
     and the id under which that snapshot has left as a start edge (0 if it has not).
 
     Definition: at each time at which something changes for a key, the snapshot since its last
-    change ends, if anything was alive; and, if ``opens``, what is alive after the last change has
-    begun, if that lies before the ``cti``: of what changes at the CTI itself only the ends are
-    known. ``late`` ``int64[m]``: the keys that this left out the last time.
+    change ends, if any row was alive; and, if ``opens``, the snapshot after the last change has
+    begun, if that change is before the ``cti``: of the changes at the CTI itself only the ends are
+    known. ``late`` ``int64[m]``: the keys that the last call left out for this reason.
 
     Returns ``start, end, edge, key, at, alive`` of the result rows, ``int64[r]``, in order of
     ``at``: the snapshot's contents are those before change number ``at``; then the next ``late``,
-    and the edge id to use next. Cost O(n + m), whatever is alive and however many keys there are.
+    and the edge id to use next. Cost O(n + m), however many rows are alive and keys there are.
     """
     # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     n = len(time)
@@ -76,7 +76,7 @@ def find_snapshots(
             if state[k, 1] >= cti:
                 again[m] = k
                 m += 1
-                state[k, 2] = -1  # told once
+                state[k, 2] = -1  # noted once
                 continue
             state[k, 2] = next_edge
             start[r] = state[k, 1]

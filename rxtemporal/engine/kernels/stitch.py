@@ -1,8 +1,8 @@
-"""The stitch sweep: for each value, rows that touch joined into chains.
+"""Stitch sweep: for each value, chains of rows that touch.
 
-Rows of one value and start differ in their ends alone. So they hold their chains together, as a
-*stretch* of chains, oldest first: the row that ends first takes the last one. Of a stretch only its
-first chain is known to its rows, and how many are ``left`` stands there.
+Rows of one value and start differ only in their ends. So they hold their chains together, as a
+*stretch* of chains, oldest first: the row that ends first takes the last one. Rows refer to the
+first chain of their stretch, which counts how many chains are ``left``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ Ints = npt.NDArray[np.int64]
 def _link_by_value(what: Ints, value: Ints, latest: Ints) -> tuple[Ints, Ints]:
     """Return the values that appear, and for each change the next one of the same value, or -1.
 
-    ``latest`` ``int64[values]``, all -1 and left so but for those that appear: there it is the
-    value's first change.
+    ``latest`` ``int64[values]``, all -1: set to the first change of each value that appears.
     """
     after = np.empty(len(what), np.int64)
     touched = np.empty(len(what), np.int64)
@@ -54,19 +53,19 @@ def join_chains(
     next_edge: int,
     latest: Ints,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, int]:
-    """Return the chains that begin and end, those that rows gave back, and the next edge id.
+    """Join rows into chains; return chains that begin and end, those done with, the next edge id.
 
     ``time``, ``what`` ``int64[n]``: the changes in order of time; ``value`` ``int64[rows]`` the
     code of the row's payload, ``stretch`` ``int64[rows]`` its first chain, set where it starts.
     Chains: ``began`` since when, ``edge`` under which id it has left (0: it has not), ``left`` how
     many chains the stretch that begins here still has. From ``free`` on there is room for as many
-    as rows start, which is filled. ``latest`` ``int64[values]``, all -1: scratch, left so.
+    as rows start, which is filled. ``latest`` ``int64[values]``: scratch, all -1 before and after.
 
     Definition: at each boundary of a value n rows start and m chains end; the oldest min(m, n)
-    chains go on, the others end there, and what rows are over begin chains of their own.
+    chains continue, the others end there, and the remaining rows begin chains of their own.
 
-    Returns ``start, end, edge`` of result rows as in a batch and ``row``, one whose payload the
-    chain has, ``int64[r]``; and the chains whose rows have ended, ``int64[e]``. O(n) but for
+    Returns ``start, end, edge`` of result rows as in a batch, and ``row``, a row with the chain's
+    payload, ``int64[r]``; and the chains whose rows have ended, ``int64[e]``. O(n) but for
     sorting the chains that end at one boundary.
     """
     n = len(what)
@@ -108,7 +107,7 @@ def join_chains(
             oldest = ended[:m]
             if m > 1:
                 oldest = ended[:m][np.argsort(began[ended[:m]], kind="mergesort")]
-            # those over end here; of the rest the oldest go to the rows that never end
+            # surplus chains end here; of the others the oldest continue in rows that never end
             for c in range(min(m, a + z), m):
                 out_start[r] = began[oldest[c]]
                 out_end[r] = t

@@ -1,4 +1,4 @@
-"""The variance of rows that come and go: exact enough that removing rows does not show."""
+"""Running variance of rows that come and go, exact enough that removed rows leave no trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = 1e150  # above it a square is no float64 any more
 
 @jit
 def _add(sums: Floats, at: int, k: int, x: float) -> None:
-    """Add ``x`` to the number that rows ``at`` and ``at + 1`` of ``sums`` hold as high and low."""
+    """Add ``x`` to the number held by rows ``at`` (high) and ``at + 1`` (low) of ``sums``."""
     high = sums[at, k]
     total = high + x
     part = total - high
@@ -28,7 +28,7 @@ def _add(sums: Floats, at: int, k: int, x: float) -> None:
 
 @jit
 def _square_error(x: float, square: float) -> float:
-    """Return what rounding took of ``x * x`` (Dekker)."""
+    """Return the rounding error of ``x * x`` (Dekker)."""
     high = _SPLIT * x - (_SPLIT * x - x)
     low = x - high
     return ((high * high - square) + 2.0 * high * low) + low * low
@@ -48,10 +48,10 @@ def variance(
 ) -> tuple[Floats, Ints]:
     """Return the variances (of the sample: ddof 1) and the counts of values that are not null.
 
-    Changes and samples as in ``kernels.running``. State ``[keys]``: ``n`` values, ``strange`` of
+    Changes and samples as in ``kernels.aggregates``. State ``[keys]``: ``n`` values, ``strange`` of
     which are NaN or infinite (or too large to square), and ``sums`` ``float64[5, keys]``: a pivot,
     which is the first value since the key was empty, and the sums of the distances from it and of
-    their squares, each as a high and a low part. All begin anew when nothing is left.
+    their squares, each as a high and a low part. All are reset when no value is left.
     """
     out = np.empty(len(at), np.float64)
     counts = np.empty(len(at), np.int64)

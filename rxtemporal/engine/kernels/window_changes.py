@@ -1,7 +1,7 @@
 """Changes to what windows hold, one integer each: ``row << BITS`` and what happens to the row.
 
-With ``ENDS`` it is no longer held, with ``LAST`` it is not needed after that, with ``ONCE`` it is
-held by one window alone, which is one change.
+``ENDS``: windows no longer hold it. ``LAST``: it is not needed after this change. ``ONCE``: only
+one window holds it, and this is its only change.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Bools = npt.NDArray[np.bool_]
 def make_changes(
     first: int, begins: Ints, ends: Ints, end: Ints, edge: Ints, lists: bool, once: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """Return what begins, and where on the axis something ends and what.
+    """Make the changes of new rows: those that begin rows, and places and changes that end them.
 
-    All ``int64[n]``: of rows numbered from ``first`` on, where on the axis they are first and no
-    longer held, their ends and edges. A row that never ends and is not open is not needed once it
-    has begun, unless ``lists`` ask for rows one by one; with ``once`` a row that one window holds
-    is one change. O(n).
+    All ``int64[n]``, for rows numbered from ``first`` on: where on the axis windows begin and cease
+    to hold them, their ends and edges. A row that never ends and is not open is not needed once it
+    has begun, unless ``lists`` asks for rows one by one; with ``once`` a row that only one window
+    holds is a single change. O(n).
     """
     n = len(begins)
     what = np.empty(n, np.int64)
@@ -52,9 +52,9 @@ def make_changes(
 
 @jit
 def release_done(what: Ints, alive: Bools) -> int:
-    """Note in ``alive`` ``bool[rows]`` which rows are not needed after the changes ``what``.
+    """Mark in ``alive`` ``bool[rows]`` the rows that are not needed after the changes ``what``.
 
-    Returns how many these are. O(n).
+    Returns their number. O(n).
     """
     gone = 0
     for i in range(len(what)):

@@ -1,4 +1,4 @@
-"""What windows hold, row by row: for results that running aggregates cannot give."""
+"""Rows of each window, one by one: for results that running aggregates cannot give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def list_rows(
     after: Ints,
     before: Ints,
 ) -> tuple[Ints, Ints]:
-    """Return which rows each window holds, as pairs (number of the window, number of the row).
+    """List the rows that each window holds, as pairs (number of the window, number of the row).
 
     ``what`` ``int64[n]``: the changes, row ``what >> 3`` begins or (``what & 1``) ends; ``key``
     ``int64[rows]``. Windows: ``at`` ``int64[w]`` rising, ``of`` ``int64[w]`` keys; only those

@@ -82,7 +82,7 @@ def _physical(field: pl.Series, dtype: Any) -> Column:
 
 
 class Count(Stateful):
-    """How many values are not null."""
+    """Count of the values that are not null."""
 
     once = True
     dtypes = (np.bool_,)
@@ -232,12 +232,12 @@ class Extreme(Stateful):
         """Return the values, turned so that the least counts, which count, and which are NaN."""
         valid = _valid(field)
         if not self._float:
-            return [self._turned(_physical(field, pl.Int64)), valid]
+            return [self._flip(_physical(field, pl.Int64)), valid]
         values = _physical(field, pl.Float64)
         nan = np.isnan(values)
-        return [self._turned(values), valid & ~nan, valid & nan]
+        return [self._flip(values), valid & ~nan, valid & nan]
 
-    def _turned(self, values: Column) -> Column:
+    def _flip(self, values: Column) -> Column:
         # the kernel finds the least: turn the order round. ~x does it for every int64, -x does not
         if not self._greatest:
             return values
@@ -254,7 +254,7 @@ class Extreme(Stateful):
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip
-        result, nothing = pl.Series(self._turned(values)), pl.Series(~there)
+        result, nothing = pl.Series(self._flip(values)), pl.Series(~there)
         if not len(result):
             return result
         result = result.set(nothing, None)

@@ -22,7 +22,7 @@ _HINT = (
 class TimeFunction(Protocol):
     """A function of time: where a start, or a CTI, lands."""
 
-    def of(self, times: Int64s) -> Int64s:
+    def apply(self, times: Int64s) -> Int64s:
         """Return where each time lands, within time. No end of time is among them."""
 
 
@@ -33,7 +33,7 @@ class LengthFunction(Protocol):
     def reads_end(self) -> bool:
         """Whether a row's end has to be known first."""
 
-    def of(self, batch: EventBatch) -> Int64s:
+    def apply(self, batch: EventBatch) -> Int64s:
         """Return how many ticks each row lives; all positive."""
 
 
@@ -42,7 +42,7 @@ class SameLength:
 
     reads_end = True
 
-    def of(self, batch: EventBatch) -> Int64s:
+    def apply(self, batch: EventBatch) -> Int64s:
         """Return the durations of the rows."""
         return batch.end - batch.start
 
@@ -55,7 +55,7 @@ class FixedLength:
     def __init__(self, length: int) -> None:
         self._length = min(length, MAX_TIME - MIN_TIME)
 
-    def of(self, batch: EventBatch) -> Int64s:
+    def apply(self, batch: EventBatch) -> Int64s:
         """Return the one duration for each row."""
         return np.full(len(batch), self._length)
 
@@ -83,7 +83,7 @@ class AlterStep(Stateful):
         if not self._length.reads_end:
             batch = batch.take((batch.edge == 0) | opens)
         altered = batch.replace(
-            start=self._landed(batch.start), cti=int(self._landed(np.array([batch.cti]))[0])
+            start=self._map_times(batch.start), cti=int(self._map_times(np.array([batch.cti]))[0])
         )
         altered = altered.replace(end=self._ends(batch, altered.start))
         if not self._length.reads_end:
@@ -94,25 +94,25 @@ class AlterStep(Stateful):
             return altered.take(altered.start < altered.end)
         return drop_vanished(batch, altered)
 
-    def _landed(self, times: Int64s) -> Int64s:
+    def _map_times(self, times: Int64s) -> Int64s:
         """Return where times land; the ends of time stay."""
         if self._times is None:
             return times
         inside = (times != MIN_TIME) & (times != MAX_TIME)
         if inside.all():
-            return self._times.of(times)
+            return self._times.apply(times)
         landed = times.copy()
         if inside.any():
-            landed[inside] = self._times.of(times[inside])
+            landed[inside] = self._times.apply(times[inside])
         return landed
 
     def _ends(self, batch: EventBatch, start: Int64s) -> Int64s:
         if not self._length.reads_end:
-            return add_length(start, self._length.of(batch))
+            return add_length(start, self._length.apply(batch))
         known = batch.end != MAX_TIME
         end = batch.end.copy()
         if known.any():
-            end[known] = add_length(start[known], self._length.of(batch.take(known)))
+            end[known] = add_length(start[known], self._length.apply(batch.take(known)))
         return end
 
     def _check(self, batch: EventBatch, altered: EventBatch) -> None:

@@ -62,7 +62,7 @@ class AntiJoinStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows, starts and ends are held."""
+        """The number of rows, starts and ends held."""
         return len(self._left) + len(self._pairs) + len(self._coverage)
 
     def on_left(self, batch: EventBatch) -> EventBatch:
@@ -91,32 +91,32 @@ class AntiJoinStep(Stateful):
         if self._where is None:
             if (key < 0).any():
                 batch, key = batch.take(key >= 0), key[key >= 0]
-            batch, key = self._coverage.of(batch, key, len(self._keying))
+            batch, key = self._coverage.take(batch, key, len(self._keying))
         self._pairs.take(1, batch, key)
         return self._result()
 
     def _result(self) -> EventBatch:
         pairs = self._pairs
-        found = self._matching(pairs.find(len(self._keying)))
-        self._queue.push(found.start, (self._covered(found.left) << BITS) | COVERED)
+        found = self._match(pairs.find(len(self._keying)))
+        self._queue.push(found.start, (self._left_rows(found.left) << BITS) | COVERED)
         sure = found.certain & (found.end != MAX_TIME)
-        self._queue.push(found.end[sure], (self._covered(found.left[sure]) << BITS) | BARED)
+        self._queue.push(found.end[sure], (self._left_rows(found.left[sure]) << BITS) | BARED)
         unsure = found.take(~found.certain)
         pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
-        closed = pairs.closed()
+        closed = pairs.close_ended()
         ended = closed.end != MAX_TIME
-        self._queue.push(closed.end[ended], (self._covered(closed.left[ended]) << BITS) | BARED)
+        self._queue.push(closed.end[ended], (self._left_rows(closed.left[ended]) << BITS) | BARED)
         pairs.forget()
         return self._pieces()
 
-    def _matching(self, found: NewPairs) -> NewPairs:
+    def _match(self, found: NewPairs) -> NewPairs:
         if self._where is None or not len(found.left):
             return found
         assert self._merged is not None
         joined = self._merged(self._pairs.rows, found.left, found.right)
         return found.take(evaluate(joined, self._where))
 
-    def _covered(self, left: Int64s) -> Int64s:
+    def _left_rows(self, left: Int64s) -> Int64s:
         """Return which rows of ours the pairs' left rows are."""
         tags: Int64s = self._pairs.column(0, TAG)
         return tags[left]
@@ -133,7 +133,7 @@ class AntiJoinStep(Stateful):
         result = EventBatch(start, end, edge, self._left.payload(row), cti)
         over = what >> BITS
         self._left.release(over[(what & 3) == ENDS])
-        new = self._left.compacted()
+        new = self._left.compact()
         if new is not None:
             self._queue.renumber(new, BITS)
             self._ends.renumber(new, BITS)
@@ -141,4 +141,4 @@ class AntiJoinStep(Stateful):
                 self._open.renumber(new)
             tags = self._pairs.column(0, TAG)
             tags[:] = np.where(tags >= 0, new[tags], tags)
-        return self._groups.grouped(result)
+        return self._groups.add_codes(result)

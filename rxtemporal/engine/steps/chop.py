@@ -36,7 +36,7 @@ class ChopStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows are open or never end."""
+        """The number of rows that are open or never end."""
         return len(self._open)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -46,12 +46,12 @@ class ChopStep(Stateful):
         none = np.zeros(len(opens), np.int64)
         # a piece leaves when the CTI is above its start
         self._open.add(opens, opens.start + 1, opens.start, none)
-        begin, piece = self._from_where(known)
-        result = [self._pieces(known, begin, known.end, piece), *self._passed(batch)]
+        begin, piece = self._find_begin(known)
+        result = [self._pieces(known, begin, known.end, piece), *self._pass_cti(batch)]
         self._open.compact()
         return EventBatch.concat(result)
 
-    def _from_where(self, known: EventBatch) -> tuple[Int64s, Int64s]:
+    def _find_begin(self, known: EventBatch) -> tuple[Int64s, Int64s]:
         """Return where the first piece that is not complete begins, and the id it has left under.
 
         For rows whose end is known: of those that were open until now, it is not their start.
@@ -64,7 +64,7 @@ class ChopStep(Stateful):
             piece[closes] = self._open.own(_PIECE)[numbers]
         return begin, piece
 
-    def _passed(self, batch: EventBatch) -> list[EventBatch]:
+    def _pass_cti(self, batch: EventBatch) -> list[EventBatch]:
         """Return the pieces, of rows that are still open, that the CTI lets out."""
         if batch.cti == MAX_TIME and len(self._open):
             self._refuse_endless(batch)
@@ -82,7 +82,7 @@ class ChopStep(Stateful):
         ids = np.where(open_, self._next_edge + np.cumsum(open_) - 1, 0)
         self._next_edge += int(open_.sum())
         at[numbers], piece[numbers] = np.where(open_, last, batch.cti), ids
-        self._open.again(numbers, np.where(open_, ends, batch.cti + 1))
+        self._open.requeue(numbers, np.where(open_, ends, batch.cti + 1))
         return [left, rows.replace(start=last, edge=ids).take(open_)]
 
     @property

@@ -49,7 +49,7 @@ class ClipStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many left rows, and starts of right ones, are held."""
+        """The number of left rows and of starts of right ones held."""
         clipping = sum(int((what & 1).sum()) for _, what in self._begins.runs)
         return len(self._rows) + clipping
 
@@ -60,7 +60,7 @@ class ClipStep(Stateful):
 
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of rows that clip; only their starts count."""
-        self.keep_clipping(batch)
+        self.keep_clips(batch)
         return self.result()
 
     def keep(self, batch: EventBatch) -> None:
@@ -85,7 +85,7 @@ class ClipStep(Stateful):
             self._rows.columns[INPUT][closed] = 0
             self._ends.push(end, closed)
 
-    def keep_clipping(self, batch: EventBatch) -> None:
+    def keep_clips(self, batch: EventBatch) -> None:
         """Keep the starts of rows that clip."""
         self._ctis[1] = batch.cti
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
@@ -110,11 +110,11 @@ class ClipStep(Stateful):
         columns[OVER][ended] = 1
         done = np.concatenate([clipped, ended])
         begun = what[(what & 1) == 0] >> 1
-        result = self._groups.grouped(self._left(begun, done, cti))
+        result = self._groups.add_codes(self._leave(begun, done, cti))
         self._forget(done)
         return result
 
-    def _left(self, begun: Int64s, done: Int64s, cti: int) -> EventBatch:
+    def _leave(self, begun: Int64s, done: Int64s, cti: int) -> EventBatch:
         columns = self._rows.columns
         later = done[columns[OUTPUT][done] != 0]
         opens = columns[OVER][begun] == 0
@@ -134,7 +134,7 @@ class ClipStep(Stateful):
         waiting = columns[INPUT][done]
         self._open.close(waiting[waiting != 0])
         self._rows.release(done)
-        new = self._rows.compacted()
+        new = self._rows.compact()
         if new is None:
             return
         self._begins.renumber_even(new)
@@ -156,7 +156,7 @@ class SignalStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows are held."""
+        """The number of rows held."""
         return self._clip.rows
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -166,7 +166,7 @@ class SignalStep(Stateful):
             end=np.full(len(begins), MAX_TIME), edge=np.zeros(len(begins), np.int64)
         )
         self._clip.keep(endless)
-        self._clip.keep_clipping(endless)
+        self._clip.keep_clips(endless)
         return self._clip.result()
 
 
@@ -186,7 +186,7 @@ class LimitStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many open rows have not reached their limit."""
+        """The number of open rows that have not reached their limit."""
         return len(self._open)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -204,6 +204,6 @@ class LimitStep(Stateful):
         if len(numbers):
             reached = self._open.batch(numbers, batch)
             result.append(reached.replace(end=self._open.own(0)[numbers]))
-            self._open.let_go(numbers)
+            self._open.drop(numbers)
         self._open.compact()
         return EventBatch.concat(result)

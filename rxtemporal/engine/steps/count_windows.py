@@ -29,7 +29,7 @@ class CountBounds(StartBounds):
         # head, tail, count, distinct, since by key, and room for the kernel to work in
         self._state = [np.zeros(0, np.int64) for _ in range(6)]
 
-    def _closed(self, cti: int, due: Int64s) -> FinalWindows:
+    def _close(self, cti: int, due: Int64s) -> FinalWindows:
         start, _, key, link, _ = self._rows.columns
         first, last, keys, head, count, gone, gone_count, began = slide_windows(
             due, start, key, link, self._n, *self._state

@@ -35,7 +35,7 @@ class Coverage(Stateful):
     def __len__(self) -> int:
         return len(self._queue)
 
-    def of(self, batch: EventBatch, key: Int64s, keys: int) -> tuple[EventBatch, Int64s]:
+    def take(self, batch: EventBatch, key: Int64s, keys: int) -> tuple[EventBatch, Int64s]:
         """Take rows and their keys; return stretches, without a payload, and their keys."""
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         ends = batch.end != MAX_TIME
@@ -66,7 +66,7 @@ class DistinctStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many starts and ends wait for the CTI."""
+        """The number of starts and ends that the CTI has not passed."""
         return len(self._coverage)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -76,7 +76,7 @@ class DistinctStep(Stateful):
         if batch.groups is not None:  # the group is part of the value
             self._group = grow(self._group, keys)
             self._group[codes] = batch.groups.codes
-        result, of = self._coverage.of(batch, codes, keys)
+        result, of = self._coverage.take(batch, codes, keys)
         payload = self._coder.decode(of) if self._schema else pl.DataFrame(height=len(of))
         groups = None
         if batch.groups is not None:

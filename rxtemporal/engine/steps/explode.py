@@ -27,7 +27,7 @@ class ExplodeStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows are open."""
+        """The number of open rows."""
         return len(self._ids)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:

@@ -33,7 +33,7 @@ class HoppingBounds(Stateful):
     """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their ends."""
 
     once = True
-    held = ("_state", "_roster", "_told")
+    held = ("_state", "_roster", "_known")
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
@@ -41,7 +41,7 @@ class HoppingBounds(Stateful):
         self._state = np.zeros((0, 3), np.int64)
         self._roster = np.zeros(2, np.int64)
         # the windows before this number are known
-        self._told: int | None = None
+        self._known: int | None = None
 
     def begins(self, batch: EventBatch) -> Int64s:
         """A row is held from the earliest window that ends after its start."""
@@ -63,8 +63,8 @@ class HoppingBounds(Stateful):
     def due(self, at: int | None) -> int | None:
         """The end of the window of this number, or of the next one that holds a row already."""
         numbers = [] if at is None else [at]
-        if self._told is not None and self._roster[0]:
-            numbers.append(self._told)
+        if self._known is not None and self._roster[0]:
+            numbers.append(self._known)
         if not numbers:
             return None
         return min(self._alignment + min(numbers) * self._period + self._duration, MAX_TIME)
@@ -72,10 +72,10 @@ class HoppingBounds(Stateful):
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the windows that end by the CTI and hold anything."""
         limit, _ = self.limits(cti)
-        if limit == self._told and not len(changes):
+        if limit == self._known and not len(changes):
             return _NO_WINDOWS
-        first = -EVERY_WINDOW if self._told is None else self._told
-        self._told = limit
+        first = -EVERY_WINDOW if self._known is None else self._known
+        self._known = limit
         self._state = grow_rows(self._state, keys)
         self._roster = grow(self._roster, keys + 2)
         key, alive, windows = sweep_windows(
@@ -92,9 +92,9 @@ class HoppingBounds(Stateful):
         )
         start, end, sample = columns
         found = Windows(start, end, np.zeros(len(key), np.int64), key, sample, alive)
-        return found if within else self._within_time(found)
+        return found if within else self._cut_to_time(found)
 
-    def _within_time(self, windows: Windows) -> Windows:
+    def _cut_to_time(self, windows: Windows) -> Windows:
         """Cut windows at the ends of time; one that reaches the last tick has no point after it."""
         start = np.maximum(windows.start, MIN_TIME)
         end = np.minimum(windows.end, MAX_TIME)

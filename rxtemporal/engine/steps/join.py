@@ -31,11 +31,9 @@ class JoinedPayload:
         self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
     ) -> pl.DataFrame:
         """Return the joined payload of pairs of rows of both sides, by their numbers."""
-        return self._joined(sides[0], left, sides[1], right)
+        return self._join(sides[0], left, sides[1], right)
 
-    def _joined(
-        self, first: RowStore, left: Int64s, second: RowStore, right: Int64s
-    ) -> pl.DataFrame:
+    def _join(self, first: RowStore, left: Int64s, second: RowStore, right: Int64s) -> pl.DataFrame:
         if not self.schema:
             return pl.DataFrame(height=len(left))
         added = second.fields(right, list(self._taken.values()))
@@ -51,7 +49,7 @@ class SwappedPayload(JoinedPayload):
         self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
     ) -> pl.DataFrame:
         """Return the joined payload, of which the second is the left side."""
-        return self._joined(sides[1], right, sides[0], left)
+        return self._join(sides[1], right, sides[0], left)
 
 
 class JoinStep(Stateful):
@@ -80,7 +78,7 @@ class JoinStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows of both inputs are held."""
+        """The number of rows held of both inputs."""
         return len(self._pairs)
 
     def on_left(self, batch: EventBatch) -> EventBatch:
@@ -97,19 +95,19 @@ class JoinStep(Stateful):
         key = self._keying.codes(side, batch.payload)
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
-            return self._groups.grouped(EventBatch.empty(self._merged.schema, pairs.cti))
+            return self._groups.add_codes(EventBatch.empty(self._merged.schema, pairs.cti))
         found = pairs.find(len(self._keying))
         payload = self._payload(found.left, found.right)
         if self._where is not None and len(found.left):
             keep = evaluate(payload, self._where)
             found, payload = found.take(keep), payload.filter(pl.Series(keep))
-        ids = self._remembered(found)
+        ids = self._remember(found)
         out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
         ends = self._ends()
         pairs.forget()
-        return self._groups.grouped(out if ends is None else EventBatch.concat([out, ends]))
+        return self._groups.add_codes(out if ends is None else EventBatch.concat([out, ends]))
 
-    def _remembered(self, found: NewPairs) -> Int64s:
+    def _remember(self, found: NewPairs) -> Int64s:
         """Give the pairs whose end is not certain ids, under which they are remembered."""
         if found.certain.all():
             return np.zeros(len(found.start), np.int64)
@@ -120,7 +118,7 @@ class JoinStep(Stateful):
         return ids
 
     def _ends(self) -> EventBatch | None:
-        closed = self._pairs.closed()
+        closed = self._pairs.close_ended()
         if not len(closed.edge):
             return None
         pairs = self._pairs

@@ -31,7 +31,7 @@ class KeyMatcher(Stateful):
         self._coder = KeyCoder({str(i): dtype for i, dtype in enumerate(types)})
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Return the number of keys."""
         return len(self._coder) if self._fields[0] else 1
 
     def codes(self, side: int, payload: pl.DataFrame) -> Int64s:
@@ -59,7 +59,7 @@ class GroupCodes(Stateful):
         self._coder = KeyCoder({key: schema[key] for key in keys})
         self._grouped = bool(keys)
 
-    def grouped(self, batch: EventBatch) -> EventBatch:
+    def add_codes(self, batch: EventBatch) -> EventBatch:
         """Return the batch with its rows' codes."""
         if not self._grouped:
             return batch

@@ -121,7 +121,7 @@ class Side(Stateful):
         if opened.any():
             self.open.open(batch.edge[opened], rows[opened])
 
-    def begun(self, cti: int, rows: Int64s) -> Int64s:
+    def queue_ends(self, cti: int, rows: Int64s) -> Int64s:
         """Remember when rows that have just begun will end; return those that have by now."""
         over, end, later = split_ended(rows, self.rows.columns[END], cti)
         self.ends.push(end, later)
@@ -129,7 +129,7 @@ class Side(Stateful):
 
     def compact(self) -> Int64s | None:
         """Give the rows new numbers if it is time for that; return them."""
-        new = self.rows.compacted()
+        new = self.rows.compact()
         if new is None:
             return None
         for queue in (self.starts, self.ends):
@@ -201,10 +201,12 @@ class Pairs(Stateful):
         key, end, after, before = (self._both(which) for which in (KEY, END, AFTER, BEFORE))
         heads = left.head, right.head
         a, b, start = find_pairs(time, what, self.cti, key, end, after, before, heads)
-        self._brief = [side.begun(self.cti, b) for side, b in zip(self.sides, rows, strict=True)]
-        return self._judged(a, b, start)
+        self._brief = [
+            side.queue_ends(self.cti, b) for side, b in zip(self.sides, rows, strict=True)
+        ]
+        return self._find_certain_ends(a, b, start)
 
-    def _judged(self, left: Int64s, right: Int64s, start: Int64s) -> NewPairs:
+    def _find_certain_ends(self, left: Int64s, right: Int64s, start: Int64s) -> NewPairs:
         """Say of each pair when it ends, or that this is not certain."""
         end = find_ends(left, right, self._both(END))
         if not len(self.sides[0].open) and not len(self.sides[1].open):
@@ -230,7 +232,7 @@ class Pairs(Stateful):
         self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
         self._pairs[7, 0] = unused + len(new)
 
-    def closed(self) -> EndedPairs:
+    def close_ended(self) -> EndedPairs:
         """Return the remembered pairs whose end is certain now, and let go of rows that are over.
 
         Row numbers stay valid until ``forget``.

@@ -35,17 +35,17 @@ class ShiftStep(Stateful):
     so its edges wait until the output CTI is above that. Holds those; forwards, nothing.
     """
 
-    held = ("_early", "_begun")
+    held = ("_early", "_past_beginning")
 
     def __init__(self, by: int) -> None:
         self._by = by
         self._early: list[EventBatch] = []
         # whether the output CTI is above the beginning of time, so that no end can still reach it
-        self._begun = by >= 0
+        self._past_beginning = by >= 0
 
     @property
     def rows(self) -> int:
-        """How many edges wait at the beginning of time."""
+        """The number of edges that wait at the beginning of time."""
         return sum(map(len, self._early))
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -55,16 +55,20 @@ class ShiftStep(Stateful):
             end=shift(batch.end, self._by),
             cti=add(batch.cti, self._by),
         )
-        return drop_vanished(batch, altered) if self._begun else self._beginning(batch, altered)
+        return (
+            drop_vanished(batch, altered)
+            if self._past_beginning
+            else self._hold_early(batch, altered)
+        )
 
-    def _beginning(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
+    def _hold_early(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
         early = (altered.edge != 0) & (altered.start == MIN_TIME)
         if early.any():
             self._early.append(altered.take(early))
             batch, altered = batch.take(~early), altered.take(~early)
         result = drop_vanished(batch, altered)
-        self._begun = altered.cti > MIN_TIME
-        if not self._begun or not self._early:
+        self._past_beginning = altered.cti > MIN_TIME
+        if not self._past_beginning or not self._early:
             return result
         waited, self._early = EventBatch.concat(self._early), []
         if waited.groups is not None and batch.groups is not None:

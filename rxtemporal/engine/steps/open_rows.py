@@ -123,16 +123,16 @@ class WaitingRows(Stateful):
     def due(self, before: int) -> Int64s:
         """Return the numbers of the rows that are due before a time, in order of that.
 
-        They stay, and are never due again unless ``again`` says when.
+        They stay, and are never due again unless ``requeue`` says when.
         """
         _, numbers = self._queue.due(before)
         return numbers[self._rows.columns[_ALIVE][numbers]]
 
-    def again(self, numbers: Int64s, due: Int64s) -> None:
+    def requeue(self, numbers: Int64s, due: Int64s) -> None:
         """Say when rows that were due are due the next time."""
         self._queue.push(due, numbers)
 
-    def let_go(self, numbers: Int64s) -> None:
+    def drop(self, numbers: Int64s) -> None:
         """Forget rows that were due."""
         edges = self._rows.columns[_EDGE][numbers]
         self._ids.close(edges[edges != 0])
@@ -161,7 +161,7 @@ class WaitingRows(Stateful):
 
     def compact(self) -> None:
         """Give the rows new numbers if most of the old ones are of rows that are gone."""
-        new = self._rows.compacted()
+        new = self._rows.compact()
         if new is None:
             return
         self._queue.renumber(new)

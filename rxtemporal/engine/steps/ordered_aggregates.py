@@ -48,7 +48,7 @@ class ObjectExtreme(Stateful):
     held = ("values",)
 
     def __init__(self, *, greatest: bool) -> None:
-        self._turned = _ReverseOrder if greatest else (lambda value: value)
+        self._wrap = _ReverseOrder if greatest else (lambda value: value)
         self._living: defaultdict[int, list[Any]] = defaultdict(list)
         self._removed: defaultdict[int, list[Any]] = defaultdict(list)
 
@@ -63,7 +63,7 @@ class ObjectExtreme(Stateful):
     @values.setter
     def values(self, saved: dict[int, list[list[Any]]]) -> None:
         for key, heaps in saved.items():
-            living, removed = ([self._turned(value) for value in heap] for heap in heaps)
+            living, removed = ([self._wrap(value) for value in heap] for heap in heaps)
             self._living[key], self._removed[key] = living, removed
 
     def columns(self, field: pl.Series) -> list[Column]:
@@ -84,7 +84,7 @@ class ObjectExtreme(Stateful):
                 results.append(self._top(of[len(results)]))
             if i < len(changes) and values[i] is not None:
                 heap = self._removed if ends[i] else self._living
-                heapq.heappush(heap[keys[i]], self._turned(values[i]))
+                heapq.heappush(heap[keys[i]], self._wrap(values[i]))
                 self._clean(keys[i])
         return pl.Series(results)
 

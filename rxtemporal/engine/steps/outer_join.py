@@ -50,27 +50,27 @@ class OuterJoinStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows all of them hold."""
+        """The number of rows that all of them hold."""
         return self._join.rows + sum(anti.rows for anti in self._antis)
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the left input."""
-        lonely = [self._antis[0].on_left(batch), *(a.on_right(batch) for a in self._antis[1:])]
-        return self._united(self._join.on_left(batch), lonely)
+        unmatched = [self._antis[0].on_left(batch), *(a.on_right(batch) for a in self._antis[1:])]
+        return self._unite(self._join.on_left(batch), unmatched)
 
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the right input."""
-        lonely = [self._antis[0].on_right(batch), *(a.on_left(batch) for a in self._antis[1:])]
-        return self._united(self._join.on_right(batch), lonely)
+        unmatched = [self._antis[0].on_right(batch), *(a.on_left(batch) for a in self._antis[1:])]
+        return self._unite(self._join.on_right(batch), unmatched)
 
-    def _united(self, joined: EventBatch, lonely: list[EventBatch]) -> EventBatch:
+    def _unite(self, joined: EventBatch, unmatched: list[EventBatch]) -> EventBatch:
         """Return the rows of all, their ids told apart."""
         parts = [joined, *(
             batch.replace(payload=missing(batch.payload))
-            for batch, missing in zip(lonely, self._missing, strict=True)
+            for batch, missing in zip(unmatched, self._missing, strict=True)
         )]  # fmt: skip
         apart = [
             part.replace(edge=part.edge * len(parts) + number * (part.edge != 0), groups=None)
             for number, part in enumerate(parts)
         ]
-        return self._groups.grouped(EventBatch.concat(apart))
+        return self._groups.add_codes(EventBatch.concat(apart))

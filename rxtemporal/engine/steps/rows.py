@@ -54,7 +54,7 @@ class RowStore(Stateful):
     """Numbered rows: columns as arrays, and the payload where a step needs it again.
 
     Rows get rising numbers as they come. Those released stay until most rows are released ones;
-    then ``compacted`` gives the others new numbers, so that what is held is a small multiple of
+    then ``compact`` gives the others new numbers, so that what is held is a small multiple of
     what lives, and a row is moved O(1) times by that. The payload is kept in a few frames of
     falling size.
     """
@@ -70,12 +70,12 @@ class RowStore(Stateful):
         self._height = self._released = 0
 
     def __len__(self) -> int:
-        """How many rows live."""
+        """Return the number of rows alive."""
         return self._height - self._released
 
     @property
     def height(self) -> int:
-        """How many numbers are in use."""
+        """The number of row numbers in use."""
         return self._height
 
     @property
@@ -133,7 +133,7 @@ class RowStore(Stateful):
         return take_columns(stack(self._frames), numbers, names)
 
     def release(self, numbers: Int64s) -> None:
-        """Forget these rows, each once; their numbers stay readable until ``compacted``."""
+        """Forget these rows, each once; their numbers stay readable until ``compact``."""
         self._alive[numbers] = False
         self._released += len(numbers)
 
@@ -144,10 +144,10 @@ class RowStore(Stateful):
         """
         self._released += forget(self._alive)
 
-    def compacted(self) -> Int64s | None:
+    def compact(self) -> Int64s | None:
         """Return each row's new number (of one that is gone, -1) if it was time for new ones."""
         if 2 * self._released <= self._height or self._height < 1024:
-            return None if self._released < self._height or not self._height else self._emptied()
+            return None if self._released < self._height or not self._height else self._clear()
         alive = self._alive[: self._height]
         numbers = np.flatnonzero(alive)
         new = np.full(self._height, -1, np.int64)
@@ -165,7 +165,7 @@ class RowStore(Stateful):
         self._alive[: len(numbers)] = True
         return new
 
-    def _emptied(self) -> Int64s:
+    def _clear(self) -> Int64s:
         new = np.full(self._height, -1, np.int64)
         self._frames = []
         self._height = self._released = 0

@@ -117,7 +117,7 @@ class _OpenResults(Stateful):
         leader = self._open.close(edge)
         self._ends.push(end, leader)
 
-    def ended(self, batch: EventBatch) -> EventBatch | None:
+    def pop_ended(self, batch: EventBatch) -> EventBatch | None:
         """Return the ends of what rows gave that end before the CTI."""
         end, leader = self._ends.due(batch.cti)
         if not len(leader):
@@ -141,11 +141,11 @@ class _OpenResults(Stateful):
         return EventBatch(start, ends, own, payload, batch.cti, _group_like(batch, key))
 
     def _compact(self) -> None:
-        new = self._results.compacted()
+        new = self._results.compact()
         if new is not None:
             first, many, _, _ = self._calls.columns
             first[many > 0] = new[first[many > 0]]
-        new = self._calls.compacted()
+        new = self._calls.compact()
         if new is not None:
             self._ends.renumber(new)
             if len(self._open):
@@ -162,7 +162,7 @@ class ScanStep(Stateful):
     seen. Costs a call for each row.
     """
 
-    held = ("_waiting", "_starts", "_not_begun", "_states", "_given")
+    held = ("_waiting", "_starts", "_open", "_states", "_open_results")
 
     def __init__(
         self, seed: Any, fn: Function, result: pl.Schema, schema: pl.Schema, keys: tuple[str, ...]
@@ -175,14 +175,14 @@ class ScanStep(Stateful):
         self._waiting = RowStore([np.int64] * 4, schema)
         self._starts = Queue()
         # where a row is that has not begun and may still end
-        self._not_begun = OpenEdges()
+        self._open = OpenEdges()
         self._states: dict[int, Any] = {}
-        self._given = _OpenResults(self._output)
+        self._open_results = _OpenResults(self._output)
 
     @property
     def rows(self) -> int:
-        """How many rows wait for their start, and results for their end."""
-        return len(self._waiting) + len(self._given)
+        """The number of rows that wait for their start, and of results that wait for their end."""
+        return len(self._waiting) + len(self._open_results)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return what comes of the rows that start before the CTI, and the ends before it."""
@@ -192,8 +192,8 @@ class ScanStep(Stateful):
             self._end(batch.edge[closes], batch.end[closes])
         else:
             self._keep(batch)
-        begun = self._begun(batch)
-        ended = self._given.ended(batch)
+        begun = self._begin(batch)
+        ended = self._open_results.pop_ended(batch)
         return begun if ended is None else EventBatch.concat([begun, ended])
 
     def _keep(self, batch: EventBatch) -> None:
@@ -202,17 +202,17 @@ class ScanStep(Stateful):
         self._starts.push(batch.start, numbers)
         opens = batch.edge != 0
         if opens.any():
-            self._not_begun.open(batch.edge[opens], numbers[opens])
+            self._open.open(batch.edge[opens], numbers[opens])
 
     def _end(self, edge: Int64s, end: Int64s) -> None:
         """Give rows their ends: those that have not begun, and what the others gave."""
-        rows = self._not_begun.close(edge)
+        rows = self._open.close(edge)
         waits = rows >= 0
         self._waiting.columns[END][rows[waits]] = end[waits]
         self._waiting.columns[EDGE][rows[waits]] = 0
-        self._given.end(edge[~waits], end[~waits])
+        self._open_results.end(edge[~waits], end[~waits])
 
-    def _begun(self, batch: EventBatch) -> EventBatch:
+    def _begin(self, batch: EventBatch) -> EventBatch:
         """Call the function with the rows that are due, and return what came of them."""
         _, due = self._starts.due(batch.cti)
         if not len(due):
@@ -224,17 +224,19 @@ class ScanStep(Stateful):
         start, end, edge, key = start[order], end[order], edge[order], key[order]
         payload = payload[order]
         self._forget(due, edge)
-        of, results = self._called(key, start, payload)
+        of, results = self._call(key, start, payload)
         frame = self._frame(payload, of, results)
         made = EventBatch(
             start[of], end[of], np.zeros(len(of), np.int64), frame, batch.cti,
             _group_like(batch, key[of]),
         )  # fmt: skip
         return (
-            self._opened(made, of, end, edge, _number_runs(start, payload)) if edge.any() else made
+            self._open_uncertain(made, of, end, edge, _number_runs(start, payload))
+            if edge.any()
+            else made
         )
 
-    def _opened(
+    def _open_uncertain(
         self, made: EventBatch, of: Int64s, end: Int64s, edge: Int64s, run: Int64s
     ) -> EventBatch:
         """Return the results with those open whose end is not certain, and keep these.
@@ -247,14 +249,12 @@ class ScanStep(Stateful):
         many = np.bincount(of, minlength=len(run))
         mine = opens[of]
         own = made.edge.copy()
-        own[mine] = self._given.keep(
+        own[mine] = self._open_results.keep(
             run[opens], end[opens], edge[opens], many[opens], made.take(mine)
         )
         return made.replace(edge=own, end=np.where(mine, MAX_TIME, made.end))
 
-    def _called(
-        self, key: Int64s, start: Int64s, payload: pl.DataFrame
-    ) -> tuple[Int64s, list[Any]]:
+    def _call(self, key: Int64s, start: Int64s, payload: pl.DataFrame) -> tuple[Int64s, list[Any]]:
         """Call the function row by row; return its results and of which row each is."""
         of: list[int] = []
         results: list[Any] = []
@@ -300,9 +300,9 @@ class ScanStep(Stateful):
         """Release the rows that are due, of which those with an edge id are open."""
         self._waiting.release(due)
         if edge.any():
-            self._not_begun.close(edge[edge != 0])
-        new = self._waiting.compacted()
+            self._open.close(edge[edge != 0])
+        new = self._waiting.compact()
         if new is not None:
             self._starts.renumber(new)
-            if len(self._not_begun):
-                self._not_begun.renumber(new)
+            if len(self._open):
+                self._open.renumber(new)

@@ -123,7 +123,7 @@ class SessionLifetimesStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows have a session that may still go on, or wait for their start."""
+        """The number of rows that wait for their start or for the end of their session."""
         return len(self._rows)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -171,7 +171,7 @@ class SessionLifetimesStep(Stateful):
         if not len(ended):
             return
         self._rows.release(ended)
-        new = self._rows.compacted()
+        new = self._rows.compact()
         if new is None:
             return
         self._starts.renumber(new)

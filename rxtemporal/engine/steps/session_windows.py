@@ -22,7 +22,7 @@ class SessionBounds(StartBounds):
         super().__init__(payload)
         self._sessions = Sessions(timeout, max_duration)
 
-    def _closed(self, cti: int, due: Int64s) -> FinalWindows:
+    def _close(self, cti: int, due: Int64s) -> FinalWindows:
         start, _, key, link, _ = self._rows.columns
         closed = self._sessions.advance(cti, due, start, key, link)
         began = closed.began

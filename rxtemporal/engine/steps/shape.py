@@ -74,7 +74,7 @@ class IntervalStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows wait to leave."""
+        """The number of rows that have not left."""
         return sum(map(len, self._runs))
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -84,8 +84,8 @@ class IntervalStep(Stateful):
         for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
             run, row = self._open.pop(edge)
             run.rows.end[row], run.rows.edge[row] = end, 0
-        left = self._leave(self._held(batch.cti))
-        return left if left is not None else batch.none(self._held(batch.cti))
+        left = self._leave(self._hold_cti(batch.cti))
+        return left if left is not None else batch.none(self._hold_cti(batch.cti))
 
     def _push(self, rows: EventBatch) -> None:
         if not len(rows):
@@ -103,7 +103,7 @@ class IntervalStep(Stateful):
             if new:
                 heapq.heappush(self._oldest, (int(run.rows.start[row]), edge))
 
-    def _held(self, cti: int) -> int:
+    def _hold_cti(self, cti: int) -> int:
         """Return the CTI, held at the start of the oldest open row."""
         while self._oldest and self._oldest[0][1] not in self._open:
             heapq.heappop(self._oldest)

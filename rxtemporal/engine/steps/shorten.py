@@ -32,7 +32,7 @@ class ShortenStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many open rows wait to know whether they vanish."""
+        """The number of open rows that may still vanish."""
         return len(self._waiting)
 
     @property
@@ -45,17 +45,17 @@ class ShortenStep(Stateful):
         """Return the shortened rows that are certain to be there."""
         opens = (batch.edge != 0) & (batch.end == MAX_TIME)
         self._waiting.add(batch.take(opens), batch.start[opens])
-        result = [self._ended(batch.take(~opens))]
+        result = [self._end_rows(batch.take(~opens))]
         numbers = self._waiting.due(add(batch.cti, self._by))
         if len(numbers):
             result.insert(0, self._waiting.batch(numbers, batch))
-            self._waiting.let_go(numbers)
+            self._waiting.drop(numbers)
             self._left += len(numbers)
         self._waiting.compact()
         cti = self._promise(batch.cti)
         return EventBatch.concat(result).replace(cti=cti)
 
-    def _ended(self, batch: EventBatch) -> EventBatch:
+    def _end_rows(self, batch: EventBatch) -> EventBatch:
         """Return the rows whose end is known, and the end edges of those that have left."""
         closes = np.flatnonzero(batch.edge)
         waited = self._waiting.close(batch.edge[closes]) >= 0

@@ -27,7 +27,7 @@ class SnapStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many open rows wait to know whether they touch a window."""
+        """The number of open rows that may still vanish."""
         return 0 if self._waiting is None else len(self._waiting)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -40,33 +40,33 @@ class SnapStep(Stateful):
         )
         # a row whose end was moved to the end of time never ends: nothing closes its start edge
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
-        told = ~(closes & (altered.end == MAX_TIME))
-        if not told.all():
-            batch, altered = batch.take(told), altered.take(told)
+        ends = ~(closes & (altered.end == MAX_TIME))
+        if not ends.all():
+            batch, altered = batch.take(ends), altered.take(ends)
         if period > duration:
-            return self._without_gaps(batch, altered)
+            return self._drop_gaps(batch, altered)
         # at the ends of time a window may be cut to nothing
         return altered.take(altered.start < altered.end)
 
-    def _without_gaps(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
+    def _drop_gaps(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
         if self._waiting is not None:
             batch = EventBatch.concat([self._waiting, batch])
-            altered = EventBatch.concat([self._altered_waiting(altered.cti), altered])
-        undecided = self._undecided(batch)
+            altered = EventBatch.concat([self._alter_waiting(altered.cti), altered])
+        undecided = self._find_undecided(batch)
         self._waiting = batch.take(np.flatnonzero(undecided)) if undecided.any() else None
         empty = altered.start >= altered.end
         # a row that vanishes takes both its edges along, and so does one that still waits
         gone = np.isin(batch.edge, batch.edge[empty & (batch.edge != 0)])
         return altered.take(~(empty | gone | undecided))
 
-    def _altered_waiting(self, cti: int) -> EventBatch:
+    def _alter_waiting(self, cti: int) -> EventBatch:
         waiting = self._waiting
         assert waiting is not None
         return waiting.replace(
             start=snap_start(waiting.start, *self._windows), end=waiting.end, cti=cti
         )
 
-    def _undecided(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
+    def _find_undecided(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
         """Return which start edges may still vanish: their end could come before any window."""
         duration, period, alignment = self._windows
         opens = (batch.edge != 0) & (batch.end == MAX_TIME)

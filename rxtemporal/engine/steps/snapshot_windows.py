@@ -57,10 +57,10 @@ class SnapshotBounds(Stateful):
             not self._finished,
         )  # fmt: skip
         if self._finished and cti == MAX_TIME:
-            columns = self._unfinished(columns, len(at))
+            columns = self._end_all(columns, len(at))
         return Windows(*columns)
 
-    def _unfinished(self, columns: list[Int64s], at: int) -> list[Int64s]:
+    def _end_all(self, columns: list[Int64s], at: int) -> list[Int64s]:
         """Return the columns with the snapshots that never end, complete now that time has."""
         keys = np.flatnonzero(self._state[:, 0])
         alive, since = self._state[keys, 0], self._state[keys, 1]

@@ -45,7 +45,7 @@ class FinalWindows:
     row: Int64s
 
     def __len__(self) -> int:
-        """How many windows there are."""
+        """Return the number of windows."""
         return len(self.start)
 
 
@@ -95,7 +95,7 @@ class StartBounds(Stateful):
 
     1. ``take(batch)`` keeps the rows that begin. An end edge gives its row its end, if the row is
        still held; a window never waits for it.
-    2. ``closed(cti)`` returns the windows that are final with the batch's CTI. The rows they name
+    2. ``close(cti)`` returns the windows that are final with the batch's CTI. The rows they name
        can be read until the next ``take``: ``payload(numbers)``, ``starts``, ``ends``.
     3. ``cti(t, points=…)`` is the output CTI, for results that are points at the windows' ends or
        that live for the whole window.
@@ -113,7 +113,7 @@ class StartBounds(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows are held."""
+        """The number of rows held."""
         return len(self._rows)
 
     @property
@@ -153,13 +153,13 @@ class StartBounds(Stateful):
         if opens.any():
             self._open.open(batch.edge[opens], numbers[opens])
 
-    def closed(self, cti: int) -> FinalWindows:
+    def close(self, cti: int) -> FinalWindows:
         """Return the windows that are final with this CTI."""
         _, due = self._starts.due(cti)
-        return self._closed(cti, due)
+        return self._close(cti, due)
 
     def cti(self, cti: int, *, points: bool) -> int:
-        """Return the output CTI for this one, once ``closed`` has been asked for its windows."""
+        """Return the output CTI for this one, once ``close`` has been asked for its windows."""
         if points or cti == MAX_TIME:
             return cti
         return min(cti, self._waiting.first(self._since))
@@ -171,7 +171,7 @@ class StartBounds(Stateful):
             self._open.close(edges[edges != 0])
 
     def _compact(self) -> None:
-        new = self._rows.compacted()
+        new = self._rows.compact()
         if new is None:
             return
         self._starts.renumber(new)
@@ -190,7 +190,7 @@ class StartBounds(Stateful):
         """Have room for so many keys."""
         raise NotImplementedError
 
-    def _closed(self, cti: int, due: Int64s) -> FinalWindows:
+    def _close(self, cti: int, due: Int64s) -> FinalWindows:
         """Return the windows that are final; ``due`` are the rows now committed, by start."""
         raise NotImplementedError
 
@@ -229,20 +229,20 @@ class StartWindowStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows are held."""
+        """The number of rows held."""
         return self._bounds.rows
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that start, and return the results of the windows that are final."""
         self._bounds.take(batch)
-        found = self._bounds.closed(batch.cti)
+        found = self._bounds.close(batch.cti)
         cti = self._bounds.cti(batch.cti, points=self._points)
         if not len(found):
             return EventBatch.empty(self._schema, cti)
         start, end = found.start, found.end
         if self._points:
             start, end = end, np.minimum(end + TICK, MAX_TIME)
-        made = self._made(found)
+        made = self._compute(found)
         of = np.arange(len(found)) if made.of is None else made.of
         start, end = start[of], end[of]
         if made.lifetimes is not None and not self._points:
@@ -255,7 +255,7 @@ class StartWindowStep(Stateful):
         # a window that reaches the end of time has no point there
         return result.take(result.start < MAX_TIME)
 
-    def _made(self, found: FinalWindows) -> ResultRows:
+    def _compute(self, found: FinalWindows) -> ResultRows:
         """Compute the results of each window from its rows."""
         results = self._results()
         payload = self._bounds.payload(found.row)
@@ -265,7 +265,7 @@ class StartWindowStep(Stateful):
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
         # each pair of a window and a row is a row of its own here, and the window is its key
         changes = Changes(np.arange(pairs) << BITS, found.window)
-        swept = results.swept(windows, changes, results.columns(payload), count)
+        swept = results.sweep(windows, changes, results.columns(payload), count)
         contents = None
         if results.lists:
             contents = Contents.of(

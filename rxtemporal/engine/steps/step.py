@@ -15,7 +15,7 @@ class StepState(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows are held."""
+        """The number of rows held."""
 
     def save(self) -> bytes:
         """Return what is held, as bytes: no pickle, and readable by later versions."""
@@ -68,7 +68,7 @@ class StepChain(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows all of them hold."""
+        """The number of rows that all of them hold."""
         return sum(step.rows for step in self._steps)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:

@@ -47,7 +47,7 @@ class StitchStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """How many rows have not ended."""
+        """The number of rows that have not ended."""
         return len(self._rows)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
@@ -62,7 +62,7 @@ class StitchStep(Stateful):
         time, what = self._changes.due(batch.cti)
         if not len(what):
             return batch.none(batch.cti)
-        result, used = self._joined(time, what, batch)
+        result, used = self._join(time, what, batch)
         self._forget(what, used)
         return result
 
@@ -78,7 +78,7 @@ class StitchStep(Stateful):
         if opens.any():
             self._open.open(batch.edge[opens], rows[opens])
 
-    def _joined(self, time: Int64s, what: Int64s, batch: EventBatch) -> tuple[EventBatch, Int64s]:
+    def _join(self, time: Int64s, what: Int64s, batch: EventBatch) -> tuple[EventBatch, Int64s]:
         """Sweep the changes; return the result, and the chains that rows gave back."""
         free = self._chains.height
         new = np.zeros(int(((what & 3) == STARTS).sum()), np.int64)
@@ -99,13 +99,13 @@ class StitchStep(Stateful):
         self._rows.columns[STRETCH][over] = -1
         self._rows.release(over)
         self._chains.release(used)
-        new = self._rows.compacted()
+        new = self._rows.compact()
         if new is not None:
             self._changes.renumber(new, BITS)
             if len(self._open):
                 self._open.renumber(new)
             self._forget_values()
-        new = self._chains.compacted()
+        new = self._chains.compact()
         if new is not None:
             stretch = self._rows.columns[STRETCH]
             stretch[stretch >= 0] = new[stretch[stretch >= 0]]

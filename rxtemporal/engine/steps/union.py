@@ -44,15 +44,15 @@ class UnionStep(Stateful):
 
     def _on(self, side: int, batch: EventBatch) -> EventBatch:
         self._ctis[side] = batch.cti
-        edge = self._told_apart(side, batch)
+        edge = self._separate_ids(side, batch)
         payload = batch.payload
         if payload.columns != self._fields and self._fields:
             payload = payload.select(self._fields)
-        return self._groups.grouped(
+        return self._groups.add_codes(
             batch.replace(edge=edge, payload=payload, cti=min(self._ctis), groups=None)
         )
 
-    def _told_apart(self, side: int, batch: EventBatch) -> Int64s:
+    def _separate_ids(self, side: int, batch: EventBatch) -> Int64s:
         ids = batch.edge
         doubled: Int64s = ids * 2 + side * (ids != 0)
         large = np.flatnonzero((ids < 0) | (ids > _LARGEST))

@@ -35,7 +35,7 @@ class ExpressionTimes:
         self._expression = expression
         self._time = time
 
-    def of(self, times: Int64s) -> Int64s:
+    def apply(self, times: Int64s) -> Int64s:
         """Return where each time lands."""
         frame = pl.DataFrame([_time_column(START, times, self._time)])
         landed = _compute(frame, self._expression)
@@ -59,11 +59,11 @@ class FunctionTimes:
         self._function = function
         self._takes_datetime: bool | None = takes_datetime or None
 
-    def of(self, times: Int64s) -> Int64s:
+    def apply(self, times: Int64s) -> Int64s:
         """Return where each time lands; a call for each."""
-        return np.array([self._landed(time) for time in times.tolist()], np.int64)
+        return np.array([self._call(time) for time in times.tolist()], np.int64)
 
-    def _landed(self, time: int) -> int:
+    def _call(self, time: int) -> int:
         if self._takes_datetime is None:
             self._takes_datetime = self._fails_on_ticks(time)
         landed = self._function(to_datetime(time) if self._takes_datetime else time)
@@ -100,7 +100,7 @@ class ExpressionLength:
         self._time = time
         self.reads_end = END in expression.meta.root_names()
 
-    def of(self, batch: EventBatch) -> Int64s:
+    def apply(self, batch: EventBatch) -> Int64s:
         """Return how many ticks each row lives."""
         frame = batch.payload.with_columns(
             _time_column(START, batch.start, self._time), _time_column(END, batch.end, self._time)
@@ -121,7 +121,7 @@ class FunctionLength:
     def __init__(self, function: Callable[[IntervalEvent], Any]) -> None:
         self._function = function
 
-    def of(self, batch: EventBatch) -> Int64s:
+    def apply(self, batch: EventBatch) -> Int64s:
         """Return how many ticks each row lives; a call for each."""
         rows = zip(
             batch.start.tolist(),
@@ -129,9 +129,9 @@ class FunctionLength:
             batch.payload.iter_rows(named=True),
             strict=True,
         )
-        return _positive(np.array([self._one(*row) for row in rows], np.int64), batch)
+        return _positive(np.array([self._call(*row) for row in rows], np.int64), batch)
 
-    def _one(self, start: int, end: int, payload: dict[str, Any]) -> int:
+    def _call(self, start: int, end: int, payload: dict[str, Any]) -> int:
         event = IntervalEvent(start, end, payload)
         length = self._function(event)
         tick = ticks(length) if isinstance(length, timedelta) else _integer(length)

@@ -183,8 +183,8 @@ class ApplyResults(ListedResults):
         lifetimes: list[tuple[int, int]] = []
         for w, rows in contents.each():
             window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
-            for result in self._called(rows, window):
-                payload, lifetime = self._taken(result, window)
+            for result in self._call(rows, window):
+                payload, lifetime = self._check_result(result, window)
                 payloads.append(payload)
                 lifetimes.append(lifetime)
                 of.append(w)
@@ -198,7 +198,7 @@ class ApplyResults(ListedResults):
         own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None
         return ResultRows(made.get_columns(), np.array(of, np.int64), own)
 
-    def _called(self, rows: pl.DataFrame, window: TimeWindow) -> Iterable[Any]:
+    def _call(self, rows: pl.DataFrame, window: TimeWindow) -> Iterable[Any]:
         if self.finished:
             results = self._function(_events(rows, window, _payloads(rows)), window)
         else:
@@ -209,7 +209,9 @@ class ApplyResults(ListedResults):
             )
         return results
 
-    def _taken(self, result: Any, window: TimeWindow) -> tuple[dict[str, Any], tuple[int, int]]:
+    def _check_result(
+        self, result: Any, window: TimeWindow
+    ) -> tuple[dict[str, Any], tuple[int, int]]:
         """Return the payload and the lifetime of one result."""
         lifetime = window.start, window.end
         if self.finished and isinstance(result, IntervalEvent):

@@ -47,7 +47,7 @@ class WindowResults(Protocol):
     def columns(self, payload: pl.DataFrame) -> list[Column]:
         """Return the arrays kept for each row: what is read of it."""
 
-    def swept(
+    def sweep(
         self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
     ) -> list[pl.Series | None]:
         """Apply the changes to what runs; return a column for each field that it gives."""
@@ -108,7 +108,7 @@ class AggregateResults(Stateful):
                 columns += output.running.columns(output.field(payload))
         return columns
 
-    def swept(
+    def sweep(
         self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
     ) -> list[pl.Series | None]:
         """Return a column for each output; None for one that looks at the rows one by one."""
@@ -153,7 +153,7 @@ class ListedResults(Stateful):
         """Return nothing."""
         return []
 
-    def swept(
+    def sweep(
         self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
     ) -> list[pl.Series | None]:
         """Return nothing."""

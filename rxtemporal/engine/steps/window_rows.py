@@ -49,7 +49,7 @@ class Contents:
         return Contents(rows.sort(sortable, nulls_last=False, maintain_order=True), starts, ends)
 
     def __len__(self) -> int:
-        """How many windows there are."""
+        """Return the number of windows."""
         return len(self.starts)
 
     def each(self) -> list[tuple[int, pl.DataFrame]]:

@@ -40,7 +40,8 @@ class WindowStep(Stateful):
     """
 
     held = (
-        "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head", "_told", "_next_edge",
+        "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head", "_open_results",
+        "_next_edge",
     )  # fmt: skip
 
     def __init__(
@@ -65,12 +66,12 @@ class WindowStep(Stateful):
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
         # the results of windows that have left as start edges: their ids and payload, by window
-        self._told: dict[int, tuple[int, pl.DataFrame]] = {}
+        self._open_results: dict[int, tuple[int, pl.DataFrame]] = {}
         self._next_edge = 1
 
     @property
     def rows(self) -> int:
-        """How many rows are held."""
+        """The number of rows held."""
         return len(self._rows)
 
     @property
@@ -132,26 +133,26 @@ class WindowStep(Stateful):
     def _result(
         self, windows: Windows, changes: Changes, keys: int, batch: EventBatch
     ) -> EventBatch:
-        swept = self._results.swept(windows, changes, self._rows.columns[self._own :], keys)
+        swept = self._results.sweep(windows, changes, self._rows.columns[self._own :], keys)
         cti = self._bounds.cti(batch.cti)
         if self._lists:
-            return self._listed(swept, windows, changes, keys, batch).replace(cti=cti)
+            return self._list_results(swept, windows, changes, keys, batch).replace(cti=cti)
         if not len(windows):
             return EventBatch.empty(self._schema, cti)
         made = self._results.frame(swept, windows, None)
-        payload = self._keyed(made.columns, windows.key, batch)
+        payload = self._add_keys(made.columns, windows.key, batch)
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
 
     def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
         """Return when results live: with their windows, or as points at the windows' ends."""
         return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
 
-    def _keyed(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
+    def _add_keys(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
         """Return a payload with the keys first, in the types that were promised."""
         keys = [] if batch.groups is None else batch.groups.coder.columns(key)
         return cast_columns([*keys, *columns], self._schema)
 
-    def _listed(
+    def _list_results(
         self,
         swept: list[pl.Series | None],
         windows: Windows,
@@ -170,21 +171,21 @@ class WindowStep(Stateful):
             changes.what, changes.key, windows.at, windows.key, ~windows.closing,
             self._head, columns[AFTER], columns[BEFORE],
         )  # fmt: skip
-        closing = [self._closed(windows, w) for w in np.flatnonzero(windows.closing).tolist()]
+        closing = [self._close_window(windows, w) for w in np.flatnonzero(windows.closing).tolist()]
         new = windows.take(~windows.closing)
         if len(new):
             number = np.cumsum(~windows.closing) - 1
             swept = [None if s is None else s.filter(~windows.closing) for s in swept]
-            closing.append(self._new(swept, new, number[pairs[0]], pairs[1], batch))
+            closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1], batch))
         return EventBatch.concat(closing) if closing else EventBatch.empty(self._schema, 0)
 
-    def _closed(self, windows: Windows, w: int) -> EventBatch:
-        first, payload = self._told.pop(int(windows.edge[w]))
+    def _close_window(self, windows: Windows, w: int) -> EventBatch:
+        first, payload = self._open_results.pop(int(windows.edge[w]))
         ids = np.arange(first, first + payload.height)
         start = np.full(len(ids), windows.start[w])
         return EventBatch(start, np.full(len(ids), windows.end[w]), ids, payload, 0)
 
-    def _new(
+    def _open_windows(
         self,
         swept: list[pl.Series | None],
         windows: Windows,
@@ -199,14 +200,14 @@ class WindowStep(Stateful):
         )  # fmt: skip
         made = self._results.frame(swept, windows, held)
         of = np.arange(len(windows)) if made.of is None else made.of
-        payload = self._keyed(made.columns, windows.key[of], batch)
+        payload = self._add_keys(made.columns, windows.key[of], batch)
         opens = windows.edge[of] != 0
         ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
         self._next_edge += int(opens.sum())
         for w in np.flatnonzero(windows.edge != 0).tolist():
             first, end = np.searchsorted(of, [w, w + 1]).tolist()
             mine = payload.slice(first, end - first)
-            self._told[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
+            self._open_results[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
         start, end = (times[of] for times in self._lifetimes(windows))
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
@@ -217,7 +218,7 @@ class WindowStep(Stateful):
         if not len(what):
             return
         self._rows.release_by(partial(release_done, what))
-        new = self._rows.compacted()
+        new = self._rows.compact()
         if new is None:
             return
         self._begins.renumber(new, BITS)
