@@ -205,7 +205,7 @@ def test_spans_are_checked_when_composed() -> None:
 def gathered(bounds: StartBounds, batch: EventBatch) -> list[tuple[int, int, Any, list[Row]]]:
     """Return the windows final with a batch: start, end, key, and the rows that they hold."""
     bounds.take(batch)
-    found = bounds.closed(batch.cti)
+    found = bounds.close(batch.cti)
     keys = batch.groups.coder.decode(found.key).rows() if batch.groups is not None else []
     windows: list[tuple[int, int, Any, list[Row]]] = [
         (int(start), int(end), keys[i] if keys else None, [])
