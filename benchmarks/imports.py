@@ -1,4 +1,7 @@
-"""What ``import rxtemporal`` adds to what its dependencies take, in processes of their own."""
+"""Time and modules that ``import rxtemporal``, and each way in, adds to the dependencies.
+
+Each measurement is a process of its own; rounds are interleaved.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,50 @@ import time
 ROUNDS = 15
 DEPENDENCIES = "import numpy, polars, reactivex, structlog"
 UNWANTED = "pyspark", "numba", "matplotlib", "pandas", "pyarrow"
+COMPOSED = "rxtemporal.from_events([], schema={'x': int}).where(polars.col('x') > 1)"
+USES = {
+    "import rxtemporal": "",
+    "a subject": "rxtemporal.CtiSynchronizingSubject.create_point(0)",
+    "Streamable": "rxtemporal.Streamable",
+    "a composed query": f"{COMPOSED}.snapshot_window()",
+    "Application": "rxtemporal.Application('house')",
+    "a query that runs": "rxtemporal.from_events([rxtemporal.PointEvent(1, 2)]).to_events()",
+    "a Spark worker's query": "import rxtemporal.spark.query.streaming_bucket",
+}
+MODULES = "print(sum(name.partition('.')[0] == 'rxtemporal' for name in sys.modules))"
+
+
+def run(code: str) -> str:
+    """Return what a fresh interpreter prints that runs the code."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def seconds(code: str) -> float:
     """Return how long a fresh interpreter takes to run the code."""
     begun = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code)
     return time.perf_counter() - begun
 
 
 def main() -> None:
-    """Print the medians of interleaved rounds."""
-    codes = {"nothing": "pass", "dependencies": DEPENDENCIES, "rxtemporal": "import rxtemporal"}
+    """Print the medians of interleaved rounds, and how many modules are loaded."""
+    codes = {"nothing": "pass", "dependencies": DEPENDENCIES}
+    codes |= {name: f"{DEPENDENCIES}, sys, rxtemporal\n{use}" for name, use in USES.items()}
     taken: dict[str, list[float]] = {name: [] for name in codes}
     for code in codes.values():
-        seconds(code)  # once for the caches
+        run(code)  # once for the caches
     for _ in range(ROUNDS):
         for name, code in codes.items():
             taken[name].append(seconds(code))
     medians = {name: statistics.median(times) for name, times in taken.items()}
     print(f"dependencies {medians['dependencies'] - medians['nothing']:.3f} s")
-    print(f"rxtemporal adds {medians['rxtemporal'] - medians['dependencies']:.3f} s")
-    loaded = f"import rxtemporal, sys; print(*({UNWANTED} & sys.modules.keys()))"
-    code = loaded.replace(str(UNWANTED), str(set(UNWANTED)))
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    print(f"of {', '.join(UNWANTED)} it loads: {found.stdout.strip() or 'none'}")
+    for name in USES:
+        loaded = run("\n".join([codes[name], MODULES]))
+        adds = medians[name] - medians["dependencies"]
+        print(f"{name}: adds {adds:.3f} s, {loaded} modules")
+    found = run(f"import rxtemporal, sys; print(*(set({UNWANTED}) & sys.modules.keys()))")
+    print(f"of {', '.join(UNWANTED)} the import loads: {found or 'none'}")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,6 @@
 """What users write: streams, ways in, applications, replay, adapters."""
+
+import lazy_loader
+
+# rxtemporal.adapters is this module
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["adapters"])

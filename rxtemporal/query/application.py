@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-from reactivex import abc
+from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.operators.plan import AnySource
+from rxtemporal.operators.stream import Stream
 from rxtemporal.query.adapters.protocol import Adapted, checked_factory, declared
 from rxtemporal.query.inputs import from_events
-from rxtemporal.query.streamable import Streamable
-from rxtemporal.reactive.clock import Clock
-from rxtemporal.runtime.checkpoint import kept
-from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.process import WARN_AFTER, Process
-from rxtemporal.runtime.time_flow import imported
+from rxtemporal.query.streamable import WARN_AFTER, Streamable
 from rxtemporal.sinks import Sink, as_sink, is_sink
-from rxtemporal.storage.event_log import InputLog, Recorder
+
+if TYPE_CHECKING:
+    from reactivex import abc
+
+    from rxtemporal.runtime.process import Process
 
 AnySink = Sink | Callable[[EventBatch], Any]
 Sinks = AnySink | Sequence[AnySink] | Mapping[str, AnySink]
@@ -48,7 +44,7 @@ class Application:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = _checked_name(name, "an application")
+        self.name = _check_name(name, "an application")
         self._streams: dict[str, Streamable] = {}
         self._queries: dict[str, Streamable] = {}
 
@@ -62,14 +58,14 @@ class Application:
         ``source`` is a stream as ``from_polars``, ``read_parquet``, ``from_observable`` … make it,
         or an iterable of events, which is taken with ``options`` as ``from_events`` takes it.
         """
-        self._free(name)
+        self._check_free(name)
         if isinstance(source, Streamable):
             if options:
                 raise ArgumentError(
                     f"define_stream takes {', '.join(options)} with an iterable of events. "
                     "Hint: this source is a stream already; give them where it is made."
                 )
-            self._own_source(name, source)
+            self._check_source(name, source)
             stream = source
         elif isinstance(source, Iterable):
             stream = from_events(source, name=name, **options)
@@ -80,7 +76,7 @@ class Application:
         self._streams[name] = stream
         return stream
 
-    def _own_source(self, name: str, stream: Streamable) -> None:
+    def _check_source(self, name: str, stream: Streamable) -> None:
         if stream._node.source is None:
             raise BindingError(
                 f"stream {name!r} is computed from others, and an input stream is a source. "
@@ -122,7 +118,7 @@ class Application:
 
     def query(self, name: str, streamable: Streamable) -> Streamable:
         """Name a query, and return it; other queries can stand on it, as on any stream."""
-        self._free(name)
+        self._check_free(name)
         if not isinstance(streamable, Streamable):
             raise ArgumentError(
                 f"query takes a stream, got {streamable!r}. Hint: a query that is a function is "
@@ -158,26 +154,20 @@ class Application:
         application is, or ``name``. ``record``, ``log``, ``resume``, ``warn_after`` and
         ``scheduler`` are as in ``Streamable.run``.
         """
+        from rxtemporal.query import runs
+
         following = [each for each in queries if is_sink(each)]
         asked = [self._query_name(each) for each in queries if not is_sink(each)]
-        outlets = self._outlets(asked, following or sinks)
-        outputs = [self._queries[each.name]._output(each.sink.shape) for each in outlets]
-        streams = {each: stream._node for each, stream in self._streams.items()}
-        others = imported([node for node, _ in outputs], streams)
-        name = name or self.name
-        keeper = kept(resume, record, log, name)
-        recorder = None if record is None else Recorder(record, name)
-        input_log = None if log is None else InputLog(log, name)
-        clock = Clock(scheduler)
-        execution = Execution(*outputs, names=self._names(), others=others, clock=clock)
-        return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
-
-    def _names(self) -> dict[int, str]:
-        sources: dict[int, str] = {}
-        for name, stream in self._streams.items():
-            source: AnySource | None = stream._node.source
-            sources[id(source)] = name
-        return sources
+        return runs.start_process(
+            name or self.name,
+            self._pair(asked, following or sinks),
+            self._streams,
+            record=record,
+            log=log,
+            resume=resume,
+            warn_after=warn_after,
+            scheduler=scheduler,
+        )
 
     def _query_name(self, query: Any) -> str:
         for name, each in self._queries.items():
@@ -187,20 +177,21 @@ class Application:
             f"run takes queries of {self.name!r} and sinks, got {query!r}; {_known(self._queries)}"
         )
 
-    def _outlets(self, asked: list[str], sinks: Any) -> list[Outlet]:
+    def _pair(self, asked: list[str], sinks: Any) -> dict[str, tuple[Stream, Sink]]:
+        """Return each query that is asked for, with its sink."""
         if isinstance(sinks, Mapping):
             given = {self._query_name(query): sink for query, sink in sinks.items()}
             asked = asked or list(given)
         else:
             listed = [sinks] if is_sink(sinks) else list(sinks)
-            _as_many(asked, listed)
+            _check_counts(asked, listed)
             given = dict(zip(asked, listed, strict=True))
         given = {name: as_sink(sink) for name, sink in given.items()}
-        _paired(asked, given)
-        return [Outlet(name, given[name], self._queries[name].schema) for name in asked]
+        _check_pairs(asked, given)
+        return {name: (self._queries[name], given[name]) for name in asked}
 
-    def _free(self, name: str) -> None:
-        _checked_name(name, "a stream")
+    def _check_free(self, name: str) -> None:
+        _check_name(name, "a stream")
         if name in self._streams or name in self._queries:
             kind = "stream" if name in self._streams else "query"
             raise BindingError(f"{self.name!r} has a {kind} {name!r} already. Hint: rename one.")
@@ -224,7 +215,7 @@ class QueryBinder:
         return self.application.create_stream(name, adapter_factory, config, shape, advance_time)
 
 
-def _checked_name(name: Any, what: str) -> str:
+def _check_name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"the name of {what} is a string with something in it, got {name!r}")
     return name
@@ -234,7 +225,7 @@ def _known(named: Mapping[str, Any]) -> str:
     return f"there are {', '.join(map(repr, named))}" if named else "there are none yet"
 
 
-def _as_many(asked: list[str], sinks: list[Any]) -> None:
+def _check_counts(asked: list[str], sinks: list[Any]) -> None:
     if len(asked) != len(sinks):
         raise BindingError(
             f"run got {len(asked)} queries and {len(sinks)} sinks. Hint: one sink for each query, "
@@ -242,7 +233,7 @@ def _as_many(asked: list[str], sinks: list[Any]) -> None:
         )
 
 
-def _paired(asked: list[str], given: Mapping[str, Sink]) -> None:
+def _check_pairs(asked: list[str], given: Mapping[str, Sink]) -> None:
     if not asked:
         raise BindingError("run got no query. Hint: run('name', sinks=sink)")
     if len(set(asked)) < len(asked):

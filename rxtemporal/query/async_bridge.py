@@ -7,12 +7,14 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Event
 from rxtemporal.errors import BindingError
-from rxtemporal.runtime.execution import Execution
+
+if TYPE_CHECKING:
+    from rxtemporal.runtime.execution import Execution
 
 # items that may wait between an event loop and a thread
 WAITING = 1_024

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
-from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from reactivex import Observable, abc
-from reactivex.disposable import Disposable
-from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal import operators as ops
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
-from rxtemporal.core.schema import refuse_lists
-from rxtemporal.core.ticks import MIN_TIME, Span
-from rxtemporal.engine.steps.shape import make_shape_step
-from rxtemporal.engine.steps.step import Step
-from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
-from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.ingress.unpacker import unpacked
+from rxtemporal.core.ticks import Span
+from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.stream import Stream
-from rxtemporal.query.async_bridge import results
 from rxtemporal.query.method import method, window_method
-from rxtemporal.reactive.clock import Clock
-from rxtemporal.reactive.lift import lift
-from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
-from rxtemporal.runtime.checkpoint import kept
-from rxtemporal.runtime.execution import Execution, Output
-from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.process import INTERRUPT_PERIOD, WARN_AFTER, Process
-from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink, as_sink
-from rxtemporal.storage.event_log import InputLog, Recorder
 
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    from reactivex import Observable, abc
+
+    from rxtemporal.reactive.subscriber import OnCompleted, OnError
+    from rxtemporal.runtime.process import Process
+
+# the log says why nothing comes out after so long
+WARN_AFTER = timedelta(seconds=30)
 
 
 class Streamable(Stream):
@@ -127,6 +114,8 @@ class Streamable(Stream):
         >>> stream.late_events().select("reason", "payload").to_events()
         [IntervalEvent(7, 8, {'reason': 'dropped', 'payload': 'b'})]
         """
+        from rxtemporal.ingress.late_source import LateSource
+
         source = self._node.source
         if source is None or isinstance(source, LateSource):
             raise BindingError(
@@ -162,11 +151,10 @@ class Streamable(Stream):
         An error of the query goes to ``on_error``. Without one it is raised here where the source
         is read here, and logged where it is pushed. What ``on_next`` raises is logged.
         """
-        default = RaiseOrLog()
-        observer = Subscriber(lambda: None, on_next, on_error or default, on_completed)
-        subscription = self.to_observable(shape, ctis).subscribe(observer)  # type: ignore[arg-type]
-        default.raise_error()
-        return subscription
+        from rxtemporal.query import runs
+
+        events = self.to_observable(shape, ctis)
+        return runs.subscribe(events, on_next, on_error, on_completed)
 
     def to_observable(
         self,
@@ -179,19 +167,9 @@ class Streamable(Stream):
 
         Times come as the source gave them, or as ``time`` says.
         """
-        _checked(shape)
+        from rxtemporal.query import runs
 
-        def subscribe(
-            observer: abc.ObserverBase[Event], scheduler: abc.SchedulerBase | None = None
-        ) -> abc.DisposableBase:
-            run = self._execution(shape)
-            emit = unpacked(observer.on_next, shape, ctis, lambda: time or run.time)
-            run.start(emit, observer.on_error, observer.on_completed)
-            # in turn, when whoever subscribes has the means to stop it (take, for one, does)
-            CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
-            return Disposable(run.dispose)
-
-        return Observable(subscribe)
+        return runs.observe(self, shape, ctis, time)
 
     def to_batches(self, shape: EventShape = EventShape.EDGE) -> Iterator[EventBatch]:
         """Run the query to the end of its source, and yield its results as they become known.
@@ -199,24 +177,9 @@ class Streamable(Stream):
         Batches come in the stream's own form, edges included, unless a shape is asked for. A source
         that pushes is waited for until it completes.
         """
-        return self._to_batches(self._execution(shape))
+        from rxtemporal.query import runs
 
-    def _to_batches(self, run: Execution) -> Iterator[EventBatch]:
-        results: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
-        run.start(results.put, results.put, lambda: results.put(None))
-        try:
-            while True:
-                # a source that has to be asked is asked for more when all that it gave is gone
-                while run.pulls and results.empty() and run.advance():
-                    pass
-                result = _interruptibly(results)
-                if result is None:
-                    return
-                if isinstance(result, Exception):
-                    raise result
-                yield result
-        finally:
-            run.dispose()
+        return runs.iterate(runs.execute(self, shape))
 
     def to_events(
         self,
@@ -226,12 +189,9 @@ class Streamable(Stream):
         time: TimeForm | None = None,
     ) -> list[Event]:
         """Run the query to the end of its source, and return its results as events."""
-        events: list[Event] = []
-        run = self._execution(shape)
-        emit = unpacked(events.append, shape, ctis, lambda: time or run.time)
-        for batch in self._to_batches(run):
-            emit(batch)
-        return events
+        from rxtemporal.query import runs
+
+        return runs.collect_events(self, shape, ctis, time)
 
     def to_async(
         self,
@@ -246,12 +206,9 @@ class Streamable(Stream):
         asked is read as fast as results are taken: a few batches may wait. One that pushes is not
         held back. Iteration that ends early stops the run (at once with ``contextlib.aclosing``).
         """
-        _checked(shape)
+        from rxtemporal.query import runs
 
-        def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
-            return unpacked(emit, shape, ctis, lambda: time or run.time)
-
-        return results(partial(self._execution, shape), form)
+        return runs.iterate_async(self, shape, ctis, time)
 
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Run the query to the end of its source, and return its results as one frame.
@@ -259,11 +216,9 @@ class Streamable(Stream):
         Columns: ``start_time``, ``end_time`` (null: never ends), then the payload; rows in order of
         start. Times are datetimes in UTC if the source gave datetimes, else ticks.
         """
-        run = self._execution(EventShape.INTERVAL)
-        batches = list(self._to_batches(run))
-        if not batches:
-            batches = [EventBatch.empty(self.schema or pl.Schema(), MIN_TIME)]
-        return EventBatch.concat(batches).to_polars(time or run.time)
+        from rxtemporal.query import runs
+
+        return runs.collect_frame(self, time)
 
     def run(
         self,
@@ -296,39 +251,16 @@ class Streamable(Stream):
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.
         """
+        from rxtemporal.query import runs
+
         name = name or "query"
-        outlet = Outlet(name, as_sink(sink), self.schema)
-        keeper = kept(resume, record, log, name)
-        recorder = None if record is None else Recorder(record, name)
-        input_log = None if log is None else InputLog(log, name)
-        execution = self._execution(outlet.sink.shape, Clock(scheduler))
-        return Process(name, execution, [outlet], warn_after, recorder, keeper, input_log).start()
-
-    def _execution(self, shape: EventShape, clock: Clock | None = None) -> Execution:
-        return Execution(self._output(shape), others=imported([self._node], {}), clock=clock)
-
-    def _output(self, shape: EventShape) -> Output:
-        """Return what an execution takes: this stream, and how it leaves in a shape."""
-        _checked(shape)
-        if self.schema is not None:
-            refuse_lists(self.schema)
-        return self._node, lift(partial(_leaving, shape), "on the way out")
-
-
-def _leaving(shape: EventShape, first: EventBatch) -> Step:
-    refuse_lists(first.schema)
-    step = make_shape_step(shape)
-    step.made_for = f"{shape.name.lower()} shape"
-    return step
-
-
-def _checked(shape: Any) -> None:
-    if not isinstance(shape, EventShape):
-        raise ArgumentError(f"shape is an EventShape, got {shape!r}")
-
-
-def _interruptibly(results: SimpleQueue[Result]) -> Result:
-    """Return the next result, waiting in short slices so that Ctrl-C has a chance."""
-    while True:
-        with contextlib.suppress(Empty):
-            return results.get(timeout=INTERRUPT_PERIOD)
+        return runs.start_process(
+            name,
+            {name: (self, as_sink(sink))},
+            {},
+            record=record,
+            log=log,
+            resume=resume,
+            warn_after=warn_after,
+            scheduler=scheduler,
+        )

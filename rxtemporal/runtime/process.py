@@ -6,7 +6,6 @@ import enum
 import threading
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from types import TracebackType
 
@@ -33,8 +32,6 @@ INTERRUPT_PERIOD = 0.2
 STOP_PATIENCE = 10.0
 # the same if the source may never answer
 BLOCKED_PATIENCE = 1.0
-# the log says why nothing comes out after so long
-WARN_AFTER = timedelta(seconds=30)
 
 
 class _State(enum.Enum):
@@ -64,7 +61,7 @@ class Process:
         name: str,
         execution: Execution,
         outlets: Sequence[Outlet],
-        warn_after: Span | None = WARN_AFTER,
+        warn_after: Span | None,
         recorder: Recorder | None = None,
         keeper: Keeper | None = None,
         log: InputLog | None = None,

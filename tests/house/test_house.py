@@ -155,6 +155,10 @@ TESTING = [
     "show_events",
     "table",
 ]
+COMPOSED = (
+    "rxtemporal.from_events([], schema={'k': str, 'x': int}).group_by('k').tumbling_window(5)"
+    ".aggregate(n=rxtemporal.agg.count()).explain()"
+)
 # a file is one concept; what is longer is two
 LONGEST = 430
 
@@ -283,6 +287,27 @@ def test_the_errors_that_users_catch_are_at_the_top() -> None:
 # Importing and logging --------------------------------------------------------------------------
 
 
+LOADED = {
+    "": set[str](),
+    "rxtemporal.PointEvent": {"core", "errors"},
+    "rxtemporal.Streamable": {"core", "errors", "ingress", "operators", "query", "sinks"},
+    COMPOSED: {"agg", "core", "engine", "errors", "ingress", "operators", "query", "sinks"},
+}
+
+
+@pytest.mark.parametrize("use", LOADED, ids=["import", "event", "stream", "query"])
+def test_a_name_loads_what_it_needs(use: str) -> None:
+    """Importing loads nothing else; composing a query loads descriptions, and at most 60 modules.
+
+    Steps are loaded by the first query that runs.
+    """
+    done = run(f"import sys, rxtemporal\n{use}\nprint(*sys.modules)")
+    loaded = [name for name in done.stdout.split() if name.startswith("rxtemporal.")]
+    assert len(loaded) < 60
+    assert {name.split(".")[1] for name in loaded} <= LOADED[use]
+    assert not [name for name in loaded if name.startswith("rxtemporal.engine.steps.")]
+
+
 @pytest.mark.parametrize("heavy", ["pyspark", "numba", "matplotlib", "pandas", "pyarrow"])
 def test_importing_loads_nothing_that_is_not_needed(heavy: str) -> None:
     """What only some users need is loaded when they use it."""
@@ -356,6 +381,7 @@ def test_the_version_is_said_twice_and_the_same() -> None:
     ("package", "file"),
     [
         ("rxtemporal", "py.typed"),
+        ("rxtemporal", "__init__.pyi"),
         ("rxtemporal.cli.demo", "data/flights-2013-01.parquet"),
         ("rxtemporal.cli.demo", "data/weather-2013-01.parquet"),
     ],

@@ -27,6 +27,7 @@ from runs import SOON
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape, agg
 from rxtemporal.errors import CheckpointError
+from rxtemporal.query.runs import shape_output
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.time_flow import imported
 from rxtemporal.testing import assert_same_history
@@ -61,7 +62,7 @@ class Broken:
     def _begin(self, state: bytes | None) -> None:
         self.subjects: dict[str, Subject[Any]] = {name: Subject() for name in (*NAMES, *SIDES)}
         streams = self._make(self.subjects)
-        outputs = [query._output(self._shape) for query in self._queries(streams)]
+        outputs = [shape_output(query, self._shape) for query in self._queries(streams)]
         nodes = {name: stream._node for name, stream in streams.items()}
         named = {id(node.source): name for name, node in nodes.items()}
         others = imported([node for node, _ in outputs], nodes)
@@ -258,7 +259,7 @@ def several_frames(streams: Streams) -> list[rxt.Streamable]:
 def stopped(stream: Callable[[Subject[Any]], rxt.Streamable], *items: Any) -> bytes:
     """The state of a run that has taken some events."""
     subject: Subject[Any] = Subject()
-    run = Execution(stream(subject)._output(EventShape.EDGE))
+    run = Execution(shape_output(stream(subject), EventShape.EDGE))
     run.start(lambda batch: None, print, lambda: None)
     for item in items:
         subject.on_next(item)
@@ -295,7 +296,7 @@ SAVED = [rxt.EdgeEvent.create_start(1, {"x": 3}), rxt.Cti(4)]
 def test_the_state_of_another_query_is_refused(changed: Any, says: str) -> None:
     """A changed operator, source, field or setting: it is said which, and what to do."""
     state = stopped(lambda s: numbers(s).where(pl.col("x") > 1), *SAVED)
-    run = Execution(changed(Subject())._output(EventShape.EDGE))
+    run = Execution(shape_output(changed(Subject()), EventShape.EDGE))
     run.load(state, "the folder 'state' was begun")
     with pytest.raises(CheckpointError, match=f"(?s){says}.*Hint") as refused:
         run.start(lambda batch: None, print, lambda: None)
@@ -305,7 +306,7 @@ def test_the_state_of_another_query_is_refused(changed: Any, says: str) -> None:
 def test_another_shape_on_the_way_out_is_refused() -> None:
     """Rows that wait for their ends in one shape are none in another."""
     state = stopped(numbers, *SAVED)
-    run = Execution(numbers(Subject())._output(EventShape.POINT))
+    run = Execution(shape_output(numbers(Subject()), EventShape.POINT))
     run.load(state)
     with pytest.raises(
         CheckpointError, match=r"saved by edge shape.*cannot be loaded by point shape"
@@ -320,7 +321,7 @@ def test_a_damaged_state_is_refused(place: int) -> None:
     cut = bytes(state[:place])
     state[place] ^= 8
     for data in (bytes(state), cut, b""):
-        run = Execution(numbers(Subject())._output(EventShape.EDGE))
+        run = Execution(shape_output(numbers(Subject()), EventShape.EDGE))
         run.load(data)
         with pytest.raises(CheckpointError):
             run.start(lambda batch: None, print, lambda: None)
@@ -336,7 +337,7 @@ def test_what_waits_in_a_hand_off_is_given_to_the_query_first() -> None:
         go.wait(SOON)
         got.extend(batch.start.tolist())
 
-    run = Execution(numbers(subject, hand_off=rxt.HandOff(1_000))._output(EventShape.EDGE))
+    run = Execution(shape_output(numbers(subject, hand_off=rxt.HandOff(1_000)), EventShape.EDGE))
     run.start(take, pytest.fail, lambda: None)
     for time in range(9):
         subject.on_next(rxt.PointEvent(time, {"x": time}))
@@ -369,7 +370,7 @@ def test_fewer_rows_than_were_read_are_refused() -> None:
     def reading(rows: int) -> Execution:
         frame = pl.DataFrame({"t": range(rows), "x": range(rows)})
         stream = rxt.from_polars(frame, start="t", batch_rows=2, name="readings")
-        return Execution(stream._output(EventShape.EDGE))
+        return Execution(shape_output(stream, EventShape.EDGE))
 
     run = reading(6)
     run.start(lambda batch: None, print, lambda: None)

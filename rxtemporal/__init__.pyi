@@ -1,0 +1,182 @@
+"""Public names of the package and where they are: what is loaded when a name is first used."""
+
+from . import (
+    agg as agg,
+)
+from . import (
+    operators as operators,
+)
+from .core.batch import EventBatch as EventBatch
+from .core.events import (
+    Cti as Cti,
+)
+from .core.events import (
+    EdgeEvent as EdgeEvent,
+)
+from .core.events import (
+    EdgeType as EdgeType,
+)
+from .core.events import (
+    EventKind as EventKind,
+)
+from .core.events import (
+    EventShape as EventShape,
+)
+from .core.events import (
+    IntervalEvent as IntervalEvent,
+)
+from .core.events import (
+    PointEvent as PointEvent,
+)
+from .core.events import (
+    WindowOutput as WindowOutput,
+)
+from .core.ticks import (
+    MAX_TIME as MAX_TIME,
+)
+from .core.ticks import (
+    MIN_TIME as MIN_TIME,
+)
+from .core.ticks import (
+    TICK as TICK,
+)
+from .core.ticks import (
+    ticks as ticks,
+)
+from .core.ticks import (
+    to_datetime as to_datetime,
+)
+from .errors import (
+    AdvanceTimeError as AdvanceTimeError,
+)
+from .errors import (
+    ArgumentError as ArgumentError,
+)
+from .errors import (
+    BindingError as BindingError,
+)
+from .errors import (
+    CheckpointError as CheckpointError,
+)
+from .errors import (
+    CtiViolationError as CtiViolationError,
+)
+from .errors import (
+    EventError as EventError,
+)
+from .errors import (
+    JavaError as JavaError,
+)
+from .errors import (
+    RxTemporalError as RxTemporalError,
+)
+from .errors import (
+    SchemaError as SchemaError,
+)
+from .errors import (
+    SourceError as SourceError,
+)
+from .errors import (
+    SpoolError as SpoolError,
+)
+from .errors import (
+    UnboundedWindowError as UnboundedWindowError,
+)
+from .ingress.lateness import (
+    LateEvent as LateEvent,
+)
+from .ingress.lateness import (
+    LateReason as LateReason,
+)
+from .ingress.settings import (
+    INCREASING_START_TIME as INCREASING_START_TIME,
+)
+from .ingress.settings import (
+    STRICTLY_INCREASING_START_TIME as STRICTLY_INCREASING_START_TIME,
+)
+from .ingress.settings import (
+    AdapterAdvanceTimeSettings as AdapterAdvanceTimeSettings,
+)
+from .ingress.settings import (
+    AdvanceTimeGenerationSettings as AdvanceTimeGenerationSettings,
+)
+from .ingress.settings import (
+    AdvanceTimeImportSettings as AdvanceTimeImportSettings,
+)
+from .ingress.settings import (
+    AdvanceTimePolicy as AdvanceTimePolicy,
+)
+from .ingress.settings import (
+    AdvanceTimeSettings as AdvanceTimeSettings,
+)
+from .ingress.settings import (
+    HandOff as HandOff,
+)
+from .ingress.settings import (
+    Heartbeat as Heartbeat,
+)
+from .ingress.settings import (
+    WhenFull as WhenFull,
+)
+from .query import adapters as adapters
+from .query.application import (
+    Application as Application,
+)
+from .query.application import (
+    QueryBinder as QueryBinder,
+)
+from .query.inputs import (
+    from_arrow as from_arrow,
+)
+from .query.inputs import (
+    from_async as from_async,
+)
+from .query.inputs import (
+    from_events as from_events,
+)
+from .query.inputs import (
+    from_observable as from_observable,
+)
+from .query.inputs import (
+    from_polars as from_polars,
+)
+from .query.inputs import (
+    read_csv as read_csv,
+)
+from .query.inputs import (
+    read_json as read_json,
+)
+from .query.inputs import (
+    read_parquet as read_parquet,
+)
+from .query.replay import (
+    at_speed as at_speed,
+)
+from .query.replay import (
+    replay as replay,
+)
+from .query.streamable import Streamable as Streamable
+from .reactive.subjects import (
+    CtiSynchronizingSubject as CtiSynchronizingSubject,
+)
+from .reactive.subjects import (
+    CtiSynchronizingSubjectAlternate as CtiSynchronizingSubjectAlternate,
+)
+from .reactive.subjects import (
+    TransformSubject as TransformSubject,
+)
+from .runtime.process import Process as Process
+from .sinks import (
+    Collect as Collect,
+)
+from .sinks import (
+    File as File,
+)
+from .sinks import (
+    Print as Print,
+)
+from .sinks import (
+    Sink as Sink,
+)
+
+__version__: str

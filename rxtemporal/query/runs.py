@@ -1,0 +1,189 @@
+"""Runs of a query: what a stream's methods start when a result is asked for.
+
+Everything that runs is imported here, so that only a query that runs loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import polars as pl
+from reactivex import Observable, abc
+from reactivex.disposable import Disposable
+from reactivex.scheduler import CurrentThreadScheduler
+
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import Event, EventShape
+from rxtemporal.core.schema import refuse_lists
+from rxtemporal.core.ticks import MIN_TIME, Span
+from rxtemporal.engine.steps.shape import make_shape_step
+from rxtemporal.engine.steps.step import Step
+from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.unpacker import unpacked
+from rxtemporal.operators.stream import Stream
+from rxtemporal.query.async_bridge import results
+from rxtemporal.reactive.clock import Clock
+from rxtemporal.reactive.lift import lift
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
+from rxtemporal.runtime.checkpoint import kept
+from rxtemporal.runtime.execution import Execution, Output
+from rxtemporal.runtime.outlet import Outlet
+from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
+from rxtemporal.runtime.time_flow import imported
+from rxtemporal.sinks import Sink
+from rxtemporal.storage.event_log import InputLog, Recorder
+
+Result = TypeVar("Result")
+Path = str | os.PathLike[str] | None
+
+
+def shape_output(stream: Stream, shape: EventShape) -> Output:
+    """Return what an execution takes: the stream, and how it leaves in a shape."""
+    check_shape(shape)
+    if stream.schema is not None:
+        refuse_lists(stream.schema)
+    return stream._node, lift(partial(_shape, shape), "on the way out")
+
+
+def _shape(shape: EventShape, first: EventBatch) -> Step:
+    refuse_lists(first.schema)
+    step = make_shape_step(shape)
+    step.made_for = f"{shape.name.lower()} shape"
+    return step
+
+
+def check_shape(shape: Any) -> None:
+    """Refuse what is no ``EventShape``."""
+    if not isinstance(shape, EventShape):
+        raise ArgumentError(f"shape is an EventShape, got {shape!r}")
+
+
+def execute(stream: Stream, shape: EventShape) -> Execution:
+    """Return a new execution of a query."""
+    return Execution(shape_output(stream, shape), others=imported([stream._node], {}))
+
+
+def observe(
+    stream: Stream, shape: EventShape, ctis: bool, time: TimeForm | None
+) -> Observable[Event]:
+    """Return an observable of a query's results; each subscription is a run of its own."""
+    check_shape(shape)
+
+    def subscribe(
+        observer: abc.ObserverBase[Event], scheduler: abc.SchedulerBase | None = None
+    ) -> abc.DisposableBase:
+        run = execute(stream, shape)
+        emit = unpacked(observer.on_next, shape, ctis, lambda: time or run.time)
+        run.start(emit, observer.on_error, observer.on_completed)
+        # in turn, when whoever subscribes has the means to stop it (take, for one, does)
+        CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
+        return Disposable(run.dispose)
+
+    return Observable(subscribe)
+
+
+def subscribe(
+    events: Observable[Event],
+    on_next: abc.ObserverBase[Event] | Callable[[Event], None] | None,
+    on_error: OnError | None,
+    on_completed: OnCompleted | None,
+) -> abc.DisposableBase:
+    """Subscribe to results; raise an error that nobody handles, or log one that comes later."""
+    default = RaiseOrLog()
+    observer = Subscriber(lambda: None, on_next, on_error or default, on_completed)
+    subscription = events.subscribe(observer)  # type: ignore[arg-type]
+    default.raise_error()
+    return subscription
+
+
+def iterate(run: Execution) -> Iterator[EventBatch]:
+    """Run to the end of the source, and yield results as they become known."""
+    waiting: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
+    run.start(waiting.put, waiting.put, lambda: waiting.put(None))
+    try:
+        while True:
+            # a source that has to be asked is asked for more when all that it gave is gone
+            while run.pulls and waiting.empty() and run.advance():
+                pass
+            result = _get_interruptibly(waiting)
+            if result is None:
+                return
+            if isinstance(result, Exception):
+                raise result
+            yield result
+    finally:
+        run.dispose()
+
+
+def _get_interruptibly(waiting: SimpleQueue[Result]) -> Result:
+    """Return the next result, waiting in short slices so that Ctrl-C has a chance."""
+    while True:
+        with contextlib.suppress(Empty):
+            return waiting.get(timeout=INTERRUPT_PERIOD)
+
+
+def iterate_async(
+    stream: Stream, shape: EventShape, ctis: bool, time: TimeForm | None
+) -> AsyncIterator[Event]:
+    """Return an async iterator of a query's results, which is a run of its own."""
+    check_shape(shape)
+
+    def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
+        return unpacked(emit, shape, ctis, lambda: time or run.time)
+
+    return results(partial(execute, stream, shape), form)
+
+
+def collect_events(
+    stream: Stream, shape: EventShape, ctis: bool, time: TimeForm | None
+) -> list[Event]:
+    """Run a query to the end of its source, and return its results as events."""
+    events: list[Event] = []
+    run = execute(stream, shape)
+    emit = unpacked(events.append, shape, ctis, lambda: time or run.time)
+    for batch in iterate(run):
+        emit(batch)
+    return events
+
+
+def collect_frame(stream: Stream, time: TimeForm | None) -> pl.DataFrame:
+    """Run a query to the end of its source, and return its results as one frame."""
+    run = execute(stream, EventShape.INTERVAL)
+    batches = list(iterate(run))
+    if not batches:
+        batches = [EventBatch.empty(stream.schema or pl.Schema(), MIN_TIME)]
+    return EventBatch.concat(batches).to_polars(time or run.time)
+
+
+def start_process(
+    name: str,
+    queries: Mapping[str, tuple[Stream, Sink]],
+    named: Mapping[str, Stream],
+    *,
+    record: Path,
+    log: Path,
+    resume: Path,
+    warn_after: Span | None,
+    scheduler: abc.SchedulerBase | None,
+) -> Process:
+    """Start queries that leave into sinks as one process; ``named`` are the input streams."""
+    outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
+    outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]
+    others = imported(
+        [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
+    )
+    keeper = kept(resume, record, log, name)
+    recorder = None if record is None else Recorder(record, name)
+    input_log = None if log is None else InputLog(log, name)
+    execution = Execution(
+        *outputs,
+        names={id(stream._node.source): each for each, stream in named.items()},
+        others=others,
+        clock=Clock(scheduler),
+    )
+    return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
