@@ -1,8 +1,9 @@
-"""Devices that report from threads of their own, and one query over all of them.
+"""Four devices push readings from their own threads, and one query runs over all of them.
 
-Each device has an input of its own on one subject: it comes, reports every ten seconds and goes.
-The delay of an hour is longer than the devices can be apart here, so the numbers do not depend on
-how the threads take turns. A device that comes a day late finds that time has moved on.
+Each device has its own input on one subject: it opens the input, reports every ten seconds for an
+hour, and closes it. The subject's delay of an hour is longer than the devices can be apart, so the
+counts do not depend on how the threads take turns. A fifth device comes a day late: all its
+readings are late.
 
     python samples/devices.py
 """
@@ -20,7 +21,7 @@ from rxtemporal import agg
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SCHEMA = {"device": pl.String, "temp": pl.Float64}
-READINGS = 360  # one each ten seconds: an hour
+READINGS = 360  # one every ten seconds, for an hour
 
 
 def report(subject: rxt.CtiSynchronizingSubjectAlternate, name: str, start: datetime) -> None:
@@ -28,7 +29,7 @@ def report(subject: rxt.CtiSynchronizingSubjectAlternate, name: str, start: date
         for n in range(READINGS):
             time = start + timedelta(seconds=10 * n)
             into.on_next(rxt.PointEvent(time, {"device": name, "temp": 20.0 + n % 60 / 10}))
-            if n % 10 == 9:  # nothing older will come from this device
+            if n % 10 == 9:  # this device sends nothing older
                 into.on_next(rxt.Cti(time))
 
 

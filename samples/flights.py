@@ -1,8 +1,9 @@
-"""Three airports' departures of January 2013, merged and counted in hopping windows.
+"""Departures from three airports in January 2013, merged and counted in hopping windows.
 
-Each airport's feed comes in order of *scheduled* departure while an event's time is the *actual*
-one, so feeds are out of order by as much as flights were delayed. Each feed sends a CTI at its
-latest departure so far; the subject holds CTIs back by four hours, and what is later is dropped.
+The feed of an airport is in order of *scheduled* departure, and the time of an event is the
+*actual* departure, so a feed is out of order by as much as flights were delayed. Each feed sends a
+CTI at its latest departure so far. The subject holds CTIs back by four hours and drops events that
+come later.
 
     python samples/flights.py
 """
@@ -34,7 +35,7 @@ def main() -> None:
     inputs = {airport: subject.input(airport) for airport in AIRPORTS}
     for airport, event in merged_by_time(feeds):
         inputs[airport].on_next(event)
-        inputs[airport].on_next(rxt.Cti(event.start))  # one that does not advance is not passed on
+        inputs[airport].on_next(rxt.Cti(event.start))  # the subject drops one that does not advance
     subject.on_completed()
 
     print(f"{len(results):,} windows; the busiest:")

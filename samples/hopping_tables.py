@@ -1,7 +1,7 @@
 """Hopping windows over a row that never ends, with a finite result.
 
 An ordinary hopping window would give a row for each of the infinitely many windows that e0 touches.
-``hopping_window2`` gives one only where the input changes. These are the two printed tables of the
+``hopping_window2`` gives a row only where the input changes. The output is the two tables of the
 StreamInsight article *Taming Hopping Windows*: the altered lifetimes, and the count over them.
 
     python samples/hopping_tables.py

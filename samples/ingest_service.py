@@ -1,8 +1,8 @@
-"""A service that takes JSON lines over TCP, and one query over all its connections.
+"""A service that receives JSON lines over TCP, and one query over all its connections.
 
-Each connection is an input of its own on one subject: it comes, sends and goes. The query runs
-behind a hand-off that spills, so the event loop never waits for it. A line without a "value" is a
-CTI. A load client is included; the service ends by itself when the clients have gone.
+Each connection has its own input on one subject. The query runs behind a hand-off that spills to
+disk, so the event loop never waits for it. A line with a time alone is a CTI. The sample starts
+clients of its own, and ends when they have sent everything.
 
     python samples/ingest_service.py
 """
@@ -22,7 +22,7 @@ SCHEMA = {"client": str, "value": int}
 
 
 async def serve(subject, reader, writer) -> None:
-    """Push what one connection sends, until it closes; its first line is its name."""
+    """Push what a connection sends until it ends; the first line is the name of the client."""
     with subject.input((await reader.readline()).decode().strip()) as into:
         async for line in reader:
             fields = json.loads(line)
@@ -33,7 +33,7 @@ async def serve(subject, reader, writer) -> None:
 
 
 async def send(port: int, name: str) -> None:
-    """Send lines with a CTI after every ten, and wait until they have been taken."""
+    """Send lines with a CTI after every ten, and wait until the service has them all."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"{name}\n".encode())
     for time in range(LINES):

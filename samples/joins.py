@@ -1,8 +1,8 @@
-"""Departures, the wind they met, and the stretches in which nothing left the gate.
+"""Departures, the wind at the time, and the periods in which no flight left.
 
-Weather is measured now and then and holds until the next report: ``to_signal`` makes lifetimes of
-such points, and a join with them finds what was reported while a flight left. A gate is idle while
-none of its flights is leaving, which is a left anti join of its opening hours with them.
+A weather report is valid until the next one: ``to_signal`` gives the points such lifetimes, and a
+join finds the report that was valid while a flight left. An airport is idle while none of its
+flights is leaving: a left anti join of its opening hours with the departures.
 
     python samples/joins.py
 """

@@ -1,9 +1,8 @@
-"""A live query recorded, and its recording replayed: at once, and at the speed of its times.
+"""A live run is recorded and replayed: as fast as possible, and at the speed of its events.
 
-Readings of two rooms come out of order, and the rooms' floors change now and then. The live run
-answers as it goes and drops what is too late; the replay gives the same answers to the row, with
-the same readings late, as often as one likes. The last replay goes at ten minutes a second by a
-clock of virtual time, so that nobody has to wait for it.
+Readings of two rooms come out of order and are joined with the floors of the rooms. The live run
+drops readings that are too late. The replay gives the same rows and has the same late readings. The
+second replay advances ten minutes per second, by a virtual clock, so that nobody has to wait.
 
     python samples/replay.py
 """
@@ -31,7 +30,7 @@ FOLLOW = rxt.AdvanceTimeSettings(
 
 
 def warmest(readings: rxt.Streamable, rooms: rxt.Streamable) -> rxt.Streamable:
-    """The query: it knows nothing of where its streams come from."""
+    """Compute the highest temperature of each floor; the streams may come from anywhere."""
     placed = readings.join(rooms, on="room").group_by("floor")
     return placed.tumbling_window(timedelta(minutes=30)).aggregate(
         n=agg.count(), warmest=agg.max("temp")
@@ -39,7 +38,7 @@ def warmest(readings: rxt.Streamable, rooms: rxt.Streamable) -> rxt.Streamable:
 
 
 def live(folder: str) -> tuple[rxt.Collect, rxt.Process]:
-    """Run the query over two sources that push, and record what they bring."""
+    """Run the query over two sources that push, and record their events."""
     sources = {"readings": Subject(), "rooms": Subject()}
     app = rxt.Application("house")
     readings = app.define_stream(
@@ -70,7 +69,7 @@ def show_counts(name: str, results: rxt.Collect, process: rxt.Process) -> None:
 
 
 def sort_rows(results: rxt.Collect) -> pl.DataFrame:
-    """Rows that become final at the same time come in any order."""
+    """Return the rows in order: those that become final at the same time come in any order."""
     return results.to_polars().sort("start_time", "floor")
 
 
