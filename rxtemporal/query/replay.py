@@ -19,7 +19,7 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.plan import Node, Pace, paced
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.storage.event_log import Recording, settled
+from rxtemporal.storage.event_log import Recording
 from rxtemporal.storage.event_log.source import RecordedSource
 
 E = TypeVar("E", bound=Event)
@@ -62,7 +62,6 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"replay takes the path of a recording's folder, got {path!r}")
-    settled(Path(path))
     recording = Recording(path)
     if not recording.complete:
         _log.warning(

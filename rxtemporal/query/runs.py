@@ -32,11 +32,12 @@ from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution, Output
+from rxtemporal.runtime.input_log import make_log
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
 from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink
-from rxtemporal.storage.event_log import InputLog, Recorder
+from rxtemporal.storage.event_log import Recorder
 
 Result = TypeVar("Result")
 Path = str | os.PathLike[str] | None
@@ -179,11 +180,11 @@ def start_process(
     )
     keeper = kept(resume, record, log, name)
     recorder = None if record is None else Recorder(record, name)
-    input_log = None if log is None else InputLog(log, name)
+    event_log = None if log is None else make_log(log, name)
     execution = Execution(
         *outputs,
         names={id(stream._node.source): each for each, stream in named.items()},
         others=others,
         clock=Clock(scheduler),
     )
-    return Process(name, execution, outlets, warn_after, recorder, keeper, input_log).start()
+    return Process(name, execution, outlets, warn_after, recorder, keeper, event_log).start()

@@ -8,7 +8,7 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.errors import BindingError
-from rxtemporal.storage.event_log import LogTape, pushed
+from rxtemporal.storage.event_log import Tape, count_pushed
 
 
 class Acknowledging(abc.ObserverBase[Any]):
@@ -22,7 +22,7 @@ class Acknowledging(abc.ObserverBase[Any]):
     def __init__(
         self,
         pusher: abc.ObserverBase[Any],
-        tape: LogTape,
+        tape: Tape,
         failed: Callable[[Exception], None],
         safe: Callable[[], object],
     ) -> None:
@@ -33,7 +33,7 @@ class Acknowledging(abc.ObserverBase[Any]):
 
     def on_next(self, item: Any) -> None:
         """Push an event or a batch; it is on disk afterwards, or else an error is raised."""
-        whole = self._tape.accepted + pushed(item)
+        whole = self._tape.accepted + count_pushed(item)
         self._pusher.on_next(item)
         # of a batch that a hand-off takes in parts the run's end may have cut off some
         if self._tape.accepted < whole:

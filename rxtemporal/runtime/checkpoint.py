@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -18,8 +17,7 @@ from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.run_state import ANEW, refuse_unsaved
-from rxtemporal.storage.event_log import InputLog
-from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
+from rxtemporal.storage.event_log import EARLIER, EventLog, RunStore
 
 _log = get_logger(__name__)
 
@@ -61,59 +59,42 @@ class Keeper:
         self.path = Path(path).absolute()
         self.name = name
         self.gate = threading.RLock()
-        self._lock: WriterLock | None = None
-        self._log: InputLog | None = None
-        # of the newest state, and of its log; how much had been logged when that began
-        self._number = self._logged = 0
+        self._store = RunStore(self.path, name, resume=True)
+        self._log = EventLog(self._store)
+        # how much had been logged at the last checkpoint
+        self._logged = 0
         self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
 
-    def begin(self, execution: Execution, outlets: Sequence[Outlet]) -> InputLog | None:
+    def begin(self, execution: Execution, outlets: Sequence[Outlet]) -> EventLog:
         """Take up the folder and load what is there; refuse what cannot go on.
 
-        Returns the input log, if a source needs one. ``CheckpointError``: the query, a source or a
-        setting has changed, or the state is damaged. ``SpoolError``: the folder is in use, or
-        cannot be written.
+        Returns the event log. ``CheckpointError``: the query, a source or a setting has changed, or
+        the state is damaged. ``SpoolError``: the folder is in use, or cannot be written.
         """
         self._execution, self._outlets = execution, outlets
         _refuse_same_names(execution.readers)
         for reader in execution.readers:
             refuse_unsaved(reader)
-        logged = _to_be_logged(execution)
+        logged = _select_logged(execution)
         if (leaving := _leaving.get(self.path)) is not None:
             leaving.wait(LEAVING)
-        with reported(f"cannot keep a run in {self.path}"):
-            make_folder(self.path)
-            self._lock = WriterLock(self.path / "lock")
+        _refuse_earlier_version(self.path)
+        self._store.open()
         try:
             self._load()
             for reader in execution.readers:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
                     reader.position.keep(folder, self.gate, self._taken)
-            if logged:
-                self._take_up_log(logged)
+            execution.keep(self._log, logged)
         except BaseException:
-            self._lock.release()
+            self._store.release()
             raise
-        return self._log
-
-    def _take_up_log(self, readers: Sequence[Reader]) -> None:
-        logs = self.path / "log"
-        here = self._log_folder()
-        with reported(f"cannot keep a run in {self.path}"):
-            make_folder(logs)
-            for left in logs.iterdir():
-                if left != here:
-                    shutil.rmtree(left)
-        self._log = InputLog(here, self.name)
-        self._execution.keep(self._log, readers)
-        for reader in readers:
+        for reader in logged:
             reader.on_safe = self._save_if_due
         self._logged = self._log.noted
-
-    def _log_folder(self) -> Path:
-        return self.path / "log" / f"{self._number:08d}"
+        return self._log
 
     def advance(self) -> bool:
         """Advance the execution, and save it if it is time; False when it is to be left alone."""
@@ -147,29 +128,28 @@ class Keeper:
 
     def leave(self) -> None:
         """Save what has been pushed since the last state; the gate is held, the run is stopped."""
-        if self._log is not None and self._log.noted > self._logged:
+        if self._log.noted > self._logged:
             self._save_unless_ended()
 
     def end(self, error: BaseException | None) -> None:
         """Save a run that has completed, its sinks and its log closed, and let another one in."""
         try:
-            if error is None and self._lock is not None:
+            if error is None and self._store.is_open:
                 with self.gate, self._execution.still():
-                    self._save(last=True)
+                    self._save()
         finally:
-            if self._lock is not None:
-                self._let_in(self._lock)
+            self._let_in()
 
-    def _let_in(self, lock: WriterLock) -> None:
+    def _let_in(self) -> None:
         """Let another run in, as soon as nobody pushes into this one any more."""
-        if not self._execution.followed:
-            lock.release()
+        if not self._execution.followed or not self._store.is_open:
+            self._store.close(complete=True)
             return
         left = _leaving[self.path] = threading.Event()
 
         def leave() -> None:
             self._execution.join()
-            lock.release()
+            self._store.close(complete=True)
             left.set()
             if _leaving.get(self.path) is left:
                 del _leaving[self.path]
@@ -183,41 +163,27 @@ class Keeper:
                 raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
             self._save()
 
-    def _save(self, *, last: bool = False) -> None:
+    def _save(self) -> None:
         """Save sinks and operators as they are now: the run is still, and the gate is held."""
         began = time.monotonic()
         sinks = [outlet.sink.save() for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
         run = self._execution.state().save()
-        state = dumps("checkpoint", [self.name, self._number + 1, counts, run, sinks])
-        with reported(f"cannot save the run in {self.path}"):
-            publish(self.path / "state", state)
-            sync_folder(self.path)
-        before = self._log_folder()
-        self._number += 1
-        if self._log is not None:
-            self._go_on_in_a_new_log(self._log, before, last)
+        self._log.save(dumps("checkpoint", [self.name, counts, run, sinks]))
+        self._logged = self._log.noted
         self._saved = time.monotonic()
         self._took = self._saved - began
 
-    def _go_on_in_a_new_log(self, log: InputLog, before: Path, last: bool) -> None:
-        if not last:
-            log.renew(self._log_folder())
-        self._logged = log.noted
-        with reported(f"cannot keep a run in {self.path}"):
-            shutil.rmtree(before)
-
     def _load(self) -> None:
-        path = self.path / "state"
-        if not path.exists():
+        data = self._store.load()
+        if data is None:
             return
-        with reported(f"cannot read {path}"):
-            data = path.read_bytes()
-        name, self._number, counts, run, sinks = loads("checkpoint", data, f"{path}", ANEW)
+        where = f"the checkpoint in {self.path}"
+        name, counts, run, sinks = loads("checkpoint", data, where, ANEW)
         there = [each.name for each in self._outlets]
         if [name, *(each[0] for each in counts)] != [self.name, *there]:
             raise CheckpointError(
-                f"{path} is of the run {name!r} of {[each[0] for each in counts]}, and this is "
+                f"{where} is of the run {name!r} of {[each[0] for each in counts]}, and this is "
                 f"{self.name!r} of {there}. Hint: give each run a folder of its own."
             )
         for outlet, (_, rows, batches, cti), state in zip(
@@ -248,7 +214,7 @@ def kept(resume: Any, record: Any, log: Any, name: str) -> Keeper | None:
     return Keeper(resume, name)
 
 
-def _to_be_logged(execution: Execution) -> Sequence[Reader]:
+def _select_logged(execution: Execution) -> Sequence[Reader]:
     """Return the readers of which a log is kept: none where all can be read from a position.
 
     Frames go into it beside others, so that all come again in the order in which they came.
@@ -264,6 +230,11 @@ def _to_be_logged(execution: Execution) -> Sequence[Reader]:
             "or run them apart."
         )
     return [each for each in readers if each not in positioned]
+
+
+def _refuse_earlier_version(path: Path) -> None:
+    if (path / "state").exists() or (path / "log").is_dir():
+        raise CheckpointError(f"{path} {EARLIER}")
 
 
 def _file_name(name: str) -> str:

@@ -22,14 +22,14 @@ from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import BatchOperator, Entry
 from rxtemporal.reactive.meters import Gauge, Meter
 from rxtemporal.runtime.hand_off import Consumer
-from rxtemporal.runtime.input_log import begun, relived
+from rxtemporal.runtime.input_log import match_log, replay_log
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacing
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.time_flow import TimeFlow
-from rxtemporal.storage.event_log import InputLog, Recorder
+from rxtemporal.storage.event_log import EventLog, Recorder
 
 _log = get_logger(__name__)
 
@@ -78,7 +78,7 @@ class Execution:
         # somebody waits for the end of the batch that is just coming
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
-        self._log: InputLog | None = None
+        self._log: EventLog | None = None
         self._logged: Sequence[Reader] = ()
         self.late = LateFeed()
         self._flow = TimeFlow(self.clock)
@@ -171,12 +171,12 @@ class Execution:
             )
             reader.record(tape)
 
-    def keep(self, log: InputLog, readers: Sequence[Reader]) -> None:
+    def keep(self, log: EventLog, readers: Sequence[Reader]) -> None:
         """Have what these accept kept in a log, after what is there has come again at ``start``.
 
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
         """
-        begun(log, readers)
+        match_log(log, readers)
         self._log, self._logged = log, readers
 
     def save(self) -> bytes:
@@ -269,7 +269,7 @@ class Execution:
         if self._consumer is not None:
             self._consumer.start(fail)
         if self._log is not None:
-            relived(self._log, self._logged, self.imports, self._goes_on)
+            replay_log(self._log, self._logged, self.imports, self._goes_on)
             if self.ended:
                 return
         for reader in self.readers:

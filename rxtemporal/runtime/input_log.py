@@ -1,23 +1,31 @@
-"""A run that takes up an input log: what is there comes to its doors again, then it goes on.
+"""Recovery: replay the event log, then continue with the live sources.
 
-One run does both, through the same doors and operators, and changes over when the log is at its
-end. So nothing has to be handed over but how much of a source that begins anew stands in the log.
-Places need not be: all that is left lies behind the place of what was accepted last.
+One run does both, through the same doors and operators, and changes over at the end of the log. So
+nothing has to be handed over but how much of a source that begins anew stands in the log. Places
+need not be: all that is left lies behind the place of what was accepted last.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import to_fields
-from rxtemporal.errors import BindingError, SchemaError
+from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.storage.event_log import InputLog, Recording, StreamRecords, Wanted
+from rxtemporal.storage.event_log import (
+    EventLog,
+    LoggedStream,
+    Recording,
+    RunStore,
+    StreamRecords,
+)
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.source import RecordedSource
 
@@ -25,29 +33,36 @@ from rxtemporal.storage.event_log.source import RecordedSource
 AT_ONCE = 65_536
 
 
+def make_log(path: Any, name: str) -> EventLog:
+    """Return the event log of ``log=``, which is opened when its run starts."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"log= is the path of a folder, got {path!r}")
+    return EventLog(RunStore(Path(path), name, resume=False))
+
+
 def refuse_unlogged(readers: Sequence[Reader]) -> None:
-    """Refuse the streams that an input log is not for."""
+    """Refuse the streams that need no event log."""
     for reader in readers:
         if reader.source.resumes and not reader.source.in_columns:
             raise BindingError(
-                f"stream {reader.name!r} can be read again from where it has come to, and needs "
-                "no input log. Hint: resume=folder in place of log=, which takes all others too."
+                f"stream {reader.name!r} can be read again from a position, and needs no event "
+                "log. Hint: resume=folder in place of log=, which takes all other streams, too."
             )
         if isinstance(reader.source, RecordedSource):
             raise BindingError(
                 f"stream {reader.name!r} is recorded, and can be replayed from its beginning at "
-                "any time: it needs no input log. Hint: leave log= out."
+                "any time: it needs no event log. Hint: leave log= out."
             )
 
 
-def begun(log: InputLog, readers: Sequence[Reader]) -> None:
-    """Take up the log for streams of a run."""
+def match_log(log: EventLog, readers: Sequence[Reader]) -> None:
+    """Match the log with the streams of a run."""
     for reader in readers:
         # a start edge that comes out of a log has a dict, and its end edge may be a dataclass
         reader.door.match_rows_by(partial(_saved_fields, reader.source.schema))
-    log.begin(
+    log.match(
         [
-            Wanted(
+            LoggedStream(
                 reader.name,
                 reader.source.in_columns,
                 reader.source.settings,
@@ -58,29 +73,30 @@ def begun(log: InputLog, readers: Sequence[Reader]) -> None:
     )
 
 
-def relived(
-    log: InputLog, readers: Sequence[Reader], exact: bool, goes_on: Callable[[], bool]
+def replay_log(
+    log: EventLog, readers: Sequence[Reader], exact: bool, continues: Callable[[], bool]
 ) -> None:
     """Bring the records of a log to the doors, and have what comes from now on logged.
 
-    ``exact``: they alternate between the streams just as they came. ``goes_on`` is asked between.
+    ``exact``: they alternate between the streams just as they came. ``continues`` is asked between.
     """
+    log.begin()
+    recording = log.recording()
     cursors = {}
     for reader, tape in zip(readers, log.tapes, strict=True):
-        records = log.store.records_of(tape.number)
+        records = recording.streams[tape.number]
         schema = reader.source.schema or records.schema
         cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
         cursors[tape.number] = reader, cursor
-    for number, count in _order(Recording(log.path), exact):
+    for number, count in _order(recording, exact):
         reader, cursor = cursors[number]
         if not reader.ended:
             reader.replay(cursor, count)
-        if not goes_on():
+        if not continues():
             return
     for reader, tape in zip(readers, log.tapes, strict=True):
-        if reader.ended:
-            continue
-        reader.log(tape, _taken(log.store.records_of(tape.number)))
+        if not reader.ended:
+            reader.log(tape, _count_brought(recording.streams[tape.number]))
 
 
 def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
@@ -104,7 +120,7 @@ def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(waiting)
 
 
-def _taken(records: StreamRecords) -> int:
+def _count_brought(records: StreamRecords) -> int:
     """Return how many records a source has brought: all but those from outside, and its end."""
     marks = ["outside", "completed"]
     return sum(

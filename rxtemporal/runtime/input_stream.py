@@ -14,7 +14,7 @@ from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import OutsideCti, StreamSource
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.late import LateEvents
-from rxtemporal.storage.event_log import LogTape, Tape
+from rxtemporal.storage.event_log import Tape
 
 if TYPE_CHECKING:
     from rxtemporal.runtime.time_flow import TimeFlow
@@ -65,7 +65,7 @@ class InputStream:
         # True if the batches that come are known to keep their contract
         self._checked = False
         self._tape: Tape | None = None
-        self._log: LogTape | None = None
+        self._log: Tape | None = None
 
     @property
     def ended(self) -> bool:

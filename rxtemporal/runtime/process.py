@@ -22,7 +22,7 @@ from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.input_log import refuse_unlogged
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.stall_watch import StallWatch
-from rxtemporal.storage.event_log import InputLog, Recorder
+from rxtemporal.storage.event_log import EventLog, Recorder
 
 _log = get_logger(__name__)
 
@@ -64,7 +64,7 @@ class Process:
         warn_after: Span | None,
         recorder: Recorder | None = None,
         keeper: Keeper | None = None,
-        log: InputLog | None = None,
+        log: EventLog | None = None,
     ) -> None:
         self.name = name
         self._stalls = StallWatch(name, execution, outlets, warn_after)
@@ -95,6 +95,7 @@ class Process:
                 self._log = self._keeper.begin(self._execution, self._outlets)
             elif self._log is not None:
                 refuse_unlogged(self._execution.readers)
+                self._log.open()
                 self._execution.keep(self._log, self._execution.readers)
             for outlet in self._outlets:
                 if outlet.schema is not None:
@@ -181,11 +182,13 @@ class Process:
                         outlet.sink.close(error)
                 except BaseException as failed:
                     error = error or failed
-        if self._keeper is not None:
-            try:
+        try:
+            if self._keeper is not None:
                 self._keeper.end(error)
-            except BaseException as failed:
-                error = error or failed
+            elif self._log is not None:
+                self._log.store.close(complete=True)
+        except BaseException as failed:
+            error = error or failed
         self._execution.late.end()
         self._error = None if isinstance(error, _StoppedError) else error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):

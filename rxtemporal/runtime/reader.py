@@ -19,7 +19,7 @@ from rxtemporal.runtime.acknowledgement import Acknowledging
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.input_stream import InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
-from rxtemporal.storage.event_log import LogTape, Tape
+from rxtemporal.storage.event_log import Tape
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Have what comes noted, in the order in which it is accepted; before ``open``."""
         self._tape = tape
 
-    def log(self, tape: LogTape, records: int) -> None:
+    def log(self, tape: Tape, records: int) -> None:
         """Have what is accepted from now on noted, and on disk before it is acknowledged.
 
         So many records of the source were accepted before, and have been replayed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,12 +149,18 @@ def test_what_cannot_go_on_is_refused(
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
-    """One flipped bit is noticed, and the message says which file."""
+    """A flipped bit is noticed wherever it is, and the message says which file."""
     kept(tmp_path)
-    state = bytearray((tmp_path / "state").read_bytes())
-    state[len(state) // 2] ^= 4
-    (tmp_path / "state").write_bytes(state)
-    with pytest.raises(CheckpointError, match=r"state is damaged.*Hint"):
+    file = tmp_path / "run.sqlite"
+    whole = file.read_bytes()
+    changed = bytearray(whole)
+    for found in re.finditer(b"RXTS", whole):  # where a state begins, or one that was deleted
+        changed[found.start() + 40] ^= 4
+    file.write_bytes(changed)
+    with pytest.raises(CheckpointError, match=r"run.sqlite is damaged.*Hint"):
+        query(readings()).run(unstopped(), resume=tmp_path)
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SpoolError, match=r"run.sqlite is damaged.*Hint"):
         query(readings()).run(unstopped(), resume=tmp_path)
 
 

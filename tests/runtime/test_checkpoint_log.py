@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import subprocess
 import sys
 import threading
@@ -28,7 +27,9 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.runtime.hand_off import Consumer
-from rxtemporal.storage.event_log import LogStore, Recording, settled
+from rxtemporal.storage.event_log import RunStore, database
+from rxtemporal.storage.event_log.store import recover
+from rxtemporal.storage.event_log.stored_log import StoredLog
 from rxtemporal.testing import assert_same_history
 
 
@@ -55,18 +56,21 @@ class Run:
         return self
 
 
-def logs(path: Path) -> list[str]:
-    """The logs in a folder."""
-    return sorted(each.name for each in (path / "log").iterdir())
+FILES = ("run.sqlite", "run.sqlite-wal", "lock")
 
 
 def logged(path: Path) -> list[Any]:
-    """The kinds and times of the records in the only log of a folder that no run has."""
-    (name,) = logs(path)
-    settled(path / "log" / name)
-    (records,) = Recording(path / "log" / name).streams
-    frames = [frame.select("kind", "start_time") for frame in records.segments()]
+    """The kinds and times of the records in the log of a folder that no run has."""
+    recover(path)
+    frames = [frame.select("kind", "start_time") for frame in StoredLog(path).frames(0)]
     return [row for frame in frames for row in frame.rows()]
+
+
+def parts(process: rxt.Process) -> int:
+    """How many parts the log of a run has."""
+    assert process._log is not None
+    (count,) = process._log.store._connection.row("SELECT count(*) FROM parts")
+    return int(count)
 
 
 def whole(events: list[Any]) -> list[rxt.EventBatch]:
@@ -86,7 +90,7 @@ def test_a_log_is_deleted_with_its_state(tmp_path: Path) -> None:
     run = Run(tmp_path, [])
     for n in range(20):
         run.push(PointEvent(n, {"x": n}), Cti(n))
-        assert len(logs(tmp_path)) == 1
+        assert parts(run.process) == 0
     run.process.dispose()
     assert logged(tmp_path) == []
 
@@ -95,10 +99,11 @@ def test_what_came_since_the_state_is_in_the_log(tmp_path: Path) -> None:
     """Nothing is saved for ten seconds, but when a run is stopped: then its log begins anew."""
     got: list[rxt.EventBatch] = []
     first = Run(tmp_path, got).push(PointEvent(1, {"x": 1}), Cti(2))
-    assert not (tmp_path / "state").exists()
+    assert parts(first.process) == 4
+    assert StoredLog(tmp_path).fact("checkpoint") is None
     first.process.dispose()
-    assert (tmp_path / "state").exists()
     assert logged(tmp_path) == []
+    assert StoredLog(tmp_path).fact("checkpoint") is not None
     Run(tmp_path, got).push(PointEvent(3, {"x": 3})).process.dispose(OSError("the line is dead"))
     assert logged(tmp_path) == []  # who stops it with an error stops it between two batches, too
 
@@ -127,7 +132,7 @@ def test_what_has_completed_leaves_no_log(tmp_path: Path) -> None:
     run = Run(tmp_path, got).push(PointEvent(1, {"x": 1}))
     run.subject.on_completed()
     run.process.wait(SOON)
-    assert logs(tmp_path) == []
+    assert logged(tmp_path) == []
     before = len(got)
     Run(tmp_path, got).process.wait(SOON)
     assert len(got) == before
@@ -232,7 +237,14 @@ def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.M
     """Several push at once, each save is whole: no event twice, none lost, whoever saves."""
     monkeypatch.setattr(resuming, "SECONDS", 0.01)
     monkeypatch.setattr(resuming, "SHARE", 1e9)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
+    saved, save = list[bytes](), RunStore.save
+
+    def note(store: RunStore, state: bytes) -> None:
+        save(store, state)
+        saved.append(state)
+
+    monkeypatch.setattr(RunStore, "save", note)
     subjects = [Subject[Any]() for _ in range(3)]
     got: list[rxt.EventBatch] = []
 
@@ -254,7 +266,7 @@ def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.M
         for thread in threads:
             thread.join()
         process.dispose()
-        assert int(logs(tmp_path)[0]) > part + 1
+        assert len(saved) > part + 1
     starts = sorted(start for batch in got for start in batch.start.tolist())
     assert starts == sorted(3 * [*range(120)])
 
@@ -344,7 +356,7 @@ def test_positions_and_a_log_in_one_run(tmp_path: Path) -> None:
     pieces, subject, process = begun()
     subject.on_next(PointEvent(0, {"x": 0}))
     pieces.bring(1)
-    assert logs(tmp_path) == ["00000001"]
+    assert parts(process) == 0
     subject.on_next(PointEvent(3, {"x": 3}))
     process.dispose()
     pieces, subject, process = begun()
@@ -390,24 +402,30 @@ def test_a_piece_beside_a_source_that_has_failed_is_not_saved(
 def test_a_full_disk_ends_the_run_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the next log cannot be made nothing more is acknowledged."""
+    """Where the state cannot be saved the run ends; the state before and the log are there."""
     got: list[rxt.EventBatch] = []
     run = Run(tmp_path, got).push(PointEvent(1, {"x": 1}), Cti(2))
     monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    save = RunStore.save
 
-    def full(store: LogStore, *arguments: Any) -> None:
-        raise SpoolError("no space left")
+    def save_on_full_disk(store: RunStore, state: bytes) -> None:
+        (pages,) = store._connection.row("PRAGMA page_count")
+        store._connection.row(f"PRAGMA max_page_count = {pages}")
+        try:
+            save(store, state * 9)
+        finally:
+            store._connection.row(f"PRAGMA max_page_count = {10**9}")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LogStore, "_open_segments", full)
-        with pytest.raises(SpoolError, match="no space left"):
+        patch.setattr(RunStore, "save", save_on_full_disk)
+        with pytest.raises(SpoolError, match=r"No space left on device.*Hint: free some space"):
             run.push(PointEvent(3, {"x": 3}))
-        with pytest.raises(SpoolError, match="no space left"):
+        with pytest.raises(SpoolError, match="No space left"):
             run.process.wait(SOON)
     run = Run(tmp_path, got).push(PointEvent(5, {"x": 5}))
     run.subject.on_completed()
     run.process.wait(SOON)
-    # who pushed 3 was told an error, and it was in the state already
+    # who pushed 3 was told an error, and it was in the log already
     events = [PointEvent(n, {"x": n}) for n in (1, 3, 5)]
     assert_same_history(whole(events), got, tolerance=0)
 
@@ -491,7 +509,7 @@ def test_a_killed_process_goes_on_with_all_that_it_has_acknowledged(tmp_path: Pa
                 assert child.stdout.readline()
             child.kill()
             acknowledged = begun + pushes + child.stdout.read().count("\n")
-    assert len(logs(tmp_path)) <= 2
+    assert {each.name for each in tmp_path.iterdir()} <= {*FILES, "rows"}
     sink = RowFile(str(tmp_path / "rows"))
     subject: Subject[Any] = Subject()
     process = rxt.from_observable(subject, name="live", batch_rows=1).run(sink, resume=tmp_path)

@@ -21,7 +21,8 @@ from runs import SOON, Log
 import rxtemporal as rxt
 from rxtemporal import EventShape
 from rxtemporal.runtime import checkpoint as resuming
-from rxtemporal.storage.event_log import LogStore, logstore
+from rxtemporal.storage.event_log import RunStore, database
+from rxtemporal.storage.event_log import store as stores
 from rxtemporal.testing import assert_same_history
 
 
@@ -30,6 +31,7 @@ def on_demand() -> Iterator[None]:
     """Wait for no disk, and save only where a test says so."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr(database, "SYNCHRONOUS", "OFF")
         patch.setattr(resuming, "SECONDS", 1e9)
         yield
 
@@ -147,7 +149,7 @@ def test_kept_runs_make_one(
     live = undisturbed(drawn, happened, wall, late, completes=completes)
 
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logstore, "MOST_BYTES", most)
+        patch.setattr(stores, "MOST_BYTES", most)
         life, got = Life(), dict[str, list[rxt.EventBatch]]()
         for n, (begin, end) in enumerate(pairwise(bounds)):
             subjects = life.begun()
@@ -169,15 +171,15 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
     """Frames and lists begin anew and are skipped, iterators go on; the order stays as it was."""
     late = [name for name, (way, _, each) in drawn.items() if way == "frame" or each["schema"]]
     live = Ran({name: entering(name, each, 0) for name, each in drawn.items()}, late=late)
-    append, seen = LogStore.append, []
+    append, seen = RunStore.append, []
     advance = resuming.Keeper.advance
     taken: dict[str, int] = dict.fromkeys(NAMES, 0)
 
-    def cut_off(store: LogStore, *arguments: Any) -> None:
+    def cut_off(store: RunStore, *arguments: Any) -> None:
         append(store, *arguments)
         seen.append(arguments)
         if len(seen) == last:
-            shutil.copytree(store.path.parent.parent, place / "cut")
+            shutil.copytree(store.path, place / "cut")
             log = process_log(store)
             taken.update(log)
 
@@ -189,7 +191,7 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
                 keeper._save_unless_ended()
         return more
 
-    def process_log(store: LogStore) -> dict[str, int]:
+    def process_log(store: RunStore) -> dict[str, int]:
         (log,) = [each for each in logs if each.store is store]
         return {
             tape.facts.name: reader.replayed + tape.brought
@@ -197,18 +199,18 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
         }
 
     keepers, logs, asked_for = list[Any](), list[Any](), list[None]()
-    take_up = resuming.Keeper._take_up_log
+    begin = resuming.Keeper.begin
 
-    def noticed(keeper: resuming.Keeper, readings: Any) -> None:
-        take_up(keeper, readings)
+    def noticed(keeper: resuming.Keeper, *given: Any) -> Any:
         keepers.append(keeper)
-        logs.append(keeper._log)
+        logs.append(begin(keeper, *given))
+        return logs[-1]
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = Path(folder)
-        patch.setattr(LogStore, "append", cut_off)
+        patch.setattr(RunStore, "append", cut_off)
         patch.setattr(resuming.Keeper, "advance", saving)
-        patch.setattr(resuming.Keeper, "_take_up_log", noticed)
+        patch.setattr(resuming.Keeper, "begin", noticed)
         got: dict[str, list[rxt.EventBatch]] = {}
         streams = {name: entering(name, each, 0) for name, each in drawn.items()}
         first = Run(streams, late, place / "whole", got, Life())

@@ -145,13 +145,13 @@ def test_what_does_not_belong_together_is_refused(spark: SparkSession, tmp_path:
     again(hourly)
     with pytest.raises(CheckpointError, match=r"has changed since .*kept was begun. Saved: "):
         again(counted)
-    state = kept / "state"
-    state.rename(tmp_path / "state")
+    state = kept / "run.sqlite"
+    state.rename(tmp_path / "run.sqlite")
     with pytest.raises(
         CheckpointError, match=r"micro-batch 2 of .*checkpoint, .* has none: .*Hint"
     ):
         again(hourly)
-    (tmp_path / "state").rename(state)
+    (tmp_path / "run.sqlite").rename(state)
     checkpoint = kept / "sources" / "readings" / "checkpoint"
     checkpoint.rename(tmp_path / "checkpoint")
     with pytest.raises(

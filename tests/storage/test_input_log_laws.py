@@ -19,7 +19,8 @@ from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
-from rxtemporal.storage.event_log import LogStore, logstore
+from rxtemporal.storage.event_log import RunStore, database
+from rxtemporal.storage.event_log import store as stores
 from rxtemporal.testing import assert_same_history
 
 
@@ -28,6 +29,7 @@ def unsynced() -> Iterator[None]:
     """Nothing here is about what a dead machine leaves: waiting for its disk takes most time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr(database, "SYNCHRONOUS", "OFF")
         yield
 
 
@@ -90,7 +92,7 @@ def test_a_run_begun_again_is_as_never_cut_off(
     live = undisturbed(drawn, happened, wall, late, completes=completes)
 
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logstore, "MOST_BYTES", most)
+        patch.setattr(stores, "MOST_BYTES", most)
         life = Life()
         for n, (begin, end) in enumerate(pairwise(bounds[:-1])):
             run = Logged(drawn, Path(place) / str(n), late, life)
@@ -122,17 +124,17 @@ def test_sources_that_are_asked_go_on_where_the_log_ends(
     """Frames and lists begin anew and are skipped, iterators go on; the order stays as it was."""
     late = [name for name, (way, _, each) in drawn.items() if way == "frame" or each["schema"]]
     live = Ran({name: entering(name, each, 0) for name, each in drawn.items()}, late=late)
-    append, seen = LogStore.append, []
+    append, seen = RunStore.append, []
 
-    def cut_off(store: LogStore, *arguments: Any) -> None:
+    def cut_off(store: RunStore, *arguments: Any) -> None:
         append(store, *arguments)
         seen.append(arguments)
         if len(seen) == last:
             shutil.copytree(store.path, store.path.parent / "cut")
 
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logstore, "MOST_BYTES", most)
-        patch.setattr(LogStore, "append", cut_off)
+        patch.setattr(stores, "MOST_BYTES", most)
+        patch.setattr(RunStore, "append", cut_off)
         whole, cut = Path(place) / "whole", Path(place) / "cut"
         streams = {name: entering(name, each, 0) for name, each in drawn.items()}
         assert_same(live, Ran(streams, late=late, log=whole), whole=True)

@@ -1,4 +1,4 @@
-"""Drivers of runs with an input log, and the undisturbed run to compare with."""
+"""Drivers of runs with an event log, and the undisturbed run to compare with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reactivex.testing import TestScheduler
 
 import rxtemporal as rxt
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.storage.event_log import Recording, settled
+from rxtemporal.storage.event_log import Recording
 
 others = st.one_of(
     st.tuples(st.just("wall"), st.integers(1, 40)),
@@ -129,9 +129,8 @@ def records(item: Any) -> int:
 
 def known(place: Path) -> dict[str, int]:
     """How many records of each stream a log has."""
-    if not (place / "recording.json").exists():
+    if not (place / "run.sqlite").exists():
         return dict.fromkeys(NAMES, 0)
-    settled(place)
     own = ~pl.col("kind").is_in(["outside", "completed"])
     return {
         each.facts.name: sum(frame.filter(own).height for frame in each.segments())

@@ -1,4 +1,4 @@
-"""What came to a door, as columns: events, rows and marks into the frame of a segment."""
+"""Records as columns: events, rows and marks into one frame."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.storage.event_log.layout import KINDS, kind_of
+from rxtemporal.storage.event_log.layout import KINDS, kind_code
 
 
 class Mark(NamedTuple):
-    """Something that came from elsewhere: ``outside`` with a CTI, ``completed``, ``failed``."""
+    """Record of no source: time from ``outside`` with its CTI, ``completed``, ``failed``."""
 
     kind: str
     start: int | None = None
@@ -39,25 +39,25 @@ class Rows(NamedTuple):
 
 Item: TypeAlias = Event | Mark | Rows
 
-# of payloads that follow each other so many show the fields, as a rule
+# so many payloads that follow each other show the fields, as a rule
 SHOWING_ROWS = 1_024
 
-_END = kind_of("end")
+_END = kind_code("end")
 _CODES = {
-    PointEvent: kind_of("point"),
-    IntervalEvent: kind_of("interval"),
-    EdgeEvent: kind_of("start"),
-    Cti: kind_of("cti"),
+    PointEvent: kind_code("point"),
+    IntervalEvent: kind_code("interval"),
+    EdgeEvent: kind_code("start"),
+    Cti: kind_code("cti"),
 }
 
 
-def framed(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
+def to_frame(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
     """Return the records as columns, in order; ``reader`` turns payload objects into fields."""
     frames = list(_frames(items, reader))
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
 
 
-def empty(schema: pl.Schema) -> pl.DataFrame:
+def empty_frame(schema: pl.Schema) -> pl.DataFrame:
     """Return no records of a stream with these fields."""
     return _frame([], [], [], pl.DataFrame(schema=schema))
 
@@ -82,13 +82,13 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
 def _of_rows(rows: Rows) -> pl.DataFrame:
     batch = rows.batch
     frame = _frame(
-        np.full(len(batch), kind_of("row"), np.uint8), batch.start, batch.end, batch.payload
+        np.full(len(batch), kind_code("row"), np.uint8), batch.start, batch.end, batch.payload
     )
     if batch.edge.any():
         frame.insert_column(3, pl.Series("edge", batch.edge, pl.Int64))
     if not rows.own:
         return frame
-    cti = _frame([kind_of("cti")], [batch.cti], [None], _nothing(1, batch.schema))
+    cti = _frame([kind_code("cti")], [batch.cti], [None], _nothing(1, batch.schema))
     return pl.concat([frame, cti], how="diagonal")
 
 
@@ -116,7 +116,7 @@ def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame
 def _code(item: Any) -> int:
     of = type(item)
     if of is Mark:
-        return kind_of(item.kind)
+        return kind_code(item.kind)
     return _END if of is EdgeEvent and item.edge_type is EdgeType.END else _CODES[of]
 
 

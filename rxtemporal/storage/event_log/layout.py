@@ -1,4 +1,4 @@
-"""What lies where in a recording, and what its header says of the streams."""
+"""Names in a recording and an event log: kinds of records, and the facts of each stream."""
 
 from __future__ import annotations
 
@@ -28,32 +28,38 @@ ORDER_FIELDS = pl.Schema({"stream": pl.Int32(), "records": pl.Int32()})
 # the segments of a stream say themselves which fields they have
 NO_FIELDS = pl.Schema()
 
+# what is said of a folder in which an earlier version kept a log, or a run
+EARLIER = (
+    "was written by an earlier version, with events in a journal and segments. Hint: let that "
+    "version run the query to its end, or begin with a new folder."
+)
+
 _NAMES = ["point", "interval", "start", "end", "cti", "row", "outside", "completed", "failed"]
 KINDS = pl.Enum(_NAMES)
 _CODES = {name: code for code, name in enumerate(_NAMES)}
 
 
-def kind_of(name: str) -> int:
+def kind_code(name: str) -> int:
     """Return the number of a kind of record, as it stands in the column ``kind``."""
     return _CODES[name]
 
 
 @dataclasses.dataclass(slots=True)
 class StreamFacts:
-    """What a recording's header says of one stream.
+    """Facts of one stream, as the header says them.
 
-    ``columns``: whether its rows came in frames. ``time`` is the form of its times, None where no
-    event has shown it. ``failed`` is what its source raised, as text. ``kinds`` are those of its
-    records.
+    ``columns``: its rows came in frames. ``time`` is the form of its times, None where no event has
+    shown it. ``failed`` is what its source raised, as text. ``kinds`` are those of its records. In
+    a recording its records lie in ``folder``.
     """
 
     name: str
-    folder: str
     columns: bool
     settings: AdvanceTimeSettings | None = None
     time: TimeForm | None = None
     failed: str | None = None
     kinds: list[str] = dataclasses.field(default_factory=list)
+    folder: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON takes them."""
@@ -67,7 +73,7 @@ class StreamFacts:
         return cls(**{**facts, "settings": _settings_of(facts["settings"])})
 
 
-def header_of(path: Path) -> dict[str, Any]:
+def load_header(path: Path) -> dict[str, Any]:
     """Return what ``recording.json`` says; ``SpoolError`` if there is none, or it is damaged."""
     place = path / HEADER
     if not place.exists():
@@ -84,6 +90,8 @@ def header_of(path: Path) -> dict[str, Any]:
                 f"{place} has the format {header['format']!r}, and this version reads {FORMAT}. "
                 "Hint: replay it with the version that recorded it."
             )
+        if header.get("log"):
+            raise SpoolError(f"{path} {EARLIER}")
         streams = [StreamFacts.from_dict(each) for each in header["streams"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpoolError(f"{place} is damaged. Hint: restore it from a copy.") from error

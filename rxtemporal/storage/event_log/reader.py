@@ -5,34 +5,56 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import polars as pl
 
-from rxtemporal.storage.event_log.layout import ORDER, StreamFacts, header_of
+from rxtemporal.errors import SpoolError
+from rxtemporal.storage.event_log.database import damaged, wal_of
+from rxtemporal.storage.event_log.layout import ORDER, StreamFacts, load_header
+from rxtemporal.storage.event_log.store import recover
+from rxtemporal.storage.event_log.stored_log import FILE, StoredLog
 from rxtemporal.storage.segments import SegmentFolder
 
 
+class Stored(Protocol):
+    """Records on disk: a folder of segments, or the file of an event log."""
+
+    def header(self) -> dict[str, Any]:
+        """Return what it says of itself and its streams."""
+
+    def schema(self, stream: int) -> pl.Schema | None:
+        """Return the fields that a stream was given, if that is written down."""
+
+    def runs(self) -> Iterator[pl.DataFrame]:
+        """Yield which stream brought how many records next, in pieces."""
+
+    def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
+        """Yield the records of a stream in pieces; ``newest``: the last one first."""
+
+
 class Recording:
-    """A recording that is there; it may still be written, or have been cut off.
+    """A recording, or an event log that no run writes; a recording may have been cut off.
 
     What is read is what is complete when it is asked for. ``SpoolError``: there is none, or it is
     damaged.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], stored: Stored | None = None) -> None:
         self.path = Path(path)
-        header = header_of(self.path)
+        self._stored = stored or _find(self.path)
+        header = self._stored.header()
         self.name: str = header["name"]
-        # whether its run has ended it; one that was killed could not, nor one that still runs
+        # its run has ended it; one that was killed could not, nor one that still runs
         self.complete: bool = header.get("complete", False)
-        self.streams = [StreamRecords(self.path, facts) for facts in header["streams"]]
-        self._order = SegmentFolder(self.path / ORDER)
+        self.streams = [
+            StreamRecords(self._stored, number, facts)
+            for number, facts in enumerate(header["streams"])
+        ]
 
     def runs(self) -> Iterator[pl.DataFrame]:
         """Yield which ``stream`` (its number) brought how many ``records`` next, in pieces."""
-        _, last = self._order.bounds()
-        for number in range(1, last + 1):
-            yield self._order.read(number)
+        return self._stored.runs()
 
     def count(self) -> int:
         """Return how many records there are, of all streams."""
@@ -40,30 +62,69 @@ class Recording:
 
 
 class StreamRecords:
-    """The records of one stream of a recording."""
+    """The records of one stream."""
 
-    def __init__(self, path: Path, facts: StreamFacts) -> None:
+    def __init__(self, stored: Stored, number: int, facts: StreamFacts) -> None:
         self.facts = facts
-        self._folder = SegmentFolder(path / facts.folder)
+        self._stored = stored
+        self._number = number
 
     @property
     def schema(self) -> pl.Schema | None:
         """The payload's schema; None where no record has shown one."""
-        _, last = self._folder.bounds()
-        # later segments may know the type of a field that was null in those before
-        return self._schema(last) if last else None
-
-    def _schema(self, number: int) -> pl.Schema | None:
-        frame = self._folder.read(number)
-        if "payload" in frame.columns:
-            return frame.get_column("payload").struct.schema
-        # marks alone show nothing; rows, and an empty segment, that there are no fields
-        shows = frame.is_empty() or frame.get_column("end_time").count() > 0
-        if shows or number == 1:
-            return pl.Schema() if shows else None
-        return self._schema(number - 1)
+        given = self._stored.schema(self._number)
+        if given is not None:
+            return given
+        # later records may know the type of a field that was null in those before
+        for frame in self._stored.frames(self._number, newest=True):
+            if "payload" in frame.columns:
+                return frame.get_column("payload").struct.schema
+            # marks alone show nothing; rows, and an empty segment, that there are no fields
+            if frame.is_empty() or frame.get_column("end_time").count() > 0:
+                return pl.Schema()
+        return None
 
     def segments(self) -> Iterator[pl.DataFrame]:
-        """Yield the records a segment at a time: ``kind``, ``start_time``, ``end_time``, … ."""
-        for number in range(1, self._folder.bounds()[1] + 1):
-            yield self._folder.read(number)
+        """Yield the records in pieces: ``kind``, ``start_time``, ``end_time``, … ."""
+        return self._stored.frames(self._number)
+
+
+class _Segments:
+    """Records in folders of segments, as ``record=`` writes them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folders = [each.folder for each in load_header(path)["streams"]]
+
+    def header(self) -> dict[str, Any]:
+        return load_header(self._path)
+
+    def schema(self, stream: int) -> pl.Schema | None:
+        return None
+
+    def runs(self) -> Iterator[pl.DataFrame]:
+        return self._read(ORDER)
+
+    def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
+        return self._read(self._folders[stream], newest=newest)
+
+    def _read(self, name: str, *, newest: bool = False) -> Iterator[pl.DataFrame]:
+        folder = SegmentFolder(self._path / name)
+        numbers = range(1, folder.bounds()[1] + 1)
+        return map(folder.read, reversed(numbers) if newest else numbers)
+
+
+def _find(path: Path) -> Stored:
+    if not (path / FILE).exists():
+        return _Segments(path)
+    recover(path)
+    log = StoredLog(path)
+    header = log.header()
+    if header["resume"]:
+        raise SpoolError(
+            f"{path} is of a run with resume=, and has only the events since its last checkpoint. "
+            "Hint: run(…, log=folder) keeps all of them."
+        )
+    if header["open"]:
+        raise damaged(log.file, f"{wal_of(log.file).name} beside it is missing")
+    return log

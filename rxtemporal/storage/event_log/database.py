@@ -1,0 +1,166 @@
+"""A SQLite file that one process writes: durable transactions, and errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rxtemporal.errors import SpoolError
+from rxtemporal.storage.event_log.wal import is_damaged
+from rxtemporal.storage.files import reported
+
+# every commit is on disk before it returns
+SYNCHRONOUS = "FULL"
+# what SQLite says of the file system, in the system's own words
+_ERRNOS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_BUSY: errno.EBUSY,
+    sqlite3.SQLITE_LOCKED: errno.EBUSY,
+}
+_HINT = "a file was changed or lost after it was written; restore the folder from a copy"
+
+
+def damaged(path: Path, what: str) -> SpoolError:
+    """Return the error that names a damaged file."""
+    return SpoolError(f"{path} is damaged: {what}. Hint: {_HINT}, or begin with a new folder.")
+
+
+class Database:
+    """A connection to a SQLite file that exists; errors arrive as ``SpoolError``.
+
+    The writer's connection keeps a write-ahead log (WAL) beside the file and holds the file alone.
+    A reader's connection takes no lock and writes nothing, so nobody may write meanwhile.
+
+    Threads: any, one transaction at a time.
+    """
+
+    def __init__(self, path: Path, *, writes: bool) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        mode = "mode=rw" if writes else "mode=ro&immutable=1"
+        with explain_errors(f"cannot open {path}", path):
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?{mode}",
+                uri=True, isolation_level=None, check_same_thread=False,
+            )  # fmt: skip
+        try:
+            if writes:
+                self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        self.row("PRAGMA locking_mode = EXCLUSIVE")
+        self.row("PRAGMA journal_mode = WAL")
+        self.row(f"PRAGMA synchronous = {SYNCHRONOUS}")
+        # what is deleted need not be overwritten as well
+        self.row("PRAGMA secure_delete = OFF")
+        # a large checkpoint leaves a large WAL
+        self.row("PRAGMA journal_size_limit = 16777216")
+
+    def row(self, sql: str, *values: Any) -> Any:
+        """Return the first row that a statement gives, None without one."""
+        with self._lock, explain_errors(f"cannot read {self.path}", self.path):
+            return self._connection.execute(sql, values).fetchone()
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """Return all rows that a statement gives."""
+        with self._lock, explain_errors(f"cannot read {self.path}", self.path):
+            return self._connection.execute(sql, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Commit what is executed inside, durably, or none of it."""
+        with self._lock, explain_errors(f"cannot write {self.path}", self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # where the disk is full SQLite may have rolled back already
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def copy_wal(self) -> None:
+        """Copy what the WAL has into the file itself, durably; the WAL stays."""
+        self.row("PRAGMA wal_checkpoint(FULL)")
+
+    def verify(self, *, wal: bool) -> None:
+        """Check the structure of the file, and the WAL where it has to have one."""
+        if wal:
+            frames = self.row("PRAGMA wal_checkpoint(PASSIVE)")[1]
+            if is_damaged(wal_of(self.path), frames):
+                raise damaged(wal_of(self.path), "it is missing, or records in it have changed")
+        (found,) = self.row("PRAGMA integrity_check(1)")
+        if found != "ok":
+            raise damaged(self.path, " ".join(str(found).split()))
+
+    def close(self, *, keep_wal: bool = False) -> None:
+        """Close the connection; doing it twice does no harm.
+
+        SQLite deletes the WAL then. With ``keep_wal`` it stays, as after a crash.
+        """
+        wal = wal_of(self.path)
+        with self._lock:
+            if keep_wal and has_wal(self.path):
+                _link(wal, _aside(wal))
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            restore_wal(self.path)
+
+
+@contextmanager
+def explain_errors(what: str, path: Path) -> Iterator[None]:
+    """Turn an error of SQLite or the file system into a ``SpoolError`` that says what to do."""
+    with reported(what):
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise  # a mistake of the caller
+        except sqlite3.Error as error:
+            number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+            if number is None:
+                raise damaged(path, str(error)) from error
+            raise OSError(number, os.strerror(number), str(path)) from error
+
+
+def wal_of(path: Path) -> Path:
+    """Return where SQLite keeps the WAL of a file."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def has_wal(path: Path) -> bool:
+    """Return True if a file has a WAL that is not empty."""
+    wal = wal_of(path)
+    return wal.exists() and wal.stat().st_size > 0
+
+
+def restore_wal(path: Path) -> None:
+    """Give a WAL that was to be kept its name back; before the file is opened."""
+    with contextlib.suppress(FileNotFoundError):
+        os.replace(_aside(wal_of(path)), wal_of(path))
+
+
+def _aside(wal: Path) -> Path:
+    return wal.with_name(f".{wal.name}.part")
+
+
+def _link(path: Path, other: Path) -> None:
+    try:
+        os.link(path, other)
+    except OSError:  # a file system without links
+        shutil.copyfile(path, other)

@@ -1,0 +1,193 @@
+"""The event log of a run: what its streams bring is durable before anybody is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from rxtemporal.errors import BindingError, SchemaError, SpoolError
+from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.storage.event_log.columns import Item
+from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
+from rxtemporal.storage.event_log.log import Log
+from rxtemporal.storage.event_log.reader import Recording, StreamRecords
+from rxtemporal.storage.event_log.store import RunStore
+from rxtemporal.storage.event_log.stored_log import FILE
+from rxtemporal.storage.event_log.tape import MisfitError, Tape, count_records
+from rxtemporal.storage.files import reported
+
+_OTHER = "the same query over the same streams goes on with a log; give another a folder of its own"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoggedStream:
+    """A stream of the run that takes a log up; ``columns``: its rows come in frames."""
+
+    name: str
+    columns: bool
+    settings: AdvanceTimeSettings | None
+    schema: pl.Schema | None
+
+
+class EventLog(Log):
+    """Event log of a run: goes on behind what earlier runs have brought.
+
+    ``match`` gives each stream its tape, ``begin`` makes the log ready to be written, ``flush`` has
+    all that was noted on disk, ``save`` leaves it behind. The store is open before, and is closed
+    by who has opened it.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        super().__init__()
+        self.store = store
+        self._known: Sequence[StreamFacts] = ()
+        self._given: dict[int, pl.Schema] = {}
+
+    def open(self) -> None:
+        """Open the store of ``log=``. ``SpoolError``: the folder has something else in it."""
+        _refuse_other_files(self.store.path)
+        self.store.open()
+
+    def match(self, streams: Sequence[LoggedStream]) -> None:
+        """Make a tape for each of the streams, where it notes what it accepts.
+
+        ``SpoolError``: the log is of other streams, fields or settings.
+        """
+        store = self.store
+        numbers: Sequence[int] = range(len(streams))
+        known = [StreamFacts(each.name, each.columns, each.settings) for each in streams]
+        if store.streams:
+            numbers, known = _match(store, streams), store.streams
+        for number, stream in zip(numbers, streams, strict=True):
+            learned = StreamRecords(store, number, known[number]).schema
+            if stream.schema is not None:
+                _check_schema(store.path, stream, learned)
+                self._given[number] = stream.schema
+            self.tapes.append(Tape(self, number, known[number], stream.schema, learned))
+        self._known = known
+        self.noted = self._durable = store.records
+
+    def begin(self) -> None:
+        """Make the log ready to be written: its run will not be refused any more."""
+        self.store.begin(self._known, self._given)
+
+    def recording(self) -> Recording:
+        """Return what earlier runs have brought."""
+        return Recording(self.store.path, self.store)
+
+    def save(self, state: bytes) -> None:
+        """Write the state of the run, which covers what was noted; nothing is noted meanwhile.
+
+        ``SpoolError`` if it cannot be written: the state before and the log are as they were.
+        """
+        self.flush()
+        self.store.save(state)
+
+    def close(self) -> None:
+        """Take nothing more, and write what waits."""
+        with self._changed:
+            self._closed = True
+        self.flush()
+
+    def _admits(self, tape: Tape) -> bool:
+        if self._closed and self._error is None:
+            raise BindingError(
+                f"stream {tape.facts.name!r} is not logged any more: its run has ended. "
+                "Hint: wait() of the process tells what ended it."
+            )
+        return True
+
+    def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
+        misfit: SchemaError | None = None
+        frames: dict[int, pl.DataFrame] = {}
+        for tape, noted in items.items():
+            try:
+                frames[tape.number] = tape.to_frame(noted)
+            except MisfitError as error:
+                # the run ends by it; of this stream what came before it is kept
+                misfit = SchemaError(f"stream {tape.facts.name!r}: {error}")
+                _shorten(runs, tape.number, count_records(noted[error.place :]))
+                if error.place:
+                    frames[tape.number] = tape.to_frame(noted[: error.place])
+        runs = [run for run in runs if run[1]]
+        if runs:
+            self.store.append(runs, frames)
+        if misfit is not None:
+            raise misfit
+
+
+def _refuse_other_files(path: Path) -> None:
+    with reported(f"cannot open the event log {path}"):
+        there = sorted(os.listdir(path)) if path.exists() else []
+    if FILE in there:
+        return
+    if HEADER in there:
+        load_header(path)  # refuses a log of an earlier version
+        raise SpoolError(
+            f"{path} is a recording, and no run adds to one. Hint: give the event log a folder of "
+            "its own."
+        )
+    others = [each for each in there if each != "lock" and FILE not in each]
+    if others:
+        raise SpoolError(
+            f"cannot write an event log into {path}: the folder holds something already, "
+            f"{', '.join(others[:3])}{' …' if len(others) > 3 else ''}. "
+            "Hint: an event log has a folder of its own."
+        )
+
+
+def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
+    """Return each stream's number in the log: by name, and among those of one name in order."""
+    have = _number_names(facts.name for facts in store.streams)
+    want = _number_names(each.name for each in streams)
+    if set(have) != set(want):
+        raise SpoolError(
+            f"the event log {store.path} is of {_names(store.streams)}, and this run reads "
+            f"{_names(streams)}. Hint: {_OTHER}."
+        )
+    numbers = [have.index(each) for each in want]
+    for number, each in zip(numbers, streams, strict=True):
+        logged = store.streams[number].to_dict()
+        given = StreamFacts(each.name, each.columns, each.settings).to_dict()
+        for key, what in ("columns", "rows in frames"), ("settings", "settings"):
+            if logged[key] != given[key]:
+                raise SpoolError(
+                    f"stream {each.name!r} of the event log {store.path} has {what}: "
+                    f"{logged[key]}, and in this run {given[key]}. Hint: {_OTHER}."
+                )
+    return numbers
+
+
+def _check_schema(path: Path, stream: LoggedStream, logged: pl.Schema | None) -> None:
+    if logged is not None and stream.schema is not None and logged != stream.schema:
+        raise SpoolError(
+            f"stream {stream.name!r} of the event log {path} has the fields "
+            f"{dict(logged)}, and in this run {dict(stream.schema)}. Hint: {_OTHER}."
+        )
+
+
+def _number_names(names: Iterable[str]) -> list[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+def _names(streams: Sequence[StreamFacts | LoggedStream]) -> str:
+    return ", ".join(repr(each.name) for each in streams) or "no stream"
+
+
+def _shorten(runs: list[list[int]], number: int, records: int) -> None:
+    """Take a stream's last records out of who brought how many."""
+    for run in reversed(runs):
+        if run[0] == number:
+            less = min(run[1], records)
+            run[1] -= less
+            records -= less

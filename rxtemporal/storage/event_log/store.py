@@ -1,0 +1,314 @@
+"""The writing side of a run's file: entries of its event log, and its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.engine.codec import dump_frame, load_frame
+from rxtemporal.errors import CheckpointError, SpoolError
+from rxtemporal.storage.event_log.database import (
+    Database,
+    damaged,
+    explain_errors,
+    has_wal,
+    restore_wal,
+    wal_of,
+)
+from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.stored_log import (
+    FILE,
+    FORMAT,
+    ORDER_PART,
+    PARTS,
+    StoredLog,
+    checksum,
+    dump_runs,
+    load_runs,
+    part_values,
+)
+from rxtemporal.storage.files import WriterLock, make_folder, remove, reported, sync, sync_folder
+
+# bytes of small entries that become one large one
+MOST_BYTES = 8 * 2**20
+# SQLite takes no content beyond a gigabyte
+MOST_PIECE = 2**28
+
+_TABLES = (
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, crc INTEGER NOT NULL, content BLOB NOT NULL)",
+    "CREATE TABLE parts (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, first INTEGER NOT NULL,"
+    " records INTEGER NOT NULL, crc INTEGER NOT NULL, content BLOB NOT NULL)",
+)
+_PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
+_PUT_PART = "INSERT INTO parts (stream, first, records, crc, content) VALUES (?, ?, ?, ?, ?)"
+
+
+class RunStore(StoredLog):
+    """The file, held by one run: ``open`` takes it up or makes it, ``close`` lets another run in.
+
+    ``records`` is the number of the next record, ``streams`` are those that the log knows.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, path: Path, name: str, *, resume: bool | None = None) -> None:
+        super().__init__(path)
+        self.name = name
+        # its checkpoints delete entries; None: whatever the file was made for
+        self._resume = resume
+        self.records = 0
+        self.streams: list[StreamFacts] = []
+        self._lock: WriterLock | None = None
+        self._database: Database | None = None
+        self._header: dict[str, Any] = {}
+        self._written = b""
+        # bytes of the entries that have not been merged
+        self._small = 0
+
+    @property
+    def _connection(self) -> Database:
+        assert self._database is not None
+        return self._database
+
+    def _connected(self) -> AbstractContextManager[Database]:
+        return nullcontext(self._connection)
+
+    @property
+    def is_open(self) -> bool:
+        """True while this run holds the file."""
+        return self._database is not None
+
+    # Opening and closing --------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Read the file, or make it. ``SpoolError``: it is in use, damaged or not writable.
+
+        ``begin`` has to follow before anything is written.
+        """
+        with reported(f"cannot open {self.path}"):
+            make_folder(self.path)
+            self._lock = WriterLock(self.path / "lock")
+        try:
+            with explain_errors(f"cannot open {self.file}", self.file):
+                restore_wal(self.file)
+                if not self.file.exists():
+                    self._create()
+                self._connect()
+            self._verify()
+        except BaseException:
+            self.release()
+            raise
+
+    def _create(self) -> None:
+        if has_wal(self.file):
+            raise damaged(self.file, "it is missing, and its WAL is there")
+        aside = self.path / f".{FILE}.part"
+        remove(aside)
+        header = {"format": FORMAT, "id": uuid.uuid4().hex, "name": self.name}
+        header |= {
+            "resume": self._resume,
+            "open": False,
+            "complete": False,
+            "merged": 0,
+            "records": 0,
+        }
+        with closing(sqlite3.connect(aside)) as connection:
+            # nobody sees it before it is whole, so it needs no journal
+            connection.execute("PRAGMA journal_mode = OFF")
+            for table in _TABLES:
+                connection.execute(table)
+            connection.execute(_PUT_FACT, _fact("header", _json({**header, "streams": []})))
+            connection.commit()
+        with open(aside, "rb") as file:
+            sync(file.fileno())
+        os.replace(aside, self.file)
+        sync_folder(self.path)
+
+    def _connect(self) -> None:
+        if not self.file.stat().st_size:  # SQLite would begin anew, and delete the WAL
+            raise damaged(self.file, "it is empty")
+        had_wal = has_wal(self.file)
+        self._database = Database(self.file, writes=True)
+        self._header = self.header()
+        self.streams = self._header.pop("streams")
+        if self._resume not in (None, self._header["resume"]):
+            ways = ("log=", "resume=") if self._resume else ("resume=", "log=")
+            raise SpoolError(
+                f"{self.file} is of a run with {ways[0]}, and this one has {ways[1]}. "
+                "Hint: give each a folder of its own."
+            )
+        if self._header["open"] and not had_wal:
+            raise damaged(self.file, f"{wal_of(self.file).name} beside it is missing")
+
+    def _verify(self) -> None:
+        """Check that nothing is missing, and that each checksum fits."""
+        self._connection.verify(wal=self._header["open"])
+        tables = self._connection.rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        if {sql for (sql,) in tables} != {*_TABLES}:
+            raise damaged(self.file, "its tables have changed")
+        self.records, missing, at = self._covered()[0], 0, 0
+        while (row := self._connection.row(f"{PARTS} WHERE id > ? LIMIT 1", at)) is not None:
+            at, stream, first, records, *_ = row
+            self._content(row)
+            if stream == ORDER_PART:
+                if missing or first != self.records:
+                    raise self._gap()
+                missing, self.records = records, first + records
+            else:
+                missing -= records
+        if missing or self.records < self._header["records"]:
+            raise self._gap()
+
+    def _gap(self) -> SpoolError:
+        return damaged(self.file, f"some records before {self.records:,} are missing")
+
+    def begin(
+        self, streams: Sequence[StreamFacts] = (), schemas: Mapping[int, pl.Schema] | None = None
+    ) -> None:
+        """Begin to write; ``schemas`` are the fields that some of the log's streams were given."""
+        self.streams = [*streams]
+        with self._connection.transaction() as connection:
+            self._merge(connection)
+            self._put_header(connection, open=True, complete=False)
+            for stream, schema in (schemas or {}).items():
+                content = dump_frame(pl.DataFrame(schema=schema))
+                connection.execute(_PUT_FACT, _fact(f"schema {stream}", content))
+        self._connection.copy_wal()
+
+    def close(self, *, complete: bool) -> None:
+        """Let another run take it up; ``complete``: the run has ended as it should.
+
+        Nothing happens where it is not open.
+        """
+        if self._database is None:
+            return
+        try:
+            with self._connection.transaction() as connection:
+                self._merge(connection)
+                self._put_header(connection, open=False, complete=complete)
+            self._connection.close()
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Leave the file as a crash would, for another run; twice does no harm."""
+        if self._database is not None:
+            self._database.close(keep_wal=True)
+            self._database = None
+        if self._lock is not None:
+            self._lock.release()
+
+    def _put_header(self, connection: sqlite3.Connection, **changed: Any) -> None:
+        self._header |= changed
+        streams = [each.to_dict() for each in self.streams]
+        content = _json({**self._header, "streams": streams})
+        if content != self._written:
+            connection.execute(_PUT_FACT, _fact("header", content))
+            self._written = content
+
+    # Entries --------------------------------------------------------------------------------------
+
+    def append(self, runs: Sequence[Sequence[int]], frames: Mapping[int, pl.DataFrame]) -> None:
+        """Write records: those of each stream, and who brought how many; durable afterwards.
+
+        Costs one sync. ``SpoolError`` if they cannot be written: the file is as it was.
+        """
+        with self._connection.transaction() as connection:
+            if self._small >= MOST_BYTES:
+                self._merge(connection)
+            self._put_header(connection)  # of the streams more may be known now
+            records = self._put_entry(connection, self.records, runs, frames)
+        self.records += records
+
+    def _put_entry(
+        self,
+        connection: sqlite3.Connection,
+        first: int,
+        runs: Any,
+        frames: Mapping[int, pl.DataFrame],
+    ) -> int:
+        order, records = dump_runs(runs), int(sum(run[1] for run in runs))
+        parts = [part_values(ORDER_PART, first, records, order)]
+        for stream, frame in frames.items():
+            parts.append(part_values(stream, first, frame.height, dump_frame(frame)))
+        connection.executemany(_PUT_PART, parts)
+        self._small += sum(len(part[-1]) for part in parts)
+        return records
+
+    def _merge(self, connection: sqlite3.Connection) -> None:
+        """Make one entry of the small ones: it is a twentieth of their size, and sooner read."""
+        rows = self._connection.rows(f"{PARTS} WHERE id > ? ORDER BY id", self._header["merged"])
+        if sum(row[1] == ORDER_PART for row in rows) > 1:
+            runs: list[pl.DataFrame] = []
+            frames: dict[int, list[pl.DataFrame]] = {}
+            for row in rows:
+                if row[1] == ORDER_PART:
+                    runs.append(load_runs(self._content(row)))
+                else:
+                    frames.setdefault(row[1], []).append(load_frame(self._content(row)))
+            connection.execute("DELETE FROM parts WHERE id > ?", (self._header["merged"],))
+            # CTIs alone show no fields, and a field that was null so far no type
+            merged = {each: pl.concat(of, how="diagonal_relaxed") for each, of in frames.items()}
+            self._put_entry(connection, rows[0][2], pl.concat(runs).to_numpy(), merged)
+        (last,) = self._connection.row("SELECT ifnull(max(id), 0) FROM parts")
+        self._put_header(connection, merged=last, records=self.records)
+        self._small = 0
+
+    # Checkpoint -----------------------------------------------------------------------------------
+
+    def save(self, state: bytes) -> None:
+        """Write the state of the run in place of the one before, and delete the entries.
+
+        It covers all records so far. Both are one transaction. ``SpoolError`` if it cannot be
+        written: state and entries are as they were.
+        """
+        pieces = range(0, len(state), MOST_PIECE)
+        facts = {"checkpoint": _json({"records": self.records, "pieces": len(pieces)})}
+        for number, at in enumerate(pieces):
+            facts[f"checkpoint {number}"] = state[at : at + MOST_PIECE]
+        with self._connection.transaction() as connection:
+            connection.execute("DELETE FROM facts WHERE name LIKE 'checkpoint%'")
+            connection.executemany(_PUT_FACT, [_fact(*each) for each in facts.items()])
+            connection.execute("DELETE FROM parts")
+            self._put_header(connection, merged=0, records=self.records)
+        self._small = 0
+
+    def load(self) -> bytes | None:
+        """Return the state of the run before; None without one. ``CheckpointError``: damaged."""
+        try:
+            pieces = [self.fact(f"checkpoint {each}") for each in range(self._covered()[1])]
+        except SpoolError as error:
+            raise CheckpointError(str(error)) from error
+        if None in pieces:
+            raise CheckpointError(str(damaged(self.file, "a part of the checkpoint is missing")))
+        return b"".join(each for each in pieces if each is not None) if pieces else None
+
+    def _covered(self) -> tuple[int, int]:
+        """Return how many records the checkpoint covers, and in how many pieces it is."""
+        facts = json.loads(self.fact("checkpoint") or b'{"records": 0, "pieces": 0}')
+        return facts["records"], facts["pieces"]
+
+
+def recover(path: Path) -> None:
+    """Make a file that a crash has left whole again, so that it can be read; ``SpoolError``."""
+    if wal_of(path / FILE).exists():
+        store = RunStore(path, "")
+        store.open()
+        store.begin(store.streams)
+        store.close(complete=False)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _fact(name: str, content: bytes) -> tuple[str, int, bytes]:
+    return name, checksum(content, name.encode()), content

@@ -1,0 +1,134 @@
+"""The event log and the checkpoint of one run, in one SQLite file of the run's folder.
+
+::
+
+    run.sqlite   the file; while a run writes it, with a write-ahead log (WAL), ``run.sqlite-wal``
+    lock         held by the process that writes
+
+    facts        name, content: ``header`` (JSON: format, id, name, whether a run has it open,
+                 whether its run has ended it, its streams), ``schema 1`` (the fields that stream 1
+                 was given), ``checkpoint`` (JSON: how many records it covers, its pieces),
+                 ``checkpoint 0`` (the first piece of the run's state)
+    parts        stream, first, records, content: an entry is a part for the order (stream -1) and
+                 one for each stream that brought records
+
+1. Records are numbered in the order in which they were accepted, over all streams. ``first`` is the
+   number of an entry's first one. Entries follow each other without a gap, from the first record
+   that the checkpoint does not cover.
+2. An entry is one transaction. So is a checkpoint, which deletes the entries that it covers.
+3. Each content has a CRC-32 that counts in its name or its numbers. All of them are checked when a
+   run opens the file, and again when they are read.
+4. The header says ``open`` from before the first entry until the file is closed. So where it does
+   and there is no WAL, the WAL was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.engine.codec import load_frame
+from rxtemporal.errors import SpoolError
+from rxtemporal.storage.event_log.database import Database, damaged
+from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
+
+FILE = "run.sqlite"
+FORMAT = 1
+# the part that says which stream brought how many records next
+ORDER_PART = -1
+PARTS = "SELECT id, stream, first, records, crc, content FROM parts"
+
+_NUMBERS = struct.Struct("<qqq")
+_RUN = np.dtype("<i4")
+
+
+class StoredLog:
+    """The reading side of the file: for its writer, or while nobody writes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path / FILE
+
+    def header(self) -> dict[str, Any]:
+        """Return what the file says of its run; ``streams`` as ``StreamFacts``."""
+        header = json.loads(self.fact("header") or b"{}")
+        if header.get("format") != FORMAT:
+            raise SpoolError(
+                f"{self.file} has the format {header.get('format')!r}, and this version reads "
+                f"{FORMAT}. Hint: go on with the version that wrote it, or begin with a new folder."
+            )
+        return {**header, "streams": [StreamFacts.from_dict(each) for each in header["streams"]]}
+
+    def schema(self, stream: int) -> pl.Schema | None:
+        """Return the fields that a stream was given; None where its events show them."""
+        content = self.fact(f"schema {stream}")
+        return None if content is None else load_frame(content).schema
+
+    def runs(self) -> Iterator[pl.DataFrame]:
+        """Yield which ``stream`` brought how many ``records`` next, an entry at a time."""
+        return map(load_runs, self._contents(ORDER_PART))
+
+    def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
+        """Yield the records of a stream, an entry at a time; ``newest``: the last one first."""
+        return map(load_frame, self._contents(stream, newest=newest))
+
+    def fact(self, name: str) -> bytes | None:
+        """Return what the file has under a name; None if it has nothing."""
+        with self._connected() as database:
+            row = database.row("SELECT crc, content FROM facts WHERE name = ?", name)
+        if row is not None and row[0] != checksum(row[1], name.encode()):
+            raise damaged(self.file, f"the checksum of the {name} does not fit")
+        return None if row is None else row[1]
+
+    def _contents(self, stream: int, *, newest: bool = False) -> Iterator[bytes]:
+        at, step = (2**62, "< ? ORDER BY id DESC") if newest else (0, "> ? ORDER BY id")
+        query = f"{PARTS} WHERE stream = ? AND id {step} LIMIT 1"
+        with self._connected() as database:
+            # one at a time: a statement that stays open keeps the WAL from being emptied
+            while (row := database.row(query, stream, at)) is not None:
+                at = row[0]
+                yield self._content(row)
+
+    def _content(self, row: Sequence[Any]) -> bytes:
+        """Return the content of a part, its checksum verified."""
+        _, stream, first, records, crc, content = row
+        if crc != checksum(content, _NUMBERS.pack(stream, first, records)):
+            raise damaged(self.file, f"the checksum of the records from {first:,} does not fit")
+        return bytes(content)
+
+    def _connected(self) -> AbstractContextManager[Database]:
+        return closing(Database(self.file, writes=False))
+
+
+def checksum(content: Any, name: bytes) -> int:
+    """Return the CRC-32 of a content and of what it stands under; -1 for what is no content."""
+    return zlib.crc32(content, zlib.crc32(name)) if isinstance(content, bytes) else -1
+
+
+def part_values(stream: int, first: int, records: int, content: bytes) -> tuple[Any, ...]:
+    """Return the columns of a part."""
+    crc = checksum(content, _NUMBERS.pack(stream, first, records))
+    return stream, first, records, crc, content
+
+
+def dump_runs(runs: Any) -> bytes:
+    """Return as bytes which stream brought how many records next; ``runs`` has a pair for each.
+
+    >>> load_runs(dump_runs([[0, 2], [1, 7]])).rows()
+    [(0, 2), (1, 7)]
+    """
+    return np.asarray(runs, _RUN).tobytes()
+
+
+def load_runs(content: bytes) -> pl.DataFrame:
+    """Return the runs that ``dump_runs`` was given, as a frame."""
+    runs = np.frombuffer(content, _RUN).astype(np.int32).reshape(-1, 2)
+    return pl.DataFrame(runs, schema=ORDER_FIELDS)

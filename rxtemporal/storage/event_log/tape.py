@@ -1,0 +1,147 @@
+"""One stream's records on their way into a log: events, rows, and what came from elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, Event, RowEvent
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import SpoolError
+from rxtemporal.storage.event_log.columns import Item, Mark, Rows, to_frame
+from rxtemporal.storage.event_log.layout import StreamFacts
+
+
+class Notes(Protocol):
+    """Log of several streams, as a tape sees it."""
+
+    def note(self, tape: Any, items: Sequence[Item], records: int) -> None:
+        """Put items of so many records behind all others."""
+
+    def flush(self) -> None:
+        """Return when everything noted so far is durable."""
+
+
+class Tape:
+    """Notes what one stream brings into a log, in order.
+
+    ``accepted`` counts what was pushed: events, a batch's rows, the end. ``brought`` counts records
+    of the source, of which a batch's own CTI is one and the end is none. With ``prompt`` each
+    record is durable before the call returns.
+    """
+
+    def __init__(
+        self,
+        log: Notes,
+        number: int,
+        facts: StreamFacts,
+        given: pl.Schema | None,
+        learned: pl.Schema | None = None,
+    ) -> None:
+        self.facts = facts
+        self.number = number
+        self.items: list[Item] = []
+        self.accepted = self.brought = 0
+        self.prompt = False
+        self._log = log
+        self._given = given
+        self._learned = learned
+
+    def event(self, event: Event) -> None:
+        """Note an event; what is none the door refuses."""
+        self.events((event,))
+
+    def events(self, events: Sequence[Event]) -> None:
+        """Note events that follow each other."""
+        if not events or not isinstance(events[0], (RowEvent, Cti)):
+            return
+        if self.facts.time is None:
+            ticks = isinstance(events[0].start_time, int)
+            self.facts.time = "ticks" if ticks else "datetime"
+        self._note(events, len(events), accepted=len(events))
+
+    def batch(self, batch: EventBatch) -> None:
+        """Note rows, and the CTI after them if they bring one of their own."""
+        own = batch.cti > MIN_TIME
+        if len(batch) and self.facts.time is None:
+            self.facts.time = "ticks"
+        records = len(batch) + own
+        self._note([Rows(batch, own)] if records else [], records, accepted=count_pushed(batch))
+
+    def completed(self) -> None:
+        """Note that the source has ended."""
+        self._note([Mark("completed")], 1, accepted=1, brought=0)
+
+    def advanced(self, cti: int) -> None:
+        """Note that the stream's time was advanced from outside (ticks): not by what it brought.
+
+        A heartbeat and an idle time-out do so. An imported CTI is not noted, for it follows from
+        what the other stream brought.
+        """
+        self._log.note(self, [Mark("outside", cti)], 1)
+
+    def failed(self, error: BaseException) -> None:
+        """Note that the stream has ended by an error."""
+        self.facts.failed = f"{type(error).__name__}: {error}"
+        # where it failed because nothing can be written any more, closing the log says so
+        with contextlib.suppress(SpoolError):
+            self._log.note(self, [Mark("failed")], 1)
+
+    def flush(self) -> None:
+        """Return when everything noted so far is durable."""
+        self._log.flush()
+
+    def _note(
+        self, items: Sequence[Item], records: int, *, accepted: int, brought: int | None = None
+    ) -> None:
+        if records:
+            self._log.note(self, items, records)
+        self.brought += records if brought is None else brought
+        self.accepted += accepted
+        if self.prompt:
+            self._log.flush()
+
+    def take(self) -> list[Item]:
+        """Return what has been noted, and begin anew. Used by the log."""
+        items, self.items = self.items, []
+        return items
+
+    def to_frame(self, items: Sequence[Item]) -> pl.DataFrame:
+        """Return what has been noted as columns; ``MisfitError`` at a payload that does not fit."""
+        reader = PayloadReader(self._given)
+        if self._given is None:
+            # a field that has only been null may still show its type
+            reader.schema = self._learned
+        try:
+            frame = to_frame(items, reader)
+        except BadPayloadError as error:
+            rows = [n for n, item in enumerate(items) if isinstance(item, RowEvent)]
+            raise MisfitError(error, rows[error.row]) from error
+        self._learned = reader.schema
+        new = set(frame.get_column("kind").unique().to_list()).difference(self.facts.kinds)
+        self.facts.kinds += sorted(new)
+        return frame
+
+
+class MisfitError(Exception):
+    """The payload of the item at a place does not fit."""
+
+    def __init__(self, error: BadPayloadError, place: int) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.place = place
+
+
+def count_pushed(item: Any) -> int:
+    """Return for how many things that are accepted an event or a batch stands."""
+    return max(1, len(item)) if isinstance(item, EventBatch) else 1
+
+
+def count_records(items: Sequence[Item]) -> int:
+    """Return how many records items are."""
+    return sum(len(each.batch) + each.own if isinstance(each, Rows) else 1 for each in items)
