@@ -303,7 +303,7 @@ _APPENDS: dict[str, Callable[[pl.DataFrame, BinaryIO], None]] = {
 }
 
 
-class _Function(Sink):
+class _FunctionSink(Sink):
     """Calls a function with each batch."""
 
     def __init__(self, function: Callable[[EventBatch], Any]) -> None:
@@ -343,4 +343,4 @@ def as_sink(value: Any) -> Sink:
         )
     if isinstance(value, Sink):
         return value
-    return _Delegate(value) if hasattr(value, "write") else _Function(value)
+    return _Delegate(value) if hasattr(value, "write") else _FunctionSink(value)

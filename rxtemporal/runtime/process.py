@@ -34,7 +34,7 @@ STOP_PATIENCE = 10.0
 BLOCKED_PATIENCE = 1.0
 
 
-class _State(enum.Enum):
+class _ProcessState(enum.Enum):
     """The four states of a process, in order."""
 
     NEW = enum.auto()
@@ -73,7 +73,7 @@ class Process:
         self._keeper = keeper
         self._log = log
         self._outlets = outlets
-        self._state = _State.NEW
+        self._state = _ProcessState.NEW
         self._state_lock = threading.Lock()
         self._ended = threading.Event()
         # held during a write, so that no sink is closed in the middle of one
@@ -85,11 +85,11 @@ class Process:
 
     def start(self) -> Process:
         """Open the sinks and start; used by ``Streamable.run`` and ``Application.run``."""
-        if self._state is not _State.NEW:
+        if self._state is not _ProcessState.NEW:
             raise BindingError(
                 f"process {self.name!r} has been started before. Hint: each run() makes a new one."
             )
-        self._state = _State.RUNNING
+        self._state = _ProcessState.RUNNING
         try:
             if self._keeper is not None:
                 self._log = self._keeper.begin(self._execution, self._outlets)
@@ -130,7 +130,7 @@ class Process:
     def _write(self, outlet: Outlet, batch: EventBatch) -> None:
         try:
             with self._write_lock:
-                if self._state is not _State.RUNNING:
+                if self._state is not _ProcessState.RUNNING:
                     return
                 if self._log is not None:
                     self._log.flush()  # no result leaves before its events are durable
@@ -152,9 +152,9 @@ class Process:
 
     def _end(self, error: BaseException | None) -> None:
         with self._state_lock:
-            if self._state in (_State.CLOSING, _State.ENDED):
+            if self._state in (_ProcessState.CLOSING, _ProcessState.ENDED):
                 return
-            self._state = _State.CLOSING
+            self._state = _ProcessState.CLOSING
         pulled = self._execution.pulls and not self._in_callback()
         if pulled or self._in_write():
             self._finish(error)
@@ -193,7 +193,7 @@ class Process:
         self._error = None if isinstance(error, _StoppedError) else error
         if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
             _log.warning("process ended by an error", process=self.name, error=repr(error))
-        self._state = _State.ENDED
+        self._state = _ProcessState.ENDED
         self._ended.set()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -254,7 +254,7 @@ class Process:
         if keeper is None:
             return None
         keeper.stop()
-        if self._in_callback() or self._execution.inside or self._state is _State.NEW:
+        if self._in_callback() or self._execution.inside or self._state is _ProcessState.NEW:
             return None
         patience = BLOCKED_PATIENCE if self._execution.may_block else STOP_PATIENCE
         if thread is not None and thread is not threading.current_thread():

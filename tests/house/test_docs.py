@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import doctest
 import importlib
@@ -120,3 +121,18 @@ def test_the_examples_of_a_module_run(name: str) -> None:
     ran = doctest.testmod(module)
     written = Path(str(module.__file__)).read_text(encoding="utf-8")
     assert (ran.failed, ran.attempted) == (0, len(EXAMPLE.findall(written)))
+
+
+def test_the_picture_of_the_layers_is_that_of_the_contract() -> None:
+    """Each layer of setup.cfg is drawn, in the same order, and described in the page's table."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg", "utf-8")
+    lines = parser["importlinter:contract:layers"]["layers"].split("\n")
+    layers = [{name.strip() for name in line.split("|")} for line in lines if line.strip()][1:]
+    drawn = re.findall(
+        r'font-weight="bold"[^>]*>(\w+)<', (ROOT / "docs/layers.svg").read_text("utf-8")
+    )
+    expected = [name for layer in layers for name in sorted(layer, key=drawn.index)]
+    assert drawn == expected
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)`(?:, private)? \|", page, re.M)) == set(expected)

@@ -14,7 +14,7 @@ import polars as pl
 from rxtemporal.cli.demo.feeds import AIRPORTS, count_fates, departures, flights
 from rxtemporal.cli.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.cli.demo.report import Report, Stopwatch, make_report
-from rxtemporal.cli.demo.results import FileResults, Results, SparkResults
+from rxtemporal.cli.demo.results import FileTable, ResultTable, SparkTable
 from rxtemporal.engine.kernels.compiled import on_first_compile
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Rep
     with watch.part("reading the feeds"):
         recorded = flights()
         feeds = {airport: departures(recorded, airport) for airport in AIRPORTS}
-    results: Results = SparkResults(out) if spark else FileResults(out)
+    results: ResultTable = SparkTable(out) if spark else FileTable(out)
     merge = Merge()
     query = departures_by_airport(merge.stream)
     display.say(results.announce())

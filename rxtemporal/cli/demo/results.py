@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.sinks import File, Sink
 
 
-class Results(ABC):
+class ResultTable(ABC):
     """A place for results, and how to read them back."""
 
     waiting: str
@@ -31,7 +31,7 @@ class Results(ABC):
         """Stop what was started."""
 
 
-class SparkResults(Results):
+class SparkTable(ResultTable):
     """A partitioned Parquet table, written and read by Spark."""
 
     waiting = "Spark"
@@ -70,7 +70,7 @@ class SparkResults(Results):
         session().stop()
 
 
-class FileResults(Results):
+class FileTable(ResultTable):
     """One Parquet file, written when the query has completed."""
 
     waiting = "writing"
