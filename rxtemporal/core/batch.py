@@ -1,4 +1,4 @@
-"""Event batches: what queries compute on, a run of rows as columns plus one trailing CTI."""
+"""Event batches, on which queries compute: a run of rows as columns plus one trailing CTI."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
         if null is None:
             row = series.is_null().arg_max()
             raise EventError(
-                f"column {name!r} is null in row {row}: a row starts at some time. "
+                f"column {name!r} is null in row {row}, but every row needs a start. "
                 f'Hint: filter with pl.col("{name}").is_not_null(), and count what you leave out.'
             )
         series = series.fill_null(null)
@@ -69,7 +69,7 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
 
 
 class Coder(Protocol):
-    """The distinct keys of a stream, by their codes."""
+    """Distinct keys of a stream, by their codes."""
 
     names: tuple[str, ...]
 
@@ -84,7 +84,7 @@ class Coder(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """To which group each row of a batch belongs: its code, and what the codes mean."""
+    """Groups of the rows of a batch: the code of each row, and the coder that knows the keys."""
 
     codes: Int64s
     coder: Coder
@@ -104,8 +104,8 @@ class EventBatch:
     groups    Groups         the rows' groups where the stream is grouped, else None
     ========= ============== ==================================================================
 
-    Inside a batch a start edge precedes its end edge; otherwise order means nothing, and how a
-    stream is cut into batches means nothing either. Arrays are not written to once they are here.
+    Inside a batch a start edge precedes its end edge; otherwise order has no meaning, nor has the
+    way in which a stream is cut into batches. Arrays are not modified once they are in a batch.
 
     >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
     >>> len(batch), batch.cti, batch.to_dicts()
@@ -134,12 +134,12 @@ class EventBatch:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The fields that the stream is grouped by; empty where it is not."""
+        """The fields by which the stream is grouped; empty if it is not grouped."""
         return () if self.groups is None else self.groups.coder.names
 
     @classmethod
     def empty(cls, schema: pl.Schema | Mapping[str, Any], cti: int) -> EventBatch:
-        """Return a batch without rows: time advances to ``cti`` and nothing else happens."""
+        """Return a batch without rows, which only advances time to ``cti``."""
         return cls(_NO_INTS, _NO_INTS, _NO_INTS, pl.DataFrame(schema=dict(schema)), cti)
 
     @classmethod
@@ -148,7 +148,7 @@ class EventBatch:
         return cls(start, end, np.zeros(len(start), np.int64), payload, cti)
 
     def take(self, rows: npt.NDArray[Any]) -> EventBatch:
-        """Return the rows with these numbers (or where this mask is true), and the same CTI."""
+        """Return the rows with these numbers (or where this mask is True), and the same CTI."""
         if rows.dtype == np.bool_:
             if rows.all():
                 return self
@@ -175,11 +175,11 @@ class EventBatch:
         )
 
     def none(self, cti: int) -> EventBatch:
-        """Return a batch like this one without its rows: time advances to ``cti``, that is all."""
+        """Return this batch without its rows, which only advances time to ``cti``."""
         return self.slice(0, 0).replace(cti=cti)
 
     def replace(self, **changes: Any) -> EventBatch:
-        """Return the batch with some of its parts exchanged."""
+        """Return the batch with some of its parts replaced."""
         return dataclasses.replace(self, **changes)
 
     @staticmethod
@@ -201,7 +201,7 @@ class EventBatch:
         )
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
-        """Return the batch itself if it keeps its contract, and say what breaks it otherwise.
+        """Return the batch itself; raise an error if it breaks its contract.
 
         1. Columns are of one length. 2. ``start < end``. 3. Only start edges and rows that never
         end have ``end = MAX_TIME``. 4. No row breaks the promise made by ``previous_cti``.
@@ -316,13 +316,13 @@ class EventBatch:
 
 def _ends(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
     ends = time_column(end, null=MAX_TIME)
-    # flooring may have emptied a lifetime that was not empty: it is one tick
+    # a lifetime that only flooring has emptied becomes one tick
     longer = _below_a_tick(end) > _below_a_tick(start)
     return np.where((ends == starts) & longer, ends + TICK, ends) if longer.any() else ends
 
 
 def _below_a_tick(times: pl.Series) -> Int64s:
-    """Return what flooring took of each time, in nanoseconds; one 0 where it takes nothing."""
+    """Return the nanoseconds that flooring removed from each time; one 0 if it removed none."""
     if getattr(times.dtype, "time_unit", None) != "ns":
         return np.zeros(1, np.int64)
     return (times.to_physical() % 1_000).fill_null(0).to_numpy()

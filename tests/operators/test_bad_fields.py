@@ -317,9 +317,7 @@ def test_a_users_own_package_beside_ours_is_named(tmp_path: Path) -> None:
 def test_a_list_does_not_leave_a_query() -> None:
     """A query that ends without explode is refused before it runs, or by its first event."""
     known = with_list(rxt.from_polars(FRAME, start="t"))
-    message = (
-        r"'many' is List\(Int64\), and lists live inside a query only\. Hint: explode\('many'\)"
-    )
+    message = r"'many' is List\(Int64\); lists exist only inside a query\. Hint: explode\('many'\)"
     with pytest.raises(SchemaError, match=message):
         known.to_polars()
     unknown = rxt.from_events([PointEvent(1, {"x": 1}), Cti(2)])

@@ -17,7 +17,7 @@ from rxtemporal.errors import CtiViolationError, UnboundedWindowError
 Stream = rxt.Streamable
 Compose = Callable[[Stream], Stream]
 
-SAFE = r"Hint: safe are a fixed shift \(shift_event_time\), a fixed duration, and changes of both"
+SAFE = r"Hint: a fixed shift \(shift_event_time\), a fixed duration, and changes of both ends"
 
 
 def ended(start: int, cti: int, end: int) -> list[Any]:

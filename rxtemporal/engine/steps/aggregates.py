@@ -1,4 +1,4 @@
-"""Running aggregates as objects: one aggregate's state arrays and the kernel that moves them."""
+"""Running aggregates: each with its state arrays and the kernel that updates them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Own = Sequence[Column]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Rows that begin and end, in the order in which they do.
+    """Rows that begin and end, in that order.
 
-    ``what`` ``int64[n]``: row number ``what >> 3``, which ends where ``what & 1``, is needed no
-    longer where ``what & 2``, and where ``what & 4`` is there for one window alone, so that nothing
-    tells of its end. ``key`` ``int64[rows]``: the rows' keys by number.
+    ``what`` ``int64[n]``: row number ``what >> 3`` begins; where ``what & 1`` it ends, where
+    ``what & 2`` it is not needed any more, and where ``what & 4`` only one window holds it, so that
+    there is no change for its end. ``key`` ``int64[rows]``: the rows' keys by number.
     """
 
     what: Int64s
@@ -38,9 +38,9 @@ class Changes:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Where aggregates are asked for: of which key, before which change; rising ``at``.
+    """Points at which aggregates are read: key ``of``, before change number ``at``, which rises.
 
-    ``keys`` is how many keys there are.
+    ``keys`` is the number of keys.
     """
 
     at: Int64s
@@ -49,17 +49,17 @@ class Samples:
 
 
 class RunningAggregate(Protocol):
-    """An aggregate over rows that come and go, for every key at once."""
+    """Aggregate over rows that come and go, for every key at once."""
 
     once: bool
-    """Whether it takes rows that are there for one window alone, as one change."""
+    """True if it takes rows that only one window holds as a single change."""
 
     @property
     def dtypes(self) -> Sequence[Any]:
         """The types of the arrays that ``columns`` returns."""
 
     def columns(self, field: pl.Series) -> list[Column]:
-        """Return the arrays kept for each row: what this aggregate reads of it."""
+        """Return the arrays to keep for each row: the values that this aggregate reads."""
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
@@ -72,7 +72,7 @@ def _valid(field: pl.Series) -> Column:
 
 
 def _physical(field: pl.Series, dtype: Any) -> Column:
-    # of a number polars' to_physical, which goes by way of a query, says nothing new
+    # to_physical of polars runs a query, and changes nothing about a number
     values = field if field.dtype.is_numeric() else field.to_physical()
     if values.dtype != dtype:
         values = values.cast(dtype)
@@ -103,7 +103,7 @@ class Count(Stateful):
 
 
 class IntegerSum(Stateful):
-    """The exact sum of integers or bools; the sum of nothing is 0."""
+    """Exact sum of integers or bools; the sum of nothing is 0."""
 
     once = True
     dtypes = (np.int64, np.bool_)
@@ -135,7 +135,7 @@ class IntegerSum(Stateful):
 
 
 class FloatSum(Stateful):
-    """The compensated sum of floats; the sum of nothing is 0."""
+    """Compensated sum of floats; the sum of nothing is 0."""
 
     once = True
     dtypes = (np.float64, np.bool_)
@@ -168,7 +168,7 @@ class FloatSum(Stateful):
 
 
 class Average(FloatSum):
-    """The mean of what is not null; null of nothing."""
+    """Mean of the values that are not null; null of nothing."""
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
@@ -178,7 +178,7 @@ class Average(FloatSum):
 
 
 class Variance(Stateful):
-    """The variance of the sample, or its root; null for fewer than two values."""
+    """Variance of the sample, or its root; null for fewer than two values."""
 
     once = False
     dtypes = (np.float64, np.bool_)
@@ -208,7 +208,7 @@ class Variance(Stateful):
 
 
 class Extreme(Stateful):
-    """The least or the greatest value; NaN only where there is nothing else, null of nothing."""
+    """Least or greatest value; NaN only where there is nothing else, null of nothing."""
 
     once = False
     held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
@@ -229,7 +229,7 @@ class Extreme(Stateful):
         self._free = np.zeros(1, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
-        """Return the values, turned so that the least counts, which count, and which are NaN."""
+        """Return the values, flipped so that the least counts; which count; and which are NaN."""
         valid = _valid(field)
         if not self._float:
             return [self._flip(_physical(field, pl.Int64)), valid]
@@ -238,7 +238,7 @@ class Extreme(Stateful):
         return [self._flip(values), valid & ~nan, valid & nan]
 
     def _flip(self, values: Column) -> Column:
-        # the kernel finds the least: turn the order round. ~x does it for every int64, -x does not
+        # the kernel finds the least: reverse the order. ~x does it for every int64, -x does not
         if not self._greatest:
             return values
         return -values if self._float else ~values

@@ -1,4 +1,4 @@
-"""Lifetimes altered by the user's functions, checked against what has been promised."""
+"""Lifetimes altered by the user's functions, checked against the CTIs given out."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import CtiViolationError
 
 _HINT = (
-    "Hint: safe are a fixed shift (shift_event_time), a fixed duration, and changes of both ends "
-    "that keep the order of times."
+    "Hint: a fixed shift (shift_event_time), a fixed duration, and changes of both ends that keep "
+    "the order of times are safe."
 )
 
 
 class TimeFunction(Protocol):
-    """A function of time: where a start, or a CTI, lands."""
+    """Function of time: maps starts and CTIs."""
 
     def apply(self, times: Int64s) -> Int64s:
-        """Return where each time lands, within time. No end of time is among them."""
+        """Map each time, within time. None of them is an end of time."""
 
 
 class LengthFunction(Protocol):
-    """How long rows live once they are altered."""
+    """Function of rows: the new durations."""
 
     @property
     def reads_end(self) -> bool:
-        """Whether a row's end has to be known first."""
+        """True if it reads a row's end, which then has to be known first."""
 
     def apply(self, batch: EventBatch) -> Int64s:
-        """Return how many ticks each row lives; all positive."""
+        """Return the duration of each row in ticks; all positive."""
 
 
 class SameLength:
-    """As long as before."""
+    """Durations that stay the same."""
 
     reads_end = True
 
@@ -48,7 +48,7 @@ class SameLength:
 
 
 class FixedLength:
-    """The same for all rows."""
+    """One duration for all rows."""
 
     reads_end = False
 
@@ -65,7 +65,7 @@ class AlterStep(Stateful):
 
     The CTI goes through the function of time as well. Where the duration reads the end, an open row
     stays open, a row that never ends stays so, and edge ids stay; where it does not, rows are
-    complete at once and end edges say nothing new. Holds no rows, only the last output CTI: what
+    complete at once and end edges are dropped. Holds no rows, only the last output CTI: a row that
     lands before it is a CTI violation.
     """
 
@@ -90,12 +90,12 @@ class AlterStep(Stateful):
             altered = altered.replace(edge=np.zeros(len(batch), np.int64))
         self._check(batch, altered)
         self._cti = altered.cti
-        if not self._length.reads_end:  # whatever was open or endless has an end now
+        if not self._length.reads_end:  # rows that were open or endless have an end now
             return altered.take(altered.start < altered.end)
         return drop_vanished(batch, altered)
 
     def _map_times(self, times: Int64s) -> Int64s:
-        """Return where times land; the ends of time stay."""
+        """Map times by the function; the ends of time stay."""
         if self._times is None:
             return times
         inside = (times != MIN_TIME) & (times != MAX_TIME)
@@ -116,7 +116,7 @@ class AlterStep(Stateful):
         return end
 
     def _check(self, batch: EventBatch, altered: EventBatch) -> None:
-        """Refuse what lands before the promise that has been given out."""
+        """Refuse rows and CTIs that land before the last output CTI."""
         if altered.cti < self._cti:
             raise CtiViolationError(
                 f"CTI {describe(batch.cti)} lands at {describe(altered.cti)}, before CTI "

@@ -1,4 +1,4 @@
-"""The left anti join: rows while nothing matches them."""
+"""Left anti join: rows while nothing matches them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ALIVE, COVER, SINCE, EDGE = range(4)
 class AntiJoinStep(Stateful):
     """Left rows during the parts of their lifetime in which no matching right one is alive.
 
-    Where keys alone decide, the right rows of a key count as one while any of them is alive;
-    ``where`` is asked of every pair. Each left row counts what covers it.
+    Without ``where`` the right rows of a key count as one row for as long as any of them is alive;
+    ``where`` is evaluated for every pair. Each left row counts the rows that cover it.
 
-    Holds: left rows until they have ended before both CTIs, right rows likewise (where keys alone
-    decide, only their starts and ends), and pairs whose end is not certain.
+    Holds left rows until they have ended before both CTIs, right rows likewise (without ``where``
+    only their starts and ends), and pairs whose end is not certain.
     """
 
     held = (
@@ -117,13 +117,13 @@ class AntiJoinStep(Stateful):
         return found.take(evaluate(joined, self._where))
 
     def _left_rows(self, left: Int64s) -> Int64s:
-        """Return which rows of ours the pairs' left rows are."""
+        """Return the numbers that the pairs' left rows have in ``_left``."""
         tags: Int64s = self._pairs.column(0, TAG)
         return tags[left]
 
     def _pieces(self) -> EventBatch:
         cti = self._pairs.cti
-        # what ends at the CTI itself is certain: what covers it from then on is too late
+        # an end at the CTI itself is certain: a row that covers it from then on comes too late
         time, what = merge(*self._queue.due(cti), *self._ends.due(cti + 1))
         columns = self._left.columns
         start, end, edge, row, self._next_edge = find_uncovered(

@@ -13,7 +13,7 @@ from rxtemporal.engine.steps.open_rows import WaitingRows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
 
-# so many pieces of one batch are no wish but a mistake, and would not fit into memory
+# more pieces of one batch are a mistake and would not fit into memory
 MOST_PIECES = 2**27
 _AT, _PIECE = 0, 1
 
@@ -21,10 +21,10 @@ _AT, _PIECE = 0, 1
 class ChopStep(Stateful):
     """Cuts lifetimes at every boundary strictly inside.
 
-    A row whose end is known gives all its pieces at once. Of one that is open, or never ends, the
-    pieces that start before the CTI leave: those that end by then complete, and the one that the
-    CTI has not passed as a start edge, with an id of its own. Holds the rows that are open or never
-    end: where the first piece begins that has not been completed, and its id if it has left.
+    A row whose end is known gives all its pieces at once. A row that is open, or never ends, gives
+    the pieces that start before the CTI: complete ones if they end by then, and the last one as a
+    start edge with an id of its own. Holds the rows that are open or never end, each with the start
+    of its first incomplete piece and that piece's id if it has left.
     """
 
     held = ("_open", "_next_edge")
@@ -52,9 +52,9 @@ class ChopStep(Stateful):
         return EventBatch.concat(result)
 
     def _find_begin(self, known: EventBatch) -> tuple[Int64s, Int64s]:
-        """Return where the first piece that is not complete begins, and the id it has left under.
+        """Return the start of each row's first incomplete piece, and its id if it has left.
 
-        For rows whose end is known: of those that were open until now, it is not their start.
+        For rows whose end is known: for those that were open until now it is not the row's start.
         """
         begin, piece = known.start.copy(), np.zeros(len(known), np.int64)
         closes = np.flatnonzero(known.edge)
@@ -65,7 +65,7 @@ class ChopStep(Stateful):
         return begin, piece
 
     def _pass_cti(self, batch: EventBatch) -> list[EventBatch]:
-        """Return the pieces, of rows that are still open, that the CTI lets out."""
+        """Return the pieces of open rows that start before the CTI."""
         if batch.cti == MAX_TIME and len(self._open):
             self._refuse_endless(batch)
         numbers = self._open.due(batch.cti + 1)

@@ -1,4 +1,4 @@
-"""Clipping by other rows; and signals, which are points clipped by their own successors."""
+"""Clipping by other rows or to a limit; and signals, points clipped by their own successors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
 
 
 class ClipStep(Stateful):
-    """Each left row ends where the next matching right one begins strictly later than it did.
+    """Left rows end where the next matching right row begins, strictly later than they did.
 
     A row leaves when both CTIs have passed its start: complete if it has been clipped or has ended
     by then, else as a start edge, whose end follows.
@@ -80,7 +80,7 @@ class ClipStep(Stateful):
             self._open.open(begun.edge[opens], rows[opens])
         if ends.any():
             closed, end = self._open.close(batch.edge[ends]), batch.end[ends]
-            closed, end = closed[closed >= 0], end[closed >= 0]  # others were clipped before
+            closed, end = closed[closed >= 0], end[closed >= 0]  # the others were clipped before
             self._rows.columns[END][closed] = end
             self._rows.columns[INPUT][closed] = 0
             self._ends.push(end, closed)
@@ -106,7 +106,7 @@ class ClipStep(Stateful):
         )  # fmt: skip
         _, ended = self._ends.due(cti + 1)
         columns[OVER][clipped] = 1
-        ended = ended[columns[OVER][ended] == 0]  # one that was clipped has nothing to end
+        ended = ended[columns[OVER][ended] == 0]  # a clipped row has ended already
         columns[OVER][ended] = 1
         done = np.concatenate([clipped, ended])
         begun = what[(what & 1) == 0] >> 1
@@ -146,7 +146,7 @@ class ClipStep(Stateful):
 class SignalStep(Stateful):
     """Points become a signal: each lasts until the next one of its key; only starts count.
 
-    Holds the latest rows of each key, and what the CTI has not passed.
+    Holds the latest rows of each key, and the rows that the CTI has not passed.
     """
 
     held = ("_clip",)
@@ -160,7 +160,7 @@ class SignalStep(Stateful):
         return self._clip.rows
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Take rows, each of which ends those before it."""
+        """Take rows, each of which ends the ones before it."""
         begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
         endless = begins.replace(
             end=np.full(len(begins), MAX_TIME), edge=np.zeros(len(begins), np.int64)
@@ -174,8 +174,8 @@ class LimitStep(Stateful):
     """Ends each row at the latest ``limit`` ticks after its start. Keeps edge ids.
 
     A start edge leaves at once. Its row is closed by its own end edge, or as soon as the CTI has
-    reached the limit; an end edge that comes after that has nothing left to say. Holds the open
-    rows whose limit lies ahead of the CTI.
+    reached the limit; an end edge that comes later is dropped. Holds the open rows whose limit is
+    above the CTI.
     """
 
     held = ("_open",)

@@ -18,7 +18,7 @@ class CountBounds(StartBounds):
 
     A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start.
     Where results live for the whole window, the output CTI is held at the oldest start that a
-    window to come holds, over all keys: a key that falls silent holds it for good.
+    later window holds, over all keys: a key without further rows holds it for ever.
     """
 
     held = (*StartBounds.held, "_state")

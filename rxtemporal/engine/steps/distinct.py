@@ -1,4 +1,4 @@
-"""When anything of a key is alive; and distinct, which is that for a payload's values."""
+"""Coverage of keys in time; and distinct, the coverage of payload values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies ahead of the CTI, kept so that a commit costs what is due and not what waits."""
+"""Queue of entries that wait for the CTI, at the cost of those that are due."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NONE = np.empty(0, np.int64)
 
 
 class Queue(Stateful):
-    """Things due at times: a few runs in order of time, each at least twice the next one's size.
+    """Entries due at times: a few runs in order of time, each at least twice the next one's size.
 
-    A run is merged with its neighbour while the two are of similar size, so that each thing is
-    moved O(log n) times in all and a commit looks only at the heads of O(log n) runs; not before
-    the next one comes, for most of it may be due by then. A thing is an int64, whatever it stands
-    for. Holds each until it is due.
+    A run is merged with its neighbour while the two are of similar size, so that each entry is
+    moved O(log n) times in all and a commit looks only at the heads of O(log n) runs. The merge
+    waits for the next push, for most entries may be due by then. An entry is an int64, whatever it
+    stands for. Holds each entry until it is due.
     """
 
     held = ("_runs",)
@@ -31,7 +31,7 @@ class Queue(Stateful):
         return sum(len(time) for time, _ in self._runs)
 
     def push(self, time: Int64s, what: Int64s) -> None:
-        """Keep these, in whatever order they come."""
+        """Add entries, in any order."""
         if not len(time):
             return
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
@@ -41,7 +41,7 @@ class Queue(Stateful):
         self._runs.append((time, what) if rows is None else (time[rows], what[rows]))
 
     def due(self, before: int) -> tuple[Int64s, Int64s]:
-        """Take out what is due before a time, in order of time."""
+        """Remove and return the entries due before a time, in order of time."""
         taken, kept = [], []
         for time, what in self._runs:
             upto = int(np.searchsorted(time, before))
@@ -59,27 +59,27 @@ class Queue(Stateful):
 
     @property
     def runs(self) -> list[tuple[Int64s, Int64s]]:
-        """All that waits, run by run."""
+        """All entries, run by run."""
         return self._runs
 
     def first(self) -> int | None:
-        """Return the time of what is due first."""
+        """Return the time of the entry that is due first."""
         return min((int(time[0]) for time, _ in self._runs), default=None)
 
     @property
     def next_due(self) -> int | None:
-        """The same, for who asks what waits."""
+        """The time of the entry that is due first, for ``earliest_due``."""
         return self.first()
 
     def renumber(self, new: Int64s, bits: int = 0) -> None:
-        """Give the rows that things stand for their new numbers; the lowest ``bits`` stay.
+        """Give entries the new numbers of their rows; the lowest ``bits`` stay.
 
-        What stands for a row that is gone goes too.
+        Entries of rows that are gone are removed.
         """
         self._map(lambda what: renumber(what, new, bits))
 
     def renumber_even(self, new: Int64s) -> None:
-        """The same where only even things stand for rows, with one bit below their number."""
+        """Renumber even entries, which are row numbers above one bit; leave odd ones."""
         self._map(lambda what: np.where(what & 1, what, new[np.where(what & 1, 0, what >> 1)] << 1))
 
     def _map(self, numbered: Callable[[Int64s], Int64s]) -> None:

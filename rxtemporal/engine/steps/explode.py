@@ -14,8 +14,8 @@ from rxtemporal.engine.steps.state import Stateful
 class ExplodeStep(Stateful):
     """Gives each row once for each element of a list field; an empty or null list gives none.
 
-    The rows of one open row get ids that follow each other, each closed when the row is. Holds the
-    first of these ids for every open row.
+    The results of one open row get consecutive ids, each closed with the row. Holds the first of
+    these ids for every open row.
     """
 
     held = ("_ids", "_next_edge")
@@ -41,7 +41,7 @@ class ExplodeStep(Stateful):
         row = np.repeat(np.arange(len(batch)), count)
         number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
         edge = np.where(first[row] > 0, first[row] + number, 0)
-        # take makes the groups' codes follow, explode the rest of the payload
+        # take repeats the groups' codes, explode the rest of the payload
         times = batch.replace(payload=pl.DataFrame(height=len(batch))).take(row)
         return times.replace(payload=batch.payload.explode(self._field), edge=edge)
 

@@ -11,7 +11,7 @@ from rxtemporal.engine.steps.step import Stateless
 
 
 class GroupStep(Stateful):
-    """Adds key codes to the batch; what comes after works by code.
+    """Adds key codes to the batch, by which the following operators work.
 
     Holds every key seen, and no rows.
     """
@@ -28,7 +28,7 @@ class GroupStep(Stateful):
 
 
 class UngroupStep(Stateless):
-    """Takes the key codes off the batch. Holds nothing."""
+    """Removes the key codes from the batch. Holds nothing."""
 
     def __init__(self, fields: list[str]) -> None:
         self._fields = fields

@@ -20,17 +20,17 @@ from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.errors import UnboundedWindowError
 
-# so many windows from one batch are a mistake, not a result
+# more windows from one batch are a mistake, not a result
 MOST_WINDOWS = 1 << 27
 
-# beyond the number of any window
+# above the number of any window
 EVERY_WINDOW = 1 << 62
 
 _NO_WINDOWS = Windows(*(np.empty(0, np.int64) for _ in range(6)))
 
 
 class HoppingBounds(Stateful):
-    """The windows ``[a + np, a + np + d)`` that hold anything, as windows or as their ends."""
+    """Bounds of the windows ``[a + np, a + np + d)`` that hold any row."""
 
     once = True
     held = ("_state", "_roster", "_known")
@@ -44,16 +44,16 @@ class HoppingBounds(Stateful):
         self._known: int | None = None
 
     def begins(self, batch: EventBatch) -> Int64s:
-        """A row is held from the earliest window that ends after its start."""
+        """Return the number of the earliest window that ends after each row's start."""
         return first_window(batch.start, self._duration, self._period, self._alignment)
 
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
-        """A row is held up to the latest window that begins before its end."""
+        """Return the number after that of the latest window that begins before each row's end."""
         # a row in a gap touches no window, and leaves where it enters
         return window_after(batch.end, begins, self._period, self._alignment)
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """The windows that end by the CTI are known; at the end of time all there will ever be."""
+        """Return the number of the first window that ends after the CTI, once for each limit."""
         limit = EVERY_WINDOW if cti == MAX_TIME else self._limit(cti)
         return limit, limit
 
@@ -61,7 +61,7 @@ class HoppingBounds(Stateful):
         return (cti - self._alignment - self._duration) // self._period + 1
 
     def due(self, at: int | None) -> int | None:
-        """The end of the window of this number, or of the next one that holds a row already."""
+        """Return the end of window number ``at``, or of the next one that already holds a row."""
         numbers = [] if at is None else [at]
         if self._known is not None and self._roster[0]:
             numbers.append(self._known)
@@ -70,7 +70,7 @@ class HoppingBounds(Stateful):
         return min(self._alignment + min(numbers) * self._period + self._duration, MAX_TIME)
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
-        """Return the windows that end by the CTI and hold anything."""
+        """Return the windows that end by the CTI and hold any row."""
         limit, _ = self.limits(cti)
         if limit == self._known and not len(changes):
             return _NO_WINDOWS
@@ -83,8 +83,8 @@ class HoppingBounds(Stateful):
         )
         if len(alive) > len(key):
             raise UnboundedWindowError(
-                f"the CTI asks for more than {MOST_WINDOWS:,} hopping windows at once: a row lives "
-                "for very long, or for ever. Hint: hopping_window2 gives a row only where "
+                f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
+                "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
         *columns, within = repeat_bounds(

@@ -1,4 +1,4 @@
-"""Temporal joins: pairs of rows that meet, as rows."""
+"""Temporal joins: each pair of rows that meet becomes a row."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rxtemporal.engine.steps.where_select import evaluate
 
 
 class JoinedPayload:
-    """How two payloads become one: the left fields, then those of the right under their new names.
+    """Joined payloads: the left fields, then those of the right under their new names.
 
-    ``taken``: the right's fields that are kept, by their names in the result.
+    ``taken``: the fields kept of the right, by their names in the result.
     """
 
     def __init__(self, taken: dict[str, str], schema: pl.Schema) -> None:
@@ -43,7 +43,7 @@ class JoinedPayload:
 
 
 class SwappedPayload(JoinedPayload):
-    """The same with the sides exchanged."""
+    """Joined payloads with the sides exchanged."""
 
     def __call__(
         self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
@@ -53,9 +53,9 @@ class SwappedPayload(JoinedPayload):
 
 
 class JoinStep(Stateful):
-    """For rows that match and whose lifetimes overlap: both payloads, for as long as both live.
+    """Joins rows that match and whose lifetimes overlap: both payloads, while both live.
 
-    Holds: rows until they have ended before both CTIs, and one entry for each pair that is out and
+    Holds rows until they have ended before both CTIs, and one entry for each pair that has left and
     whose end is not certain.
     """
 
@@ -108,7 +108,7 @@ class JoinStep(Stateful):
         return self._groups.add_codes(out if ends is None else EventBatch.concat([out, ends]))
 
     def _remember(self, found: NewPairs) -> Int64s:
-        """Give the pairs whose end is not certain ids, under which they are remembered."""
+        """Remember the pairs whose end is not certain; return the ids of all, 0 for the others."""
         if found.certain.all():
             return np.zeros(len(found.start), np.int64)
         unsure = ~found.certain

@@ -1,4 +1,4 @@
-"""Keys that rows of two streams have in common, as codes."""
+"""Integer codes for the keys by which rows of two streams match."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class KeyMatcher(Stateful):
-    """Codes of the fields in which rows of two streams have to agree.
+    """Codes of the fields by which rows of two streams match.
 
-    Of the fields in ``on`` a null agrees with nothing (code -1); of the group's, null equals null.
-    Holds every key seen.
+    A null in a field of ``on`` matches nothing (code -1); in a field of the group, null equals
+    null. Holds every key seen.
     """
 
     held = ("_coder",)
@@ -51,7 +51,7 @@ class KeyMatcher(Stateful):
 
 
 class GroupCodes(Stateful):
-    """Gives the rows of two grouped streams codes in common; does nothing to ungrouped ones."""
+    """Gives the rows of two grouped streams common codes; leaves ungrouped ones alone."""
 
     held = ("_coder",)
 

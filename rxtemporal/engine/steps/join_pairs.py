@@ -1,4 +1,4 @@
-"""Pairs of rows of two streams that meet, from when until when: the core of every join."""
+"""Pairs of rows of two streams that meet, and for how long: the core of every join."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLACES = 8
 class NewPairs:
     """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
 
-    ``end`` is the pair's where it is ``certain``, else the end of time.
+    ``end`` is the pair's end where that is ``certain``, else the end of time.
     """
 
     left: Int64s
@@ -63,7 +63,7 @@ class EndedPairs:
 
 
 class Side(Stateful):
-    """The rows of one input: those not yet committed, and those alive."""
+    """Rows of one input: those not yet committed, and those alive."""
 
     held = ("rows", "starts", "ends", "open", "head", "cti")
 
@@ -80,19 +80,19 @@ class Side(Stateful):
         return len(self.rows)
 
     def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
-        """Keep what begins; return the numbers of the rows whose end has come."""
+        """Keep the rows that begin; return the numbers of the rows whose end has come."""
         self.cti = batch.cti
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         if not ends.any():
             self._begin(batch, key, tag)
             return np.empty(0, np.int64)
         self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
-        # a row that was never kept (its key is null) has nothing to end
+        # a row with a null key was never kept
         rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
         rows, end = rows[rows >= 0], end[rows >= 0]
         columns = self.rows.columns
         columns[END][rows], columns[OPENED][rows] = end, False
-        # of a row that has not begun the end is queued when it does
+        # the end of a row that has not begun is queued when it begins
         begun = columns[BEFORE][rows] != NOT_LISTED
         self.ends.push(end[begun], rows[begun])
         return rows
@@ -122,13 +122,13 @@ class Side(Stateful):
             self.open.open(batch.edge[opened], rows[opened])
 
     def queue_ends(self, cti: int, rows: Int64s) -> Int64s:
-        """Remember when rows that have just begun will end; return those that have by now."""
+        """Queue the ends of rows that have just begun; return the rows that have ended by now."""
         over, end, later = split_ended(rows, self.rows.columns[END], cti)
         self.ends.push(end, later)
         return over
 
     def compact(self) -> Int64s | None:
-        """Give the rows new numbers if it is time for that; return them."""
+        """Renumber the rows if most are gone; return the new numbers, or None."""
         new = self.rows.compact()
         if new is None:
             return None
@@ -142,13 +142,13 @@ class Side(Stateful):
 
 
 class Pairs(Stateful):
-    """Which rows of two inputs meet, by key, in order of time.
+    """Pairs of rows of two inputs that meet, by key, in order of time.
 
     Rows begin when both CTIs have passed their starts, and then meet the rows of the other side
     that are alive. A pair's end is the earlier of its rows' ends; while that is not certain the
     pair is remembered under the id that its owner gives it.
 
-    Holds: rows until they have ended before the CTI, and pairs of rows that are open.
+    Holds rows until they have ended before the CTI, and pairs of rows that are open.
     """
 
     held = ("sides", "_pairs", "_ended")
@@ -168,7 +168,7 @@ class Pairs(Stateful):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of a row has come since the last commit."""
+        """True if the end of a row has come since the last commit."""
         return any(len(rows) for rows in self._ended)
 
     def __len__(self) -> int:
@@ -192,7 +192,7 @@ class Pairs(Stateful):
         return self.column(0, which), self.column(1, which)
 
     def find(self, keys: int) -> NewPairs:
-        """Return the pairs that have begun to meet before the CTI."""
+        """Find the pairs that have begun to meet before the CTI."""
         left, right = self.sides
         times, rows = zip(*(side.starts.due(self.cti) for side in self.sides), strict=True)
         time, what = merge(times[0], rows[0] << 1, times[1], (rows[1] << 1) | 1)
@@ -207,7 +207,7 @@ class Pairs(Stateful):
         return self._find_certain_ends(a, b, start)
 
     def _find_certain_ends(self, left: Int64s, right: Int64s, start: Int64s) -> NewPairs:
-        """Say of each pair when it ends, or that this is not certain."""
+        """Return the pairs with their ends, where these are certain."""
         end = find_ends(left, right, self._both(END))
         if not len(self.sides[0].open) and not len(self.sides[1].open):
             return NewPairs(left, right, start, end, np.ones(len(end), np.bool_))
@@ -223,7 +223,7 @@ class Pairs(Stateful):
         remember_pairs(found.left, found.right, edges, self._both(FIRST), self._pairs)
 
     def _make_room(self, more: int) -> None:
-        """Have at least ``more`` unused places on the stack of them."""
+        """Make sure that at least ``more`` places are unused."""
         unused, have = int(self._pairs[7, 0]), self._pairs.shape[1] - 1
         if unused >= more:
             return
@@ -233,7 +233,7 @@ class Pairs(Stateful):
         self._pairs[7, 0] = unused + len(new)
 
     def close_ended(self) -> EndedPairs:
-        """Return the remembered pairs whose end is certain now, and let go of rows that are over.
+        """Return the remembered pairs whose end is certain now, and note the rows that have ended.
 
         Row numbers stay valid until ``forget``.
         """
@@ -256,7 +256,7 @@ class Pairs(Stateful):
         return EndedPairs(left, right, edge, np.minimum(end[0][left], end[1][right]))
 
     def forget(self) -> None:
-        """Release the rows that are over."""
+        """Release the rows that have ended."""
         for number, side in enumerate(self.sides):
             over = self._over[number]
             if not len(over):

@@ -1,4 +1,4 @@
-"""Lifetimes altered row by row: what needs no other row and hardly any memory."""
+"""Lifetimes altered row by row, with hardly any state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def describe_row(batch: EventBatch, row: int) -> str:
 
 
 def drop_vanished(before: EventBatch, altered: EventBatch) -> EventBatch:
-    """Return the altered rows that are rows and that somebody has to be told of.
+    """Return the altered rows without those whose lifetime became empty.
 
-    A lifetime that became empty is none. A row whose end was moved to the end of time never ends:
-    nothing closes its start edge.
+    Also drops end edges moved to the end of time: such a row never ends, and nothing closes its
+    start edge.
     """
     closes = (before.edge != 0) & (before.end != MAX_TIME)
     empty = altered.start >= altered.end
@@ -31,8 +31,8 @@ def drop_vanished(before: EventBatch, altered: EventBatch) -> EventBatch:
 class ShiftStep(Stateful):
     """Moves both ends of each lifetime, and the CTI, by a fixed span. Keeps edge ids.
 
-    Backwards, an open row that starts at the beginning of time afterwards may still become empty,
-    so its edges wait until the output CTI is above that. Holds those; forwards, nothing.
+    Shifted backwards, an open row that then starts at the beginning of time may still become empty,
+    so its edges wait until the output CTI is above that. Holds those; shifted forwards, nothing.
     """
 
     held = ("_early", "_past_beginning")
@@ -40,7 +40,7 @@ class ShiftStep(Stateful):
     def __init__(self, by: int) -> None:
         self._by = by
         self._early: list[EventBatch] = []
-        # whether the output CTI is above the beginning of time, so that no end can still reach it
+        # true once the output CTI is above the beginning of time, so that no end can reach it
         self._past_beginning = by >= 0
 
     @property
@@ -89,7 +89,7 @@ class LengthenStep(Stateless):
 
 
 class ToPointsStep(Stateless):
-    """Makes each row a point at its start; end edges say nothing new. Holds nothing."""
+    """Makes each row a point at its start; drops end edges. Holds nothing."""
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row that begins, and the CTI."""
@@ -100,7 +100,7 @@ class ToPointsStep(Stateless):
 
 
 class PointAtEndStep(Stateless):
-    """Makes each row that ends a point at its end; start edges say nothing yet. Holds nothing."""
+    """Makes each row that ends a point at its end; drops start edges. Holds nothing."""
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row whose end has become known, and the CTI."""

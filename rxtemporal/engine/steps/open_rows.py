@@ -1,4 +1,4 @@
-"""Open rows, each due at some time: found again by edge id when their end comes."""
+"""Open rows, found by edge id when their end comes, or by time when they are due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
 
 
 class OpenEdges(Stateful):
-    """The numbers of the rows that are open, by edge id. Holds one entry for each."""
+    """Row numbers of open rows, by edge id. Holds one entry for each."""
 
     held = ("entries",)
     next_due = None
@@ -29,7 +29,7 @@ class OpenEdges(Stateful):
 
     @property
     def entries(self) -> tuple[Int64s, ...]:
-        """What is saved."""
+        """Edge ids, row numbers and counts, to be saved."""
         return self._table.state()
 
     @entries.setter
@@ -42,28 +42,28 @@ class OpenEdges(Stateful):
             self._table.insert(edges, rows)
 
     def close(self, edges: Int64s) -> Int64s:
-        """Take out the rows opened under these ids, -1 where there is none."""
+        """Remove and return the rows opened under these ids, -1 where there is none."""
         return self._table.pop(edges)
 
     def renumber(self, new: Int64s) -> None:
-        """Give the rows their new numbers; what stands for a row that is gone goes too."""
+        """Give the rows their new numbers; remove those that are gone."""
         edges, rows, counts = self._table.state()
         rows = new[rows]
         self._table = IntTable.restore(edges[rows >= 0], rows[rows >= 0], counts)
 
 
 class _DueRows(Queue):
-    """A queue of row numbers, of which some are gone before they are due."""
+    """Queue of row numbers, some of which are gone before they are due."""
 
     def first_alive(self, alive: Column) -> int | None:
-        """Return when the first row that is alive is due; forget those gone that stand before."""
+        """Return the time at which the first row alive is due; drop those gone before it."""
         trimmed = [(_count_gone(what, alive), time, what) for time, what in self._runs]
         self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
         return self.first()
 
 
 def _count_gone(what: Int64s, alive: Column) -> int:
-    """Return how many rows at the head of a run are gone, looking at no more than twice those."""
+    """Count the rows gone at the head of a run, looking at no more than twice as many."""
     at, size = 0, 16
     while at < len(what):
         ahead = alive[what[at : at + size]]
@@ -76,8 +76,9 @@ def _count_gone(what: Int64s, alive: Column) -> int:
 class WaitingRows(Stateful):
     """Rows whose end is not known, or never comes; each is due at one time.
 
-    A row without an edge id never ends and is found only when it is due. ``own`` is how many int64
-    columns a step keeps with each row. Cost: of what comes, ends and is due, not of what waits.
+    A row without an edge id never ends and is found only when it is due. ``own`` is the number of
+    int64 columns that a step keeps with each row. Costs what is added, ends and is due, not what
+    waits.
     """
 
     held = ("_rows", "_ids", "_queue")
@@ -101,7 +102,7 @@ class WaitingRows(Stateful):
         return np.flatnonzero(self._rows.columns[_ALIVE])
 
     def add(self, batch: EventBatch, due: Int64s, *own: Int64s) -> None:
-        """Keep the rows of a batch, each until its end comes or it is let go when due."""
+        """Keep the rows of a batch, each until its end comes or it is dropped when due."""
         if not len(batch):
             return
         codes = np.zeros(len(batch), np.int64) if batch.groups is None else batch.groups.codes
@@ -114,22 +115,22 @@ class WaitingRows(Stateful):
     def close(self, ids: Int64s) -> Int64s:
         """Forget the rows with these edge ids; return their numbers, -1 where none is kept.
 
-        The numbers can be read by until ``compact``.
+        The numbers stay valid until ``compact``.
         """
         numbers = self._ids.close(ids)
         self._forget(numbers[numbers >= 0])
         return numbers
 
     def due(self, before: int) -> Int64s:
-        """Return the numbers of the rows that are due before a time, in order of that.
+        """Return the numbers of the rows that are due before a time, in order of time.
 
-        They stay, and are never due again unless ``requeue`` says when.
+        They stay, and are due again only if ``requeue`` says when.
         """
         _, numbers = self._queue.due(before)
         return numbers[self._rows.columns[_ALIVE][numbers]]
 
     def requeue(self, numbers: Int64s, due: Int64s) -> None:
-        """Say when rows that were due are due the next time."""
+        """Set the time at which rows that were due are due again."""
         self._queue.push(due, numbers)
 
     def drop(self, numbers: Int64s) -> None:
@@ -160,7 +161,7 @@ class WaitingRows(Stateful):
         )
 
     def compact(self) -> None:
-        """Give the rows new numbers if most of the old ones are of rows that are gone."""
+        """Renumber the rows if most of them are gone."""
         new = self._rows.compact()
         if new is None:
             return

@@ -1,4 +1,4 @@
-"""The least and the greatest of what is no number: strings, bytes, decimals."""
+"""Least and greatest value of other types than numbers: strings, bytes, decimals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class _ReverseOrder:
-    """A value in the opposite order: ``heapq`` finds the least."""
+    """Value in reverse order, for ``heapq`` finds the least."""
 
     __slots__ = ("value",)
 
@@ -36,11 +36,11 @@ def _plain(value: Any) -> Any:
 
 
 class ObjectExtreme(Stateful):
-    """The least or the greatest value of any type with an order; null of nothing.
+    """Least or greatest value of any ordered type; null of nothing.
 
-    For each key two heaps, of what came and of what went; equal tops cancel out, and the heaps are
-    made anew when more has gone than lives. Python objects: some microseconds for each change,
-    where ``Extreme`` takes a tenth of one for numbers.
+    Each key has two heaps, of values that came and of values removed; equal tops cancel out, and
+    the heaps are rebuilt when more values are removed than alive. Python objects cost some
+    microseconds for each change; ``Extreme`` takes a tenth of one for numbers.
     """
 
     once = False
@@ -54,7 +54,7 @@ class ObjectExtreme(Stateful):
 
     @property
     def values(self) -> dict[int, list[list[Any]]]:
-        """The values that came and that went, of each key: what is saved."""
+        """The values that came and those removed, by key, to be saved."""
         return {
             key: [[_plain(value) for value in heap] for heap in (heaps, self._removed[key])]
             for key, heaps in self._living.items()

@@ -1,4 +1,4 @@
-"""Outer joins: a join, and what found no partner with the missing fields null."""
+"""Outer joins: a join, and the rows without a partner, their missing fields null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rxtemporal.engine.steps.step import TwoInputStep
 
 
 class NullFields:
-    """Gives rows the joined fields: those they have under their names there, the others null."""
+    """Payloads of rows without a partner: their own fields by the joined names, the others null."""
 
     def __init__(self, names: dict[str, str], schema: pl.Schema) -> None:
         self._names = names
@@ -28,7 +28,7 @@ class NullFields:
 
 
 class OuterJoinStep(Stateful):
-    """A join united with one anti join, or with one for each side.
+    """Union of a join with one anti join, or with one for each side.
 
     Holds what those hold.
     """
@@ -64,7 +64,7 @@ class OuterJoinStep(Stateful):
         return self._unite(self._join.on_right(batch), unmatched)
 
     def _unite(self, joined: EventBatch, unmatched: list[EventBatch]) -> EventBatch:
-        """Return the rows of all, their ids told apart."""
+        """Return the rows of all, with distinct ids."""
         parts = [joined, *(
             batch.replace(payload=missing(batch.payload))
             for batch, missing in zip(unmatched, self._missing, strict=True)

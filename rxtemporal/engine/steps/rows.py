@@ -1,4 +1,4 @@
-"""Rows held by number, until they cannot matter any more."""
+"""Rows held by number, until they are released."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rxtemporal.core.columns import stack, take_columns, take_rows
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]
-# room for so many rows is kept even when few are left
+# room for so many rows is kept even when few are alive
 LARGE = 1 << 18
 
 
@@ -39,10 +39,10 @@ def grow_rows(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[
 
 
 def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
-    """Let lists of rows follow their rows to new numbers.
+    """Update linked lists of rows to new row numbers.
 
-    ``head`` ``int64[every key]``; ``keys`` and ``links`` are columns of the rows that are left.
-    Only their keys' heads are looked at: the list of any other key is empty.
+    ``head`` ``int64[keys]``; ``keys`` and ``links`` are columns of the remaining rows. Only the
+    heads of their keys are updated: the list of any other key is empty.
     """
     for link in links:
         link[link >= 0] = new[link[link >= 0]]
@@ -53,10 +53,9 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
 class RowStore(Stateful):
     """Numbered rows: columns as arrays, and the payload where a step needs it again.
 
-    Rows get rising numbers as they come. Those released stay until most rows are released ones;
-    then ``compact`` gives the others new numbers, so that what is held is a small multiple of
-    what lives, and a row is moved O(1) times by that. The payload is kept in a few frames of
-    falling size.
+    Rows get rising numbers. Released rows stay until most rows are released; then ``compact``
+    renumbers the others, so that memory is a small multiple of the rows alive, and a row is moved
+    O(1) times. The payload is kept in a few frames of falling size.
     """
 
     held = ("content", "_frames", "_released")
@@ -85,7 +84,7 @@ class RowStore(Stateful):
 
     @property
     def content(self) -> list[Column]:
-        """The columns, and which rows live: what is saved."""
+        """The columns, and the mask of rows alive, to be saved."""
         return [*self.columns, self._alive[: self._height]]
 
     @content.setter
@@ -96,7 +95,7 @@ class RowStore(Stateful):
     def append(
         self, columns: Sequence[Column | int], payload: pl.DataFrame | None = None
     ) -> Int64s:
-        """Keep these rows and return their numbers; an int stands for a column full of it."""
+        """Add rows and return their numbers; an int stands for a column filled with it."""
         assert not isinstance(columns[0], int)
         n = len(columns[0])
         first, self._height = self._height, self._height + n
@@ -126,26 +125,26 @@ class RowStore(Stateful):
         return take_rows(stack(frames), numbers)
 
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[pl.Series]:
-        """Return these fields of the payload of these rows, as ``payload`` does all."""
+        """Return these fields of the payload of these rows."""
         if not self._frames:
             schema = self._schema or pl.Schema()
             return [pl.Series(name, [], schema[name]) for name in names]
         return take_columns(stack(self._frames), numbers, names)
 
     def release(self, numbers: Int64s) -> None:
-        """Forget these rows, each once; their numbers stay readable until ``compact``."""
+        """Release these rows, each once; their numbers stay valid until ``compact``."""
         self._alive[numbers] = False
         self._released += len(numbers)
 
     def release_by(self, forget: Callable[[npt.NDArray[np.bool_]], int]) -> None:
-        """The same of the rows that ``forget`` makes false in the mask of those that live.
+        """Release the rows that ``forget`` sets to False in the mask of rows alive.
 
-        It returns how many these are.
+        ``forget`` returns their number.
         """
         self._released += forget(self._alive)
 
     def compact(self) -> Int64s | None:
-        """Return each row's new number (of one that is gone, -1) if it was time for new ones."""
+        """Renumber the rows if most are released; return the new numbers (-1: gone), or None."""
         if 2 * self._released <= self._height or self._height < 1024:
             return None if self._released < self._height or not self._height else self._clear()
         alive = self._alive[: self._height]

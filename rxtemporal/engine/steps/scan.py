@@ -1,4 +1,4 @@
-"""scan: a user's function that goes along each key's rows with a state of its own."""
+"""scan: a user's function called with each key's rows in order, and with a state of the key."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rxtemporal.errors import SchemaError
 Bools = npt.NDArray[np.bool_]
 Function = Callable[[Any, int, dict[str, Any]], Any]
 
-# the columns of the rows that wait
+# columns of the rows that wait
 START, END, EDGE, KEY = range(4)
-# no field has these names: the first is empty, the others would be two fields
+# no field has these names: the first is empty, the others begin with a null character
 _START, _STAYS, _END = "", "\0stays", "\0end"
 
 
 def _sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
-    """Return the row numbers in order of (start, payload), which is what a user may see of them.
+    """Return the row numbers in order of (start, payload), the part of a row that users see.
 
-    Of equal rows those that end first come first, those that may still end next, then those that
+    Of equal rows those that end first come first, then those that may still end, then those that
     never do (``stays``). ``start`` never falls.
     """
     if len(start) < 2 or bool((start[1:] > start[:-1]).all()):
@@ -66,11 +66,11 @@ def _group_like(batch: EventBatch, codes: Int64s) -> Groups | None:
 
 
 class _OpenResults(Stateful):
-    """What calls gave whose row has left and will end: until it does.
+    """Results of rows that are open, until the rows end.
 
-    Rows of equal start and payload are told apart by their ends alone, and these come later; so
-    their calls stand in one line, and the row that ends first ends what the first call gave. Holds
-    the results, and an entry for each call of a line until its last row has ended.
+    Rows of equal start and payload differ only in their ends, which come later. So their calls form
+    one line, and the row that ends first ends the results of the first call. Holds the results, and
+    an entry for each call of a line until the line's last row has ended.
     """
 
     held = ("_results", "_calls", "_open", "_ends", "_next_edge")
@@ -91,10 +91,10 @@ class _OpenResults(Stateful):
     def keep(
         self, line: Int64s, end: Int64s, edge: Int64s, many: Int64s, made: EventBatch
     ) -> Int64s:
-        """Keep what calls gave, and return the results' edge ids.
+        """Keep the results of calls, and return the results' edge ids.
 
-        ``line`` (never falls), ``end``, ``edge`` and ``many``, how many results there are, of each
-        call's row; ``made`` the results.
+        For each call ``line`` (never falls), ``end`` and ``edge`` of its row, and ``many``, the
+        number of its results; ``made`` are the results.
         """
         ids = np.arange(self._next_edge, self._next_edge + len(made))
         self._next_edge += len(made)
@@ -113,12 +113,12 @@ class _OpenResults(Stateful):
         return ids
 
     def end(self, edge: Int64s, end: Int64s) -> None:
-        """Note when open rows end."""
+        """Note the ends of open rows."""
         leader = self._open.close(edge)
         self._ends.push(end, leader)
 
     def pop_ended(self, batch: EventBatch) -> EventBatch | None:
-        """Return the ends of what rows gave that end before the CTI."""
+        """Remove and return the results of rows that end before the CTI, as end edges."""
         end, leader = self._ends.due(batch.cti)
         if not len(leader):
             return None
@@ -157,9 +157,9 @@ class ScanStep(Stateful):
 
     ``fn(state, start, payload)`` returns the key's next state, and None, a payload or a list of
     them; these live as long as the row. Rows of one key come in order of (start, payload), nulls
-    first. What an open row gave leaves as start edges, which end when the CTI has passed its end.
-    Holds the rows whose start is not committed, what the open rows gave, and one state for each key
-    seen. Costs a call for each row.
+    first. The results of an open row leave as start edges, which end when the CTI has passed its
+    end. Holds the rows whose start is not committed, the results of open rows, and one state for
+    each key seen. Costs a call for each row.
     """
 
     held = ("_waiting", "_starts", "_open", "_states", "_open_results")
@@ -174,7 +174,7 @@ class ScanStep(Stateful):
         self._output = pl.Schema({**{key: schema[key] for key in keys}, **result})
         self._waiting = RowStore([np.int64] * 4, schema)
         self._starts = Queue()
-        # where a row is that has not begun and may still end
+        # open rows that have not begun, by edge id
         self._open = OpenEdges()
         self._states: dict[int, Any] = {}
         self._open_results = _OpenResults(self._output)
@@ -185,7 +185,7 @@ class ScanStep(Stateful):
         return len(self._waiting) + len(self._open_results)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return what comes of the rows that start before the CTI, and the ends before it."""
+        """Return the results of rows that start before the CTI, and the ends before it."""
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         if closes.any():
             self._keep(batch.take(~closes))
@@ -205,7 +205,7 @@ class ScanStep(Stateful):
             self._open.open(batch.edge[opens], numbers[opens])
 
     def _end(self, edge: Int64s, end: Int64s) -> None:
-        """Give rows their ends: those that have not begun, and what the others gave."""
+        """Give rows that have not begun their ends, and the results of the others theirs."""
         rows = self._open.close(edge)
         waits = rows >= 0
         self._waiting.columns[END][rows[waits]] = end[waits]
@@ -213,7 +213,7 @@ class ScanStep(Stateful):
         self._open_results.end(edge[~waits], end[~waits])
 
     def _begin(self, batch: EventBatch) -> EventBatch:
-        """Call the function with the rows that are due, and return what came of them."""
+        """Call the function with the rows that are due, and return the results."""
         _, due = self._starts.due(batch.cti)
         if not len(due):
             none = EventBatch.empty(self._output, batch.cti)
@@ -239,9 +239,9 @@ class ScanStep(Stateful):
     def _open_uncertain(
         self, made: EventBatch, of: Int64s, end: Int64s, edge: Int64s, run: Int64s
     ) -> EventBatch:
-        """Return the results with those open whose end is not certain, and keep these.
+        """Return the results, open where their end is not certain, and keep those.
 
-        It is not certain which of the rows of a run ends first while one of them is open.
+        While one row of a run is open, it is not certain which of them ends first.
         """
         unsure = np.zeros(int(run[-1]) + 1, np.bool_)
         unsure[run[edge != 0]] = True
@@ -255,7 +255,7 @@ class ScanStep(Stateful):
         return made.replace(edge=own, end=np.where(mine, MAX_TIME, made.end))
 
     def _call(self, key: Int64s, start: Int64s, payload: pl.DataFrame) -> tuple[Int64s, list[Any]]:
-        """Call the function row by row; return its results and of which row each is."""
+        """Call the function row by row; return its results, each with the number of its row."""
         of: list[int] = []
         results: list[Any] = []
         states = self._states
@@ -266,7 +266,7 @@ class ScanStep(Stateful):
             if not isinstance(told, tuple) or len(told) != 2:
                 raise SchemaError(
                     f"scan's function returns a pair (state, result), got {told!r}. "
-                    "Hint: where a row gives nothing return (state, None)."
+                    "Hint: for a row without a result return (state, None)."
                 )
             states[k], result = told
             if result is None:
@@ -285,7 +285,7 @@ class ScanStep(Stateful):
                 if any(name in each for each in results if isinstance(each, dict)):
                     raise SchemaError(
                         f"scan's function returns {name!r}, which is a group key: a grouped stream "
-                        "puts its keys in front of what comes back. Hint: leave it out."
+                        "puts its keys in front of the results. Hint: leave it out."
                     ) from error
             raise SchemaError(
                 f"scan's function returned {results[error.row]!r} for "

@@ -1,4 +1,4 @@
-"""Sessions: which rows share one, and lifetimes that last until it ends."""
+"""Sessions of rows, and lifetimes that last until the end of the session."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
-# spans longer than all of time mean the same as this one, and sums with it stay in int64
+# all of time: a longer span means the same, and sums with this one stay in int64
 LONGEST = MAX_TIME - MIN_TIME
 
 
 def key_codes(batch: EventBatch) -> tuple[Int64s, int]:
-    """Return the code of each row's key, and how many keys there are."""
+    """Return the code of each row's key, and the number of keys."""
     if batch.groups is None:
         return np.zeros(len(batch), np.int64), 1
     return batch.groups.codes, len(batch.groups.coder)
@@ -42,12 +42,12 @@ class EndedSessions:
 
 
 class Sessions(Stateful):
-    """The sessions of every key, over rows that somebody else keeps by number.
+    """Sessions of every key, over rows that the owner keeps by number.
 
-    A session ends ``timeout`` after its last start, or at its cap if that is earlier; it is known
-    to have ended at a CTI that is not below its end, since what starts there belongs to the next
-    one. Each open session waits in a queue once: where it has gone on by the time it is asked for,
-    it is queued again for its new end. Holds some numbers for each key seen.
+    A session ends ``timeout`` after its last start, or at its cap if that is earlier. It is known
+    to have ended once the CTI has reached its end, since a row that starts there belongs to the
+    next session. Each open session is in the queue once; if it has been extended by the time it is
+    due, it is queued again for its new end. Holds some numbers for each key seen.
     """
 
     held = ("_state", "_queued", "_expiry")
@@ -61,7 +61,7 @@ class Sessions(Stateful):
         self._expiry = Queue()
 
     def grow(self, keys: int) -> None:
-        """Have room for so many keys."""
+        """Make room for so many keys."""
         fills = (MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0)
         self._state = [
             grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
@@ -73,8 +73,8 @@ class Sessions(Stateful):
     ) -> EndedSessions:
         """Put the rows that are due into sessions; return the sessions that have ended by the CTI.
 
-        ``due``: all rows that start before the CTI and have not been given yet, in order of start.
-        ``start``, ``key``, ``link`` by row number; ``link`` is written to.
+        ``due``: all rows that start before the CTI, except those of earlier calls, in order of
+        start. ``start``, ``key``, ``link`` by row number; ``link`` is updated.
         """
         first, last, cap, end, head, tail, count = self._state
         *later, asking, began = gather_sessions(
@@ -91,11 +91,11 @@ class Sessions(Stateful):
 
     @property
     def since(self) -> Int64s:
-        """The first start of each key's open session, by key; the end of time where none is."""
+        """The first start of each key's open session, by key; the end of time if there is none."""
         return self._state[0]
 
     def renumber(self, new: Int64s, keys: Int64s) -> None:
-        """Follow the rows of open sessions, whose keys are among ``keys``, to their new numbers."""
+        """Renumber the rows of open sessions, whose keys are among ``keys``."""
         _, _, _, _, head, tail, count = self._state
         is_open = keys[count[keys] > 0]
         head[is_open], tail[is_open] = new[head[is_open]], new[tail[is_open]]
@@ -134,11 +134,11 @@ class SessionLifetimesStep(Stateful):
         closed = self._sessions.advance(batch.cti, due, start, key, link)
         session, ended = follow_links(closed.head, closed.count, link)
         left = edge[ended]
-        edge[ended] = -1  # so that what is due and has not ended is what has no edge
+        edge[ended] = -1  # so that rows that are due and have not ended are those without an edge
         begun = due[edge[due] == 0]
         edge[begun] = np.arange(self._next_edge, self._next_edge + len(begun))
         self._next_edge += len(begun)
-        # what never ends and has left as a start edge is left as it is
+        # a row that never ends and has left as a start edge stays as it is
         telling = (closed.end[session] < MAX_TIME) | (left == 0)
         result = self._result(
             np.concatenate([ended[telling], begun]),
@@ -167,7 +167,7 @@ class SessionLifetimesStep(Stateful):
         return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, groups)
 
     def _forget(self, ended: Int64s) -> None:
-        """Release rows whose session has ended, and follow when the others get new numbers."""
+        """Release rows whose session has ended, and renumber if most are released."""
         if not len(ended):
             return
         self._rows.release(ended)

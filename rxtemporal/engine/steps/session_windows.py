@@ -12,7 +12,7 @@ from rxtemporal.engine.steps.start_windows import FinalWindows, StartBounds
 class SessionBounds(StartBounds):
     """One window ``[first start, session end)`` for each session of a key.
 
-    It is final with a CTI that is not below its end. Where results live for the whole window, the
+    It is final once the CTI has reached its end. Where results live for the whole window, the
     output CTI is held at the start of the oldest session that is still open.
     """
 

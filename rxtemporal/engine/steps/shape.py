@@ -1,4 +1,4 @@
-"""The way out: rows in the shape that the subscriber asked for."""
+"""Output shapes: rows in the shape that the subscriber asked for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _SortedRows:
     def __init__(self, rows: EventBatch) -> None:
         order = np.argsort(rows.start, kind="stable")
         in_order = rows if bool((order[1:] > order[:-1]).all()) else rows.take(order)
-        # ends and edges are written to when end edges come; nobody else sees these arrays
+        # copied, for ends and edges are updated when end edges come
         self.rows = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
         self.done = 0
 
@@ -29,7 +29,7 @@ class _SortedRows:
         return len(self.rows) - self.done
 
     def leave(self, cti: int) -> EventBatch | None:
-        """Take out the rows that start before ``cti``."""
+        """Remove and return the rows that start before ``cti``."""
         upto = int(np.searchsorted(self.rows.start, cti))
         if upto <= self.done:
             return None
@@ -49,22 +49,22 @@ class IntervalStep(Stateful):
     exactly the rows with ``start < t`` have left. At the end of time rows that never end leave as
     ``[start, MAX_TIME)``.
 
-    Holds the open rows and what starts at or after the oldest of them, as a few sorted runs of
-    growing size: a row is moved O(log n) times in all, and a batch costs what is new and what
-    leaves, not what waits.
+    Holds the open rows and those that start at or after the oldest of them, as a few sorted runs of
+    growing size: a row is moved O(log n) times in all, and a batch costs the rows that are new and
+    those that leave, not those that wait.
     """
 
     held = ("waiting",)
 
     def __init__(self) -> None:
         self._runs: list[_SortedRows] = []
-        # where each open row is, and the open rows by start; a closed one leaves the heap late
+        # the place of each open row, and the open rows by start; closed ones leave the heap later
         self._open: dict[int, tuple[_SortedRows, int]] = {}
         self._oldest: list[tuple[int, int]] = []
 
     @property
     def waiting(self) -> list[EventBatch]:
-        """The rows that wait, run by run: what is saved."""
+        """The rows that wait, run by run, to be saved."""
         return [run.rest() for run in self._runs]
 
     @waiting.setter
@@ -122,7 +122,7 @@ class IntervalStep(Stateful):
 
 
 class EdgeStep(Stateless):
-    """Rows as they are: starts at once and ends when they are known. Holds nothing."""
+    """Rows as they come: starts at once and ends when they are known. Holds nothing."""
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the batch."""

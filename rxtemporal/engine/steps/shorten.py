@@ -27,7 +27,7 @@ class ShortenStep(Stateful):
     def __init__(self, by: int, schema: pl.Schema) -> None:
         self._by = by
         self._waiting = WaitingRows(schema)
-        # how many rows have left as start edges and are still open
+        # number of rows that have left as start edges and are still open
         self._left = 0
 
     @property

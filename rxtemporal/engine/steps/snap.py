@@ -14,9 +14,9 @@ from rxtemporal.engine.steps.state import Stateful
 class SnapStep(Stateful):
     """Alters each lifetime to cover the assigned interval of every window that it touches.
 
-    Rows that touch no window (there are such where the period is longer than the duration) vanish.
-    An open row that lies in such a gap may still vanish, so it waits until the CTI has passed the
-    next window's start. Holds those rows; without gaps, none. Keeps edge ids.
+    Rows that touch no window vanish; that needs a period longer than the duration. An open row in
+    such a gap may still vanish, so it waits until the CTI has passed the next window's start. Holds
+    those rows; without gaps, none. Keeps edge ids.
     """
 
     held = ("_waiting",)

@@ -14,10 +14,10 @@ from rxtemporal.engine.steps.window_bounds import Windows
 
 
 class SnapshotBounds(Stateful):
-    """One window for each maximal stretch of time in which a key's rows alive do not change.
+    """Bounds of one window for each maximal stretch of time in which a key's rows do not change.
 
-    ``finished``: only windows that have ended are told, and the CTI waits for the oldest that has
-    not; otherwise a window that has begun leaves as a start edge.
+    ``finished``: only windows that have ended are returned, and the CTI waits for the oldest that
+    has not; otherwise a window that has begun leaves as a start edge.
     """
 
     once = False
@@ -30,23 +30,23 @@ class SnapshotBounds(Stateful):
         self._next_edge = 1
 
     def begins(self, batch: EventBatch) -> Int64s:
-        """A row is held from its start."""
+        """Return the rows' starts."""
         return batch.start
 
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
-        """A row is held up to its end."""
+        """Return the rows' ends."""
         return batch.end
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """What begins before the CTI is known, and what ends before it or then.
+        """Return the CTI as the limit of starts, and the tick after it as the limit of ends.
 
-        What begins at the CTI itself may go on; but it ends the snapshot before it for good, and
-        where only ended ones are told that is all that counts.
+        More rows may begin at the CTI itself; but each of them ends the snapshot before it, and
+        where only finished snapshots are returned nothing else counts.
         """
         return (cti + 1 if self._finished else cti), cti + 1
 
     def due(self, at: int | None) -> int | None:
-        """The place itself: the axis is time, and nothing is told between two changes."""
+        """Return the place itself: the axis is time, and windows are cut only at changes."""
         return at
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
@@ -61,7 +61,7 @@ class SnapshotBounds(Stateful):
         return Windows(*columns)
 
     def _end_all(self, columns: list[Int64s], at: int) -> list[Int64s]:
-        """Return the columns with the snapshots that never end, complete now that time has."""
+        """Return the columns with the snapshots that never end, complete at the end of time."""
         keys = np.flatnonzero(self._state[:, 0])
         alive, since = self._state[keys, 0], self._state[keys, 1]
         self._state[keys, 0] = 0

@@ -1,4 +1,4 @@
-"""Windows that hold the rows that start in them, and the results over them."""
+"""Windows of the rows that start in them (sessions, counts), and the results over them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.engine.steps.window_results import ResultRows, WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
-# the columns of the rows that are held
+# columns of the rows that are held
 START, END, KEY, LINK, EDGE = range(5)
 
 
@@ -50,11 +50,11 @@ class FinalWindows:
 
 
 class _Waits(Stateful):
-    """Since when keys wait for the end of something: the oldest of these times.
+    """Times since which keys wait for the end of a window, of which the oldest is wanted.
 
-    Keys begin to wait in order of time, so what begins is added at the end, and what is waited for
-    no more is passed over once; when the room is full, the rest of it is left out. Holds an entry
-    for each wait that goes on, and up to as many more.
+    Keys begin to wait in order of time, so entries are added at the end, and those that are over
+    are passed once at the head; the others that are over are removed when the room is full. Holds
+    an entry for each wait that lasts, and up to as many more.
     """
 
     held = ("_time", "_key", "_done", "_height")
@@ -65,7 +65,7 @@ class _Waits(Stateful):
         self._done = self._height = 0
 
     def add(self, time: Int64s, key: Int64s, since: Int64s) -> None:
-        """Note what begins; ``since`` says for each key what is older than it waits for."""
+        """Add waits; ``since`` is the oldest time that each key still waits for, by key."""
         height = self._height + len(time)
         if height > len(self._time):
             height = self._make_room(len(time), since)
@@ -83,24 +83,24 @@ class _Waits(Stateful):
         return self._height + more
 
     def first(self, since: Int64s) -> int:
-        """Return the oldest time that a key still waits since, the end of time for none."""
+        """Return the oldest time since which a key still waits, the end of time for none."""
         self._done = find_oldest(self._time, self._key, self._done, self._height, since)
         return int(self._time[self._done]) if self._done < self._height else MAX_TIME
 
 
 class StartBounds(Stateful):
-    """Rows gathered by when they start, into windows that are told when they are final.
+    """Bounds of windows of rows that start in them, returned when they are final.
 
     For each batch, in this order:
 
     1. ``take(batch)`` keeps the rows that begin. An end edge gives its row its end, if the row is
        still held; a window never waits for it.
-    2. ``close(cti)`` returns the windows that are final with the batch's CTI. The rows they name
-       can be read until the next ``take``: ``payload(numbers)``, ``starts``, ``ends``.
+    2. ``close(cti)`` returns the windows that are final with the batch's CTI. Their rows can be
+       read until the next ``take``: ``payload(numbers)``, ``starts``, ``ends``.
     3. ``cti(t, points=…)`` is the output CTI, for results that are points at the windows' ends or
        that live for the whole window.
 
-    Holds the rows that a window to come may hold; ``rows`` counts them.
+    Holds the rows that a later window may hold; ``rows`` counts them.
     """
 
     held: ClassVar[tuple[str, ...]] = ("_rows", "_starts", "_open", "_waiting")
@@ -159,7 +159,7 @@ class StartBounds(Stateful):
         return self._close(cti, due)
 
     def cti(self, cti: int, *, points: bool) -> int:
-        """Return the output CTI for this one, once ``close`` has been asked for its windows."""
+        """Return the output CTI for this one; after ``close``."""
         if points or cti == MAX_TIME:
             return cti
         return min(cti, self._waiting.first(self._since))
@@ -183,11 +183,11 @@ class StartBounds(Stateful):
 
     @property
     def _since(self) -> Int64s:
-        """The oldest start that each key waits with, by key; the end of time for none."""
+        """The oldest start of each key's open window, by key; the end of time for none."""
         raise NotImplementedError
 
     def _grow(self, keys: int) -> None:
-        """Have room for so many keys."""
+        """Make room for so many keys."""
         raise NotImplementedError
 
     def _close(self, cti: int, due: Int64s) -> FinalWindows:
@@ -195,7 +195,7 @@ class StartBounds(Stateful):
         raise NotImplementedError
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:
-        """Follow the rows to their new numbers; ``keys`` are those of all rows."""
+        """Renumber the rows; ``keys`` are those of all rows."""
         raise NotImplementedError
 
     def _in_order(
@@ -207,9 +207,9 @@ class StartBounds(Stateful):
 
 
 class StartWindowStep(Stateful):
-    """Results over windows of rows that start in them, told when a window is final.
+    """Results over windows of rows that start in them, once a window is final.
 
-    Holds the rows that a window to come may hold. Each window's results are computed anew.
+    Holds the rows that a later window may hold. Computes each window's results from its rows.
     """
 
     held = ("_bounds",)

@@ -1,4 +1,4 @@
-"""The contract of a step."""
+"""Contract of a step, and steps in a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class StepState(Protocol):
-    """What every step can be asked for and told."""
+    """State of a step: counted, saved and loaded."""
 
     made_for: str
 
@@ -18,10 +18,10 @@ class StepState(Protocol):
         """The number of rows held."""
 
     def save(self) -> bytes:
-        """Return what is held, as bytes: no pickle, and readable by later versions."""
+        """Return the state as bytes; see ``rxtemporal.engine.codec``."""
 
     def load(self, data: bytes) -> None:
-        """Go on from what ``save`` of a step made alike returned."""
+        """Continue from what ``save`` of a step made alike returned."""
 
 
 class Step(StepState, Protocol):
@@ -31,29 +31,29 @@ class Step(StepState, Protocol):
     2. A returned batch has the operator's output schema, also when it has no rows.
     3. The returned CTI is the operator's output CTI for the CTI that came, and never goes back.
     4. However a stream is cut into batches, the rows returned describe the same history.
-    5. After a batch only what can still affect the future is held; ``rows`` counts it.
-    6. A step that loads what another saved goes on as that one would have.
+    5. After a batch only rows that can still affect results are held; ``rows`` counts them.
+    6. A step that loads the state of another continues as that one would have.
     """
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Take one batch and return what has become known."""
+        """Take one batch; return the rows and the CTI that have become known."""
 
 
 class TwoInputStep(StepState, Protocol):
-    """The same for an operator of two inputs, whose batches come in any order among each other.
+    """State of an operator of two inputs, whose batches come in any order among each other.
 
-    The output CTI is the operator's for the lower of the two CTIs reached.
+    As ``Step``; the output CTI is the operator's for the lower of the two CTIs reached.
     """
 
     def on_left(self, batch: EventBatch) -> EventBatch:
-        """Take one batch of the left input and return what has become known."""
+        """Take one batch of the left input; return the rows and the CTI that have become known."""
 
     def on_right(self, batch: EventBatch) -> EventBatch:
-        """Take one batch of the right input and return what has become known."""
+        """Take one batch of the right input; return the rows and the CTI that have become known."""
 
 
 class Stateless(Stateful):
-    """A step that holds nothing."""
+    """Step that holds nothing."""
 
     rows = 0
 
@@ -79,12 +79,12 @@ class StepChain(Stateful):
 
 
 def earliest_due(held: Any) -> int | None:
-    """Return the earliest start or end, in ticks, that waits for the CTI; None where nothing does.
+    """Return the earliest start or end, in ticks, that waits for the CTI; None where nothing waits.
 
-    Before the CTI has reached it, nothing of what is held leaves. Found in what the step would
-    save: queues say what is due first, batches which row starts first; where that is not it, the
-    step has a ``next_due`` of its own. Looked for only when somebody asks, so that it costs a batch
-    nothing; read without a lock, while the step may be at work.
+    No row that is held leaves before the CTI has reached it. It is read off the step's state: the
+    first entry of queues, the first start of batches; a step for which that is wrong has a
+    ``next_due`` of its own. Computed only on request, so that a batch costs nothing; read without a
+    lock, while the step may be at work.
     """
     if hasattr(held, "next_due"):
         own: int | None = held.next_due

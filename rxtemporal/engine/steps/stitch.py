@@ -1,4 +1,4 @@
-"""stitch: rows of equal payload that touch, joined."""
+"""stitch: chains of rows of equal payload that touch."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
-BITS = 2  # of a change: what happens to its row
-# the columns of the rows that are held: the payload's code, the group's, and the first chain
+BITS = 2  # the lowest bits of a change say what happens to its row
+# columns of the rows that are held: the payload's code, the group's, and the first chain
 VALUE, KEY, STRETCH = range(3)
-# payloads seen and gone are forgotten when there are so many, beside twice those that live
+# payload codes are rebuilt when there are so many more than twice the rows alive
 MANY_VALUES = 1024
 
 
 class StitchStep(Stateful):
     """Joins rows of equal payload where one ends at the tick at which the other starts.
 
-    Where more rows end than start, those whose chain began first go on; of rows that start together
-    the one that ends first continues the chain that began last. A chain leaves as a start edge when
-    the CTI has passed its start, and its end follows when the CTI has passed it: until then a row
-    may still begin there.
+    Where more rows end than start, the chains that began first continue; of rows that start
+    together the one that ends first continues the chain that began last. A chain leaves as a start
+    edge when the CTI has passed its start, and its end follows when the CTI has passed it: until
+    then a row may still begin there.
 
     Holds the rows that have not ended before the CTI, and for each a chain.
     """
@@ -40,7 +40,7 @@ class StitchStep(Stateful):
         self._rows = RowStore([np.int64] * 3, schema)
         self._changes = Queue()
         self._open = OpenEdges()
-        # since when, under which edge id, and how many chains their rows still have
+        # start, edge id, and the number of chains that their rows still have
         self._chains = RowStore([np.int64] * 3)
         self._latest = np.zeros(0, np.int64)
         self._next_edge = 1
@@ -79,7 +79,7 @@ class StitchStep(Stateful):
             self._open.open(batch.edge[opens], rows[opens])
 
     def _join(self, time: Int64s, what: Int64s, batch: EventBatch) -> tuple[EventBatch, Int64s]:
-        """Sweep the changes; return the result, and the chains that rows gave back."""
+        """Sweep the changes; return the result, and the chains whose rows have ended."""
         free = self._chains.height
         new = np.zeros(int(((what & 3) == STARTS).sum()), np.int64)
         self._chains.append([new, new, new])
@@ -94,7 +94,7 @@ class StitchStep(Stateful):
         return EventBatch(start, end, edge, payload, batch.cti, groups), used
 
     def _forget(self, what: Int64s, used: Int64s) -> None:
-        """Release rows that have ended or never will, and what else nothing needs any more."""
+        """Release rows that have ended or never will, and chains that are done with."""
         over = what[(what & 3) != STARTS] >> BITS
         self._rows.columns[STRETCH][over] = -1
         self._rows.release(over)

@@ -1,4 +1,4 @@
-"""The rows of the best ranks in each window."""
+"""Rows of the best ranks in each window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RANK = "rank"
 
 
 class TopKResults(ListedResults):
-    """The rows of rank ``k`` or better: ties share a rank, and nulls come last."""
+    """Rows of rank ``k`` or better: ties share a rank, and nulls come last."""
 
     def __init__(self, k: int, by: pl.Expr, fields: list[str], *, descending: bool) -> None:
         value = pl.col(RANK)

@@ -12,15 +12,15 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.join_keys import GroupCodes
 from rxtemporal.engine.steps.state import Stateful
 
-# twice of what is above is no number of 64 bits
+# twice a larger id does not fit into 64 bits
 _LARGEST = 2**62 - 1
 
 
 class UnionStep(Stateful):
-    """The rows of both inputs, at once; their ids are told apart, even and odd. Holds no rows.
+    """Passes on the rows of both inputs; ids of the left become even, of the right odd.
 
-    After many unions an id is too large to be doubled. From there on each open row has a number
-    of its own, below zero, until it ends.
+    Holds no rows. After many unions an id is too large to be doubled; then each open row gets a
+    negative id until it ends.
     """
 
     rows = 0
@@ -28,7 +28,7 @@ class UnionStep(Stateful):
 
     def __init__(self, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._ctis = [MIN_TIME, MIN_TIME]
-        # of each side the numbers of rows whose ids cannot be doubled, and the last number
+        # by side the negative ids of rows whose ids cannot be doubled, and the last of them
         self._numbers: list[dict[int, int]] = [{}, {}]
         self._last = 0
         self._fields = list(schema)

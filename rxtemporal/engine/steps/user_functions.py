@@ -24,19 +24,19 @@ def _time_column(name: str, times: Int64s, time: pl.DataType) -> pl.Series:
 
 def _compute(frame: pl.DataFrame, expression: pl.Expr) -> pl.Series:
     result = frame.select(expression).to_series()
-    # a literal says the same of every row
+    # a literal gives one value for all rows
     return result if len(result) == frame.height else result.new_from_index(0, frame.height)
 
 
 class ExpressionTimes:
-    """A polars expression over ``start``, which is given as ``time``: datetimes, or ticks."""
+    """A polars expression over ``start``, which has the type ``time``: datetimes, or ticks."""
 
     def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
         self._expression = expression
         self._time = time
 
     def apply(self, times: Int64s) -> Int64s:
-        """Return where each time lands."""
+        """Map each time by the expression."""
         frame = pl.DataFrame([_time_column(START, times, self._time)])
         landed = _compute(frame, self._expression)
         if landed.null_count():
@@ -50,9 +50,9 @@ class ExpressionTimes:
 
 
 class FunctionTimes:
-    """A Python function of a time, which it gets as ticks; as datetimes if it can only take those.
+    """A Python function of a time in ticks, or in datetimes if it takes only those.
 
-    That is asked of it once, with the first time, unless its annotation says so.
+    That is found out once, by the first time, unless its annotation says so.
     """
 
     def __init__(self, function: Callable[[Any], Any], *, takes_datetime: bool) -> None:
@@ -60,7 +60,7 @@ class FunctionTimes:
         self._takes_datetime: bool | None = takes_datetime or None
 
     def apply(self, times: Int64s) -> Int64s:
-        """Return where each time lands; a call for each."""
+        """Map each time by a call of the function."""
         return np.array([self._call(time) for time in times.tolist()], np.int64)
 
     def _call(self, time: int) -> int:
@@ -78,14 +78,14 @@ class FunctionTimes:
         return min(max(tick, MIN_TIME), MAX_TIME)
 
     def _fails_on_ticks(self, time: int) -> bool:
-        """Whether the function takes a datetime and not an int, as one that adds a timedelta."""
+        """Return True if the function takes a datetime and not an int."""
         try:
             self._function(time)
         except (TypeError, AttributeError):
             try:
                 self._function(to_datetime(time))
             except Exception:
-                return False  # it fails either way: let that be seen
+                return False  # it fails either way: let the user see that error
             return True
         except Exception:
             return False
@@ -93,7 +93,7 @@ class FunctionTimes:
 
 
 class ExpressionLength:
-    """A polars expression over the payload and ``start`` and ``end``, given as ``time``."""
+    """A polars expression over the payload and ``start`` and ``end``, of the type ``time``."""
 
     def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
         self._expression = expression
@@ -101,7 +101,7 @@ class ExpressionLength:
         self.reads_end = END in expression.meta.root_names()
 
     def apply(self, batch: EventBatch) -> Int64s:
-        """Return how many ticks each row lives."""
+        """Return the duration of each row in ticks."""
         frame = batch.payload.with_columns(
             _time_column(START, batch.start, self._time), _time_column(END, batch.end, self._time)
         )
@@ -114,7 +114,7 @@ class ExpressionLength:
 
 
 class FunctionLength:
-    """A Python function of a row, which it gets as an ``IntervalEvent``; its end is known."""
+    """A Python function of a row, given as an ``IntervalEvent`` whose end is known."""
 
     reads_end = True
 
@@ -122,7 +122,7 @@ class FunctionLength:
         self._function = function
 
     def apply(self, batch: EventBatch) -> Int64s:
-        """Return how many ticks each row lives; a call for each."""
+        """Return the duration of each row in ticks, by a call for each."""
         rows = zip(
             batch.start.tolist(),
             batch.end.tolist(),
@@ -144,7 +144,7 @@ class FunctionLength:
 
 
 def _integer(value: Any) -> int | None:
-    """Return an int, also one of numpy's; None for anything else, a bool among it."""
+    """Return an int, also for numpy's integers; None for anything else, bools included."""
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         return None
     return int(value.__index__())
@@ -157,6 +157,6 @@ def _positive(lengths: Int64s, batch: EventBatch, none: Any = None) -> Int64s:
         length = "none" if none is not None and none[row] else f"{lengths[row]} ticks"
         raise EventError(
             f"a duration has to be positive, got {length} for {describe_row(batch, row)}. "
-            "Hint: a row that should vanish is what where() is for."
+            "Hint: to drop a row use where()."
         )
     return lengths

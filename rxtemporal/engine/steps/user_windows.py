@@ -29,7 +29,7 @@ from rxtemporal.errors import SchemaError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A window ``[start, end)`` in ticks, as user code that is sensitive to time sees it."""
+    """A window ``[start, end)`` in ticks, as time-sensitive user code gets it."""
 
     start: int
     end: int
@@ -80,7 +80,7 @@ def _events(rows: pl.DataFrame, window: TimeWindow, payloads: list[Any]) -> list
 
 
 class WindowAggregate(ListedAggregate):
-    """An aggregate computed from each window's rows: their values, or events and the window."""
+    """Aggregate that a user's function computes from the values, or the events, of each window."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class WindowAggregate(ListedAggregate):
 
 
 class IncrementalAggregate(Stateful):
-    """An aggregate with a state for each key, to which rows are added and from which removed."""
+    """Aggregate with a state for each key, to which rows are added and removed again."""
 
     once = False
     dtypes = (object,)
@@ -160,7 +160,7 @@ class IncrementalAggregate(Stateful):
 
 
 class ApplyResults(ListedResults):
-    """A user-defined operator: rows of a window in, rows out."""
+    """Results of a user-defined operator: rows of a window in, rows out."""
 
     def __init__(
         self,

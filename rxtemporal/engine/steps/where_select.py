@@ -1,4 +1,4 @@
-"""Steps that hold nothing: filters and projections, a batch in and a batch out."""
+"""Filters and projections, which hold nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rxtemporal.errors import SchemaError
 
 
 def evaluate(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
-    """Return for each row whether it satisfies the predicate; null is false."""
+    """Evaluate a predicate for each row; null is false."""
     verdicts = payload.select(predicate.fill_null(False).alias("")).to_series()
-    if len(verdicts) == 1 and len(payload) > 1:  # a literal says the same of every row
+    if len(verdicts) == 1 and len(payload) > 1:  # a literal gives one value for all rows
         verdicts = verdicts.new_from_index(0, len(payload))
     return verdicts.to_numpy()
 
@@ -68,15 +68,15 @@ class SelectStep(Stateless):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with their new payload, the same lifetimes and CTI."""
-        if not self._schema:  # polars' select of nothing would forget how many rows there are
+        if not self._schema:  # a select without columns would lose the number of rows
             return batch.replace(payload=pl.DataFrame(height=len(batch)))
-        # with_columns repeats a literal for each row, where select would give it once
+        # with_columns repeats a literal for each row, select would not
         payload = batch.payload.with_columns(self._expressions).select(list(self._schema))
         return batch.replace(payload=payload.cast(self._schema))
 
 
 class SelectRowStep(Stateless):
-    """Gives every row a new payload, which a Python function makes of its own. Holds nothing.
+    """Gives every row a new payload, computed by a Python function from its own. Holds nothing.
 
     ``schema`` are the fields that the function returns; ``keys`` stay, before those. Costs two
     dicts and a call for each row, some microseconds.

@@ -1,7 +1,7 @@
-"""Bounds: which windows there are, and where a row enters and leaves them.
+"""Bounds of windows: which windows there are, and where rows enter and leave them.
 
-A window step sees rows begin and end along an *axis* of integers: ticks for snapshot windows, the
-numbers of the windows for hopping ones.
+Rows begin and end along an *axis* of integers: ticks for snapshot windows, the numbers of the
+windows for hopping windows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rxtemporal.engine.steps.aggregates import Changes
 class Windows:
     """Windows that have become known, ``int64[w]`` each, in order of ``at``.
 
-    ``start``, ``end``, ``edge`` as in a batch; ``key`` the key's code; ``alive`` how many rows it
-    holds: those alive before change number ``at``.
+    ``start``, ``end``, ``edge`` as in a batch; ``key`` the key's code; ``alive`` the number of rows
+    that it holds, those alive before change number ``at``.
     """
 
     start: Int64s
@@ -42,32 +42,32 @@ class Windows:
 
     @property
     def closing(self) -> npt.NDArray[np.bool_]:
-        """Which of them have left before, as start edges, and end now."""
+        """The mask of windows that left before, as start edges, and end now."""
         return np.asarray((self.edge != 0) & (self.end != MAX_TIME))
 
 
 class Bounds(Protocol):
-    """One kind of windows."""
+    """Bounds of one kind of windows."""
 
     once: bool
-    """Whether a row may be held by one window alone, and then be one change."""
+    """True if a row may be held by only one window, and then be a single change."""
 
     def begins(self, batch: EventBatch) -> Int64s:
-        """Return where on the axis each row is first held."""
+        """Return the place on the axis from which each row is held."""
 
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
-        """Return where each row, first held from ``begins``, no longer is; of endless ones any."""
+        """Return the place up to which each row is held; any for endless rows."""
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return below where on the axis all that begins is known, and all that ends."""
+        """Return the places on the axis below which all starts are known, and all ends."""
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
-        """Apply the changes, each at its place on the axis, and return the windows now known."""
+        """Apply the changes, each at its place on the axis; return the windows now known."""
 
     def due(self, at: int | None) -> int | None:
         """Return the CTI with which a window may next become known; None for none.
 
-        ``at`` is where on the axis something next begins or ends, None where nothing does.
+        ``at`` is the place on the axis of the next start or end, None where there is none.
         """
 
     def cti(self, cti: int) -> int:

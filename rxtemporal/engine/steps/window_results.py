@@ -1,4 +1,4 @@
-"""Results: what is computed over each window, whatever kind of window it is."""
+"""Results computed over each window, for every kind of window."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rxtemporal.engine.steps.window_rows import Contents, ListedAggregate
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ResultRows:
-    """Result rows: their fields without the keys, and of which window each is (None: one each).
+    """Result rows: their fields without the keys, and the number of each row's window.
 
-    ``lifetimes``: starts and ends, where they are not the windows' own.
+    ``of`` None: one row for each window. ``lifetimes``: starts and ends that are not the windows'.
     """
 
     columns: list[pl.Series]
@@ -29,28 +29,28 @@ class ResultRows:
 
 
 class WindowResults(Protocol):
-    """How windows become rows."""
+    """Computation of result rows from windows."""
 
     lists: bool
-    """Whether it has to see the rows that a window holds, one by one."""
+    """True if it needs the rows that a window holds, one by one."""
 
     finished: bool
-    """Whether it has to know where a window ends."""
+    """True if it has to know the end of a window."""
 
     once: bool
-    """Whether it takes rows that are there for one window alone, as one change."""
+    """True if it takes rows that only one window holds as a single change."""
 
     @property
     def dtypes(self) -> Sequence[Any]:
         """The types of the arrays kept for each row."""
 
     def columns(self, payload: pl.DataFrame) -> list[Column]:
-        """Return the arrays kept for each row: what is read of it."""
+        """Return the arrays to keep for each row: the values that are read."""
 
     def sweep(
         self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
     ) -> list[pl.Series | None]:
-        """Apply the changes to what runs; return a column for each field that it gives."""
+        """Apply the changes to running aggregates; return a column for each of their fields."""
 
     def frame(
         self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
@@ -60,12 +60,12 @@ class WindowResults(Protocol):
 
 @dataclasses.dataclass(slots=True)
 class Output(Stateful):
-    """One field of the result: what it reads, and how; ``by`` None counts the rows."""
+    """One field of the result: the expression it reads, and its aggregate (None: count rows)."""
 
     name: str
     reads: pl.Expr
     by: RunningAggregate | ListedAggregate | None
-    # the field, where the expression is no more than its name: a select costs ten times as much
+    # the field, if the expression is only its name: a select costs ten times as much
     column: str | None = dataclasses.field(init=False)
     held = ("by",)
 
@@ -74,20 +74,20 @@ class Output(Stateful):
 
     @property
     def running(self) -> RunningAggregate | None:
-        """Its running aggregate, if it has one."""
+        """The running aggregate, if it has one."""
         return None if isinstance(self.by, ListedAggregate) else self.by
 
     def field(self, payload: pl.DataFrame) -> pl.Series:
-        """Return what is read of each row."""
+        """Return the value read of each row."""
         if self.column is not None:
             return payload.get_column(self.column)
         field = payload.select(self.reads.alias(self.name)).to_series()
-        # a literal reads the same of every row
+        # a literal gives one value for all rows
         return field if len(field) == payload.height else field.new_from_index(0, payload.height)
 
 
 class AggregateResults(Stateful):
-    """One row for each window: the aggregates over the rows that it holds."""
+    """One row for each window: the aggregates over its rows."""
 
     held = ("_outputs",)
 
@@ -101,7 +101,7 @@ class AggregateResults(Stateful):
         self.dtypes = [dtype for running in runs for dtype in running.dtypes]
 
     def columns(self, payload: pl.DataFrame) -> list[Column]:
-        """Return what the running aggregates read."""
+        """Return the values that the running aggregates read."""
         columns: list[Column] = []
         for output in self._outputs:
             if output.running is not None:
@@ -111,7 +111,7 @@ class AggregateResults(Stateful):
     def sweep(
         self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
     ) -> list[pl.Series | None]:
-        """Return a column for each output; None for one that looks at the rows one by one."""
+        """Return a column for each output; None for one that reads the rows one by one."""
         samples = Samples(windows.at, windows.key, keys)
         series: list[pl.Series | None] = []
         used = 0

@@ -1,4 +1,4 @@
-"""What looks at the rows of a window one by one: expressions, ranks, and users' own code."""
+"""Rows of each window, one by one: for expressions, ranks, and users' own code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WINDOW, ROW_START, ROW_END = "__window__", "__start__", "__end__"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """The rows that windows hold, in order of window, then of (start, payload), nulls first.
+    """Rows that windows hold, in order of window, then of (start, payload), nulls first.
 
     ``rows`` has the payload's fields, and ``__window__``, ``__start__``, ``__end__``: the number of
     the window and the row's lifetime. ``starts``, ``ends`` ``int64[w]`` are the windows'.
@@ -38,12 +38,12 @@ class Contents:
         ends: Int64s,
     ) -> Contents:
         """Return the contents of pairs of windows and rows, put in order."""
-        # as far as the window sees it: what lies behind may not be known yet
+        # cut at the window's end: a later end may not be known yet
         end = np.minimum(end, ends[window])
         rows = payload.with_columns(
             pl.Series(WINDOW, window), pl.Series(ROW_START, start), pl.Series(ROW_END, end)
         )
-        # the end last: of rows that are equal otherwise the order of arrival must not show
+        # the end last, so that the order of arrival never shows
         by = [WINDOW, ROW_START, *payload.columns, ROW_END]
         sortable = [name for name in by if not isinstance(rows.schema[name], pl.List)]
         return Contents(rows.sort(sortable, nulls_last=False, maintain_order=True), starts, ends)
@@ -64,7 +64,7 @@ class Contents:
 
 
 class ListedAggregate(Stateful):
-    """An aggregate that is computed from the rows of each window anew."""
+    """Aggregate computed from the rows of each window."""
 
     finished: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""Windows along an axis: bounds by one sweep, and what is computed over them by others."""
+"""Windows along an axis: one sweep finds the bounds, others compute results over them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rxtemporal.engine.steps.window_bounds import Bounds, Windows
 from rxtemporal.engine.steps.window_results import WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
-# the first columns of the rows that are held; the results' own follow
+# first columns of the rows that are held; those of the results follow
 KEY, START, END, AFTER, BEFORE = range(5)
 
 
@@ -35,8 +35,8 @@ class WindowStep(Stateful):
     bounds' limit are swept in order. A window that has begun and not ended by then leaves as a
     start edge, and the change that ends it closes that edge.
 
-    Holds: the rows that have not ended before the CTI, and for each key seen its running aggregates
-    and open window. Cost: of what is due, not of what is alive.
+    Holds the rows that have not ended before the CTI, and for each key seen its running aggregates
+    and open window. Costs what is due, not what is alive.
     """
 
     held = (
@@ -65,7 +65,7 @@ class WindowStep(Stateful):
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
-        # the results of windows that have left as start edges: their ids and payload, by window
+        # results of windows that have left as start edges: their ids and payload, by window
         self._open_results: dict[int, tuple[int, pl.DataFrame]] = {}
         self._next_edge = 1
 
@@ -76,11 +76,11 @@ class WindowStep(Stateful):
 
     @property
     def next_due(self) -> int | None:
-        """When the first window ends, or the first row begins, that the CTI has not passed."""
+        """The CTI with which a window may next become known."""
         return self._bounds.due(earliest_due([self._begins, self._ends]))
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Take rows that begin, end, or both; return the windows that are known."""
+        """Take rows that begin, end, or both; return the windows that have become known."""
         if len(batch):
             self._keep(batch)
         limits = self._bounds.limits(batch.cti)
@@ -107,7 +107,7 @@ class WindowStep(Stateful):
             self._rows.columns[END][rows] = ended.end
 
     def _begin(self, batch: EventBatch) -> None:
-        """Keep rows that begin, and queue where they do and where they end."""
+        """Keep rows that begin, and queue their starts and ends."""
         rows = self._rows.append(self._columns(batch), batch.payload if self._lists else None)
         opens = np.flatnonzero(batch.edge)
         if len(opens):
@@ -144,11 +144,11 @@ class WindowStep(Stateful):
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
 
     def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
-        """Return when results live: with their windows, or as points at the windows' ends."""
+        """Return the lifetimes of results: the windows' own, or points at their ends."""
         return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
 
     def _add_keys(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
-        """Return a payload with the keys first, in the types that were promised."""
+        """Return a payload with the keys first, in the types of the output schema."""
         keys = [] if batch.groups is None else batch.groups.coder.columns(key)
         return cast_columns([*keys, *columns], self._schema)
 
@@ -160,10 +160,10 @@ class WindowStep(Stateful):
         keys: int,
         batch: EventBatch,
     ) -> EventBatch:
-        """Return the results of windows whose rows are looked at one by one.
+        """Return the results of windows whose rows are read one by one.
 
-        The results of a window that leaves as a start edge are kept until it ends: a user's code
-        need not say the same twice.
+        The results of a window that leaves as a start edge are kept until it ends, for a user's
+        code need not return the same twice.
         """
         self._head = grow(self._head, keys, -1)
         columns = self._rows.columns
@@ -214,7 +214,7 @@ class WindowStep(Stateful):
         return EventBatch(start, end, ids, payload, 0)
 
     def _forget(self, what: Int64s) -> None:
-        """Release the rows that are over, and follow when the others get new numbers."""
+        """Release the rows that are not needed any more, and renumber if most are released."""
         if not len(what):
             return
         self._rows.release_by(partial(release_done, what))
