@@ -141,8 +141,11 @@ def test_a_lifetime_that_flooring_empties_is_one_tick(start: pl.Series) -> None:
         (pl.Series(["2026-01-01"]), "'start_time' of type String is no time"),
         (pl.Series([1.0]), "'start_time' of type Float64 is no time"),
         (pl.Series([True]), "'start_time' of type Boolean is no time"),
-        (pl.Series([3, None, 4, None]), "'start_time' is null in row 1: a row starts at some"),
-        (pl.Series([None]), "'start_time' is null in row 0: a row starts at some"),
+        (
+            pl.Series([3, None, 4, None]),
+            "'start_time' is null in row 1, but every row needs a start",
+        ),
+        (pl.Series([None]), "'start_time' is null in row 0, but every row needs a start"),
         (pl.Series([MAX_TIME + 1]), "'start_time' holds times outside of time"),
         (pl.Series([MIN_TIME - 1]), "'start_time' holds times outside of time"),
         (pl.Series([2**63 + 1], dtype=pl.UInt64), "'start_time' holds times outside of time"),

@@ -282,7 +282,7 @@ WRONG: dict[str, tuple[Compose, str, str]] = {
     "alter duration: negative": (
         lambda st: st.alter_event_duration(lambda row: -1),
         "alter_event_duration",
-        f"has to be positive, got -1 ticks for {LIFETIME} {ROW}. Hint: a row that should vanish",
+        f"has to be positive, got -1 ticks for {LIFETIME} {ROW}. Hint: to drop a row use where",
     ),
     "alter duration: an expression gives zero": (
         lambda st: st.alter_event_duration(pl.col("x") - 1),

@@ -236,11 +236,11 @@ def test_explode_takes_a_list_field() -> None:
 def test_lists_do_not_enter() -> None:
     """Neither by a frame nor by a schema nor in an event."""
     frame = pl.DataFrame({"t": [1], "x": [[1, 2]]})
-    with pytest.raises(SchemaError, match=r"'x' has type List\(Int64\).*lists live only inside"):
+    with pytest.raises(SchemaError, match=r"'x' has type List\(Int64\).*lists exist only inside"):
         rxt.from_polars(frame, start="t")
-    with pytest.raises(SchemaError, match="lists live only inside"):
+    with pytest.raises(SchemaError, match="lists exist only inside"):
         rxt.from_events([], schema={"x": pl.List(pl.Int64)})
-    with pytest.raises(SchemaError, match="lists live only inside"):
+    with pytest.raises(SchemaError, match="lists exist only inside"):
         rxt.from_events([], schema={"x": list[int]})
     with pytest.raises(SchemaError, match="holds"):
         rxt.from_events([rxt.PointEvent(1, {"x": [1]})]).to_polars()
@@ -255,7 +255,7 @@ def test_lists_are_of_scalars_and_nothing_is_computed_over_them() -> None:
     for nested in (pl.List(pl.List(pl.Int64)), pl.Struct({"x": pl.Int64})):
         with pytest.raises(SchemaError, match="no payload can carry"):
             payload_schema({"x": nested}, lists=True)
-    with pytest.raises(SchemaError, match="lists live only inside"):
+    with pytest.raises(SchemaError, match="lists exist only inside"):
         field_type(pl.col("x"), pl.Schema({"x": pl.List(pl.Int64)}))
 
 

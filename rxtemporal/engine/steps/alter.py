@@ -120,7 +120,7 @@ class AlterStep(Stateful):
         if altered.cti < self._cti:
             raise CtiViolationError(
                 f"CTI {describe(batch.cti)} lands at {describe(altered.cti)}, before CTI "
-                f"{describe(self._cti)}, which was given out already: time would go back. {_HINT}"
+                f"{describe(self._cti)}, which was already given out: time would go back. {_HINT}"
             )
         closes = (altered.edge != 0) & (batch.end != MAX_TIME)
         early = np.where(closes, altered.end, altered.start) < self._cti
@@ -132,7 +132,7 @@ class AlterStep(Stateful):
         what, lands = ("end", altered.end) if closes else ("start", altered.start)
         raise CtiViolationError(
             f"the {what} of {describe_row(batch, row)} lands at {describe(int(lands[row]))}, "
-            f"before CTI {describe(self._cti)}, which was given out already: final results would "
+            f"before CTI {describe(self._cti)}, which was already given out: final results would "
             "change. "
             f"{_HINT}"
         )
