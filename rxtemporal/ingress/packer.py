@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
-from rxtemporal.core.events import EdgeEvent, EdgeType, Event, RowEvent
+from rxtemporal.core.events import EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -31,8 +32,20 @@ RUN_LEAST = UNSETTLED_ROWS
 
 # late events as they came, one or many
 Late: TypeAlias = tuple[RowEvent, Lateness] | LateRows
-# start, end, edge id, the CTI that stood before the row, payload
-_Row: TypeAlias = tuple[int, int, int, int, Any]
+_COMPLETE = frozenset({PointEvent, IntervalEvent})
+_start, _end, _payload = attrgetter("start"), attrgetter("end"), attrgetter("payload")
+
+
+class _SavedRow(NamedTuple):
+    """A row that waited when the stream was saved."""
+
+    start: int
+    end: int
+    payload: Any
+
+
+# a row that waits goes with its edge id, and the CTI that stood before it
+_Row: TypeAlias = RowEvent | _SavedRow
 
 
 class Packer:
@@ -63,7 +76,8 @@ class Packer:
         self.least, self.most = least_rows, MOST_ROWS
         # the CTI that has been given out
         self.sent = MIN_TIME
-        self._waiting: list[_Row] = []
+        self._waiting: list[tuple[_Row, int, int]] = []
+        self._judged = False
 
     @property
     def rows(self) -> int:
@@ -73,35 +87,36 @@ class Packer:
     @property
     def next_due(self) -> int | None:
         """The start of the oldest row that waits; None where none waits."""
-        return min((row[0] for row in self._waiting), default=None)
+        return min((row.start for row, _, _ in self._waiting), default=None)
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if it is time for one."""
+        # this runs once for each event that is pushed
         door = self.door
         before = door.cti
-        kept, row, late = door.accept(event)
-        if late is not None:
-            self.late.append((event, late))  # type: ignore[arg-type]
-        if row and door.has_batch_edges:
-            raise EventError(BOTH)
-        return self._put(event, kept, row, before)
-
-    def take_judged(self, event: Event) -> EventBatch | None:
-        """Take a point or an interval that a subject has judged; return a batch if it is time."""
-        self.door.events += 1
-        return self._put(event, event, 0, self.door.cti)  # type: ignore[arg-type]
-
-    def _put(self, event: Event, kept: RowEvent | None, row: int, cti: int) -> EventBatch | None:
+        if self._judged and type(event) in _COMPLETE:
+            door.events += 1
+            self._waiting.append((event, 0, before))  # type: ignore[arg-type]
+        else:
+            kept, row, late = door.accept(event)
+            if late is not None:
+                self.late.append((event, late))  # type: ignore[arg-type]
+            if row and door.has_batch_edges:
+                raise EventError(BOTH)
+            # an end edge at the end of time leaves its row as it is: one that never ends
+            if kept is not None and not (row and kept.end == MAX_TIME and _ends(kept)):
+                self._waiting.append((kept, row, before))
         if self.time is None:
             self.time = "datetime" if isinstance(event.start_time, datetime) else "ticks"
-        waiting = self._waiting
-        # an end edge at the end of time leaves its row as it is: one that never ends
-        if kept is not None and not (row and kept.end == MAX_TIME and _ends(kept)):
-            waiting.append((kept.start, kept.end, row, cti, kept.payload))
-        if self.door.cti > self.sent:
+        waiting = len(self._waiting)
+        if door.cti > self.sent:
             # without rows there is nothing to merge, and somebody may wait for the time
-            return self._pack_settled() if not 0 < len(waiting) < self.least else None
-        return self._pack_settled() if len(waiting) >= self.most else None
+            return None if 0 < waiting < self.least else self._pack_settled()
+        return None if waiting < self.most else self._pack_settled()
+
+    def trust_events(self) -> None:
+        """Take points and intervals from now on as a subject has judged them, which sends them."""
+        self._judged = True
 
     def import_cti(self, cti: int) -> bool:
         """Take a CTI of another stream; return True if it advances this one."""
@@ -197,7 +212,7 @@ class Packer:
     def _pack_settled(self) -> EventBatch | None:
         # time alone has no fields to wait for
         if self._waiting and not self.payloads.is_complete:
-            self.payloads.learn([row[-1] for row in self._waiting])
+            self.payloads.learn([row.payload for row, _, _ in self._waiting])
             if not self.payloads.is_complete and len(self._waiting) < UNSETTLED_ROWS:
                 return None
         return self.pack()
@@ -212,12 +227,12 @@ class Packer:
             self.sent = cti
             nothing = np.empty(0, np.int64)
             return EventBatch(nothing, nothing, nothing, self.payloads.frame([]), cti)
-        start, end, edge, _, payloads = zip(*waiting, strict=True)
-        payload = self.payloads.frame(payloads)
+        rows, edges, _ = zip(*waiting, strict=True)
+        payload = self.payloads.frame(list(map(_payload, rows)))
         batch = EventBatch(
-            np.array(start, np.int64),
-            np.array(end, np.int64),
-            np.array(edge, np.int64),
+            np.fromiter(map(_start, rows), np.int64, len(rows)),
+            np.fromiter(map(_end, rows), np.int64, len(rows)),
+            np.array(edges, np.int64),
             payload,
             cti,
         )
@@ -240,14 +255,17 @@ class Packer:
                 error = earlier
 
     def _forget_from(self, row: int) -> None:
-        self.door.cti = self._waiting[row][3]
+        self.door.cti = self._waiting[row][2]
         del self._waiting[row:]
 
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> list[Any]:
         """Return what the door holds, what is known of the fields, and the rows that wait."""
-        rows = [[*row[:-1], to_fields(row[-1])] for row in self._waiting]
+        rows = [
+            [row.start, row.end, to_fields(row.payload), edge, cti]
+            for row, edge, cti in self._waiting
+        ]
         return [self.door.save(), self.payloads.save(), self.sent, self.time, rows]
 
     def load(self, state: Sequence[Any]) -> None:
@@ -255,7 +273,10 @@ class Packer:
         door, payloads, self.sent, self.time, waiting = state
         self.door.load(door)
         self.payloads.load(payloads)
-        self._waiting = [(*row,) for row in waiting]
+        self._waiting = [
+            (_SavedRow(start, end, payload), edge, before)
+            for start, end, payload, edge, before in waiting
+        ]
 
 
 def packer_of(source: StreamSource, name: str | None = None) -> Packer:

@@ -19,6 +19,7 @@ from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSourc
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_bridge import AsyncEvents
 from rxtemporal.query.streamable import Streamable
+from rxtemporal.reactive.subjects.base import CtiSubject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,7 +128,14 @@ def from_observable(
     settings = _settings(advance_time)
     lively = Liveliness.checked(heartbeat, idle_after, settings)
     source = ObservableSource(
-        observable, given, settings, name, batch_rows, hand_off=hand_off, lively=lively
+        observable,
+        given,
+        settings,
+        name,
+        batch_rows,
+        hand_off=hand_off,
+        lively=lively,
+        judged=isinstance(observable, CtiSubject),
     )
     return _stream(source)
 

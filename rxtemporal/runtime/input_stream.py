@@ -7,7 +7,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
@@ -18,8 +17,6 @@ from rxtemporal.storage.event_log import Tape
 
 if TYPE_CHECKING:
     from rxtemporal.runtime.time_flow import TimeFlow
-
-_COMPLETE = frozenset({PointEvent, IntervalEvent})
 
 
 class StreamState(Enum):
@@ -60,8 +57,6 @@ class InputStream:
         self._flow = flow
         self._late = late
         self._entry = queue or late.entry
-        # True if the source's points and intervals have been judged already
-        self._judged = False
         # True if the batches that come are known to keep their contract
         self._checked = False
         self._tape: Tape | None = None
@@ -121,29 +116,23 @@ class InputStream:
 
     def accept(self, item: Any) -> None:
         """Note an item, have it judged, and give the query what is ready."""
+        packer = self.packer
         try:
-            batch = self._judge(item)
+            if isinstance(item, EventBatch):
+                batch: EventBatch | None = self._judge_batch(item)
+            elif isinstance(item, OutsideCti):
+                batch = self._advance(item.cti)
+            else:
+                if self._tape is not None:
+                    self._tape.event(item)
+                batch = packer.take(item)
+                if self._log is not None:
+                    self._log.event(item)
         except Exception as error:
             self.fail(error)
             return
-        if batch is not None or self.packer.late:
+        if batch is not None or packer.late:
             self.give(batch)
-
-    def _judge(self, item: Any) -> EventBatch | None:
-        packer, tape, log = self.packer, self._tape, self._log
-        if isinstance(item, EventBatch):
-            return self._judge_batch(item)
-        if isinstance(item, OutsideCti):
-            return self._advance(item.cti)
-        if tape is not None:
-            tape.event(item)
-        if self._judged and type(item) in _COMPLETE:
-            batch = packer.take_judged(item)
-        else:
-            batch = packer.take(item)
-        if log is not None:
-            log.event(item)
-        return batch
 
     def _judge_batch(self, batch: EventBatch) -> EventBatch:
         if not self._checked:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
@@ -24,6 +25,10 @@ from rxtemporal.storage.event_log.cursors import RecordedCursor
 
 if TYPE_CHECKING:
     from rxtemporal.runtime.time_flow import TimeFlow
+
+
+_READING = StreamState.READING
+_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
 class Reader(InputStream, abc.ObserverBase[Any]):
@@ -55,6 +60,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
         self._watched = source.lively is not None
+        # True if nothing is noted of the events that are pushed
+        self._plain = False
 
     @property
     def unread(self) -> bool:
@@ -86,8 +93,10 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self._use(source.open(position))
         if self._log is not None:
             self._cursor.read_in_step()
+        self._plain = not self.is_recorded
         # a saved CTI may be above what a subject that begins anew has judged by
-        self._judged = source.judged and source.settings is None and self.door.cti == NO_CTI
+        if source.judged and source.settings is None and self.door.cti == NO_CTI:
+            self.packer.trust_events()
 
     def _use(self, cursor: Cursor) -> None:
         self.cursor, self._checked = cursor, cursor.checked
@@ -187,15 +196,25 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def on_next(self, item: Any) -> None:
         """Accept what the source pushes, an event or a whole batch."""
+        # this runs once for each event that is pushed
         with self.lock:
-            if self.state is not StreamState.READING:
+            if self.state is not _READING:
                 if self.state is StreamState.ENDED:
                     return
-                self.state = StreamState.READING
+                self.state = _READING
             if self._watched:
                 self._flow.note_activity(self)
-            self.accept(item)
-            if self._flow.active and self.state is not StreamState.ENDED:
+            if self._plain and type(item) in _EVENTS:
+                try:
+                    batch = self.packer.take(item)
+                except Exception as error:
+                    self.fail(error)
+                    return
+                if batch is not None or self.packer.late:
+                    self.give(batch)
+            else:
+                self.accept(item)
+            if self._flow.active and self.state is _READING:
                 self._flow.follow(self)
 
     def on_error(self, error: Exception) -> None:

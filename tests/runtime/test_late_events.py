@@ -201,7 +201,7 @@ def test_a_stream_of_late_events_waits_for_its_stream() -> None:
     with stream.late_events().run(Log()) as process:
         for time in 7, 5:
             source.on_next(PointEvent(time, {"x": time}))
-        (held,) = process.diagnostics().holds
+        (held,) = process.diagnostics().stalls
         assert (held.stream, held.cti) == ("doors", 7)
         source.on_completed()
 
