@@ -32,18 +32,20 @@ class Wiring:
         self.paces = {node.pace for node in nodes if node.pace is not None}
         # what passes by each operator, inputs first
         self.gauges: dict[Node, Gauge] = {}
+        self._entry_meters: dict[Node, Meter] = {}
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
         streams: dict[int, Observable[EventBatch]] = {}
         for node in nodes:
             if node.source is not None:
-                entry = Entry(Meter(clock))
+                entry = Entry(clock)
                 self.entries.append((node.source, entry))
+                self._entry_meters[node] = entry
                 streams[id(node)] = entry
                 continue
             assert node.operator is not None
             operate: Any = node.operator  # of one input or of two
             inputs = (streams[id(each)] for each in node.inputs)
-            self.gauges[node] = Gauge(len(node.inputs), clock)
+            self.gauges[node] = Gauge((self.meter_of(each) for each in node.inputs), clock)
             stream = operate(*inputs, self.gauges[node])
             if uses[id(node)] > 1:
                 twice: Subject[EventBatch] = Subject()
@@ -51,6 +53,12 @@ class Wiring:
                 stream = twice
             streams[id(node)] = stream
         self.outputs = [streams[id(output)] for output in outputs]
+
+    def meter_of(self, node: Node) -> Meter:
+        """Return the meter of the batches that leave an operator, or enter from a source."""
+        if node in self.gauges:
+            return self.gauges[node].output
+        return self._entry_meters[node]
 
     @property
     def output(self) -> Observable[EventBatch]:

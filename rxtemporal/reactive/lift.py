@@ -20,16 +20,16 @@ from rxtemporal.reactive.meters import Gauge, Meter
 BatchOperator = Callable[..., Observable[EventBatch]]
 
 
-class Entry(DirectSubject[EventBatch]):
-    """Subject through which the batches of one source enter a run; it counts them."""
+class Entry(DirectSubject[EventBatch], Meter):
+    """Subject through which the batches of one source enter a run, and their meter."""
 
-    def __init__(self, meter: Meter) -> None:
-        super().__init__()
-        self.meter = meter
+    def __init__(self, clock: Callable[[], float]) -> None:
+        DirectSubject.__init__(self)
+        Meter.__init__(self, clock)
 
     def on_next(self, value: EventBatch) -> None:
         """Count a batch and deliver it."""
-        self.meter.count(value)
+        self.tally(value)
         super().on_next(value)
 
 
@@ -50,7 +50,7 @@ def lift(
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _StepObserver(make, place, observer, passes_time, gauge or Gauge(1))
+            lifted = _StepObserver(make, place, observer, passes_time, gauge or Gauge())
             if isinstance(source, DirectSubject):  # an entry: one call less for each batch
                 return source.attach(lifted)
             return source.subscribe(lifted, scheduler=scheduler)
@@ -64,8 +64,7 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
     """Observer that runs one operator's step in one subscription."""
 
     __slots__ = (
-        "_count_in", "_count_out", "_cti", "_first", "_make", "_observer", "_passes_time", "_place",
-        "_step",
+        "_count_out", "_cti", "_first", "_make", "_observer", "_passes_time", "_place", "_step",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +75,7 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
         passes_time: bool,
         gauge: Gauge,
     ) -> None:
-        self._count_in, self._count_out = gauge.inputs[0].count, gauge.output.count
+        self._count_out = gauge.output.tally
         gauge.step = self
         self._passes_time = passes_time
         self._make = make
@@ -100,7 +99,6 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
         return None
 
     def on_next(self, batch: EventBatch) -> None:
-        self._count_in(batch)
         if self._step is None and not len(batch) and not batch.schema:
             # the fields are not known yet: only time passes, and not where the operator would
             # alter it; the end of time is the same everywhere
@@ -162,7 +160,7 @@ def lift_two(
         def subscribe(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            lifted = _MergingObserver(make, place, absent, observer, gauge or Gauge(2))
+            lifted = _MergingObserver(make, place, absent, observer, gauge or Gauge())
             inputs = [
                 source.subscribe(
                     partial(lifted.on_next, side),
@@ -183,7 +181,7 @@ class _MergingObserver:
     """Observer of two inputs that runs one operator's step in one subscription."""
 
     __slots__ = (
-        "_absent", "_completed", "_count_in", "_count_out", "_cti", "_ended", "_make", "_observer",
+        "_absent", "_completed", "_count_out", "_cti", "_ended", "_make", "_observer",
         "_place", "_seen", "_step", "_waiting",
     )  # fmt: skip
 
@@ -195,8 +193,7 @@ class _MergingObserver:
         observer: abc.ObserverBase[EventBatch],
         gauge: Gauge,
     ) -> None:
-        self._count_in = tuple(meter.count for meter in gauge.inputs)
-        self._count_out = gauge.output.count
+        self._count_out = gauge.output.tally
         gauge.step = self
         self._make = make
         self._place = place
@@ -246,7 +243,6 @@ class _MergingObserver:
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:
             return
-        self._count_in[side](batch)
         if self._step is None:
             self._waiting.append((side, batch))
             if batch.schema or len(batch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rxtemporal.core.batch import EventBatch
@@ -50,7 +50,7 @@ class Meter:
         self.cti = MIN_TIME
         self.moved = clock()
 
-    def count(self, batch: EventBatch) -> None:
+    def tally(self, batch: EventBatch) -> None:
         """Count a batch."""
         self.rows += len(batch)
         if batch.cti > self.cti:
@@ -63,8 +63,9 @@ class Gauge:
 
     __slots__ = ("inputs", "output", "step")
 
-    def __init__(self, inputs: int, clock: Callable[[], float] = float) -> None:
-        self.inputs = tuple(Meter(clock) for _ in range(inputs))
+    def __init__(self, inputs: Iterable[Meter] = (), clock: Callable[[], float] = float) -> None:
+        # each input is metered where it leaves the operator, or the source, before
+        self.inputs = tuple(inputs)
         self.output = Meter(clock)
         self.step: RunningStep | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
@@ -20,7 +21,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import BatchOperator, Entry
-from rxtemporal.reactive.meters import Gauge, Meter
+from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.input_log import match_log, replay_log
 from rxtemporal.runtime.late import LateEvents, LateFeed
@@ -57,10 +58,11 @@ class Execution:
         clock: Clock | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        elapsed = self.clock.elapsed
+        # the machine's clock is read without a detour: it is read for each batch
+        elapsed = time.monotonic if clock is None else clock.elapsed
         self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=elapsed)
         # each stream that leaves, and what passes by on its way out
-        self.leaving = [(node, Gauge(1, elapsed)) for node, _ in outputs]
+        self.leaving = [(node, Gauge([self.wiring.meter_of(node)], elapsed)) for node, _ in outputs]
         shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
@@ -104,7 +106,7 @@ class Execution:
             else self._consumer.add_queue(late.entry, source.hand_off)
         )
         lock = self.lock if queue is None else queue.lock
-        return Reader(source, packer, late, main.meter, self._flow, lock, queue)
+        return Reader(source, packer, late, main, self._flow, lock, queue)
 
     @property
     def imports(self) -> bool:
@@ -371,7 +373,7 @@ def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[_SourceEntry]:
     for source, entry in wiring.entries:
         if isinstance(source, LateSource):
             of = source.of
-            found.setdefault(id(of), _SourceEntry(of, Entry(Meter(clock)), []))
+            found.setdefault(id(of), _SourceEntry(of, Entry(clock), []))
             found[id(of)].lates.append((source, entry))
         else:
             lates = found[id(source)].lates if id(source) in found else []
