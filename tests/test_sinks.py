@@ -1,4 +1,4 @@
-"""Sinks: what the ready ones keep, print and write, and what a sink of one's own has to have."""
+"""Ready sinks keep, print and write results; functions and users' own classes are sinks, too."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_file_without_rows_has_its_columns(tmp_path: Path, suffix: str) -> Non
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_query_that_fails_leaves_the_file_as_it_was(tmp_path: Path, suffix: str) -> None:
-    """Nothing of a run that did not complete is seen."""
+    """The file does not change, and no other file is left."""
     path = tmp_path / f"out{suffix}"
     path.write_text("old", "utf-8")
     with pytest.raises(rxt.CtiViolationError):
@@ -190,11 +190,11 @@ def test_a_hidden_file_that_lacks_rows_is_refused(tmp_path: Path) -> None:
         sink.open("query", pl.Schema({"x": pl.Int64}))
 
 
-# Functions and sinks of one's own ---------------------------------------------------------------
+# Functions and users' own sinks ---------------------------------------------------------------
 
 
 def test_a_function_gets_each_batch() -> None:
-    """Whatever it returns means nothing; it sees interval shape."""
+    """Rows come in interval shape; the function's result is ignored."""
     seen: list[rxt.EventBatch] = []
     with stream().run(seen.append):
         pass

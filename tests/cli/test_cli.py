@@ -45,7 +45,7 @@ def test_interrupt_says_how_to_go_on(
 
 
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What goes wrong is said in one line on standard error, with status 1."""
+    """An error is one line on standard error, and the status is 1."""
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     assert main(["demo", "--no-spark", "--out", str(tmp_path / "file" / "below")]) == 1
     error = capsys.readouterr().err

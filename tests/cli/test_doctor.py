@@ -31,14 +31,14 @@ def spool(path: Path, segments: int = 3) -> None:
 
 
 def test_a_finding_has_advice_just_where_it_is_bad(tmp_path: Path) -> None:
-    """Whatever this machine has, each finding that is not well says what to do."""
+    """A finding has advice if, and only if, it is not well, on any machine."""
     for finding in examine(tmp_path):
         assert finding.ok == (finding.advice == ""), finding
         assert finding.detail
 
 
 def test_missing_packages_and_java_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not installed, or of a wrong version, is told with the command that helps."""
+    """A missing package or a wrong version is reported with the command that installs it."""
 
     def versions(name: str) -> str:
         if name == "pandas":

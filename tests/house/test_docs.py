@@ -83,7 +83,7 @@ def test_the_code_of_a_page_runs_with_spark(page: Path) -> None:
 
 
 def test_no_block_is_of_an_unknown_kind() -> None:
-    """What a page shows is code that runs, its output, a command, or a plain listing."""
+    """A block is code that runs, its output, a command, or a plain listing."""
     kinds = {block.kind for page in PAGES for block in blocks(page)}
     assert kinds <= {"python", "python java", "text", "sh", ""}
 
@@ -97,7 +97,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
-    """Nothing is written that nobody finds."""
+    """The README links each page of the docs."""
     linked = set(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
