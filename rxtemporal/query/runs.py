@@ -32,9 +32,9 @@ from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import kept
 from rxtemporal.runtime.execution import Execution, Output
-from rxtemporal.runtime.input_log import make_log
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
+from rxtemporal.runtime.recovery import make_log
 from rxtemporal.runtime.time_flow import imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log import Recorder

@@ -23,11 +23,11 @@ from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import BatchOperator, Entry
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer
-from rxtemporal.runtime.input_log import match_log, replay_log
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacing
 from rxtemporal.runtime.reader import Reader
+from rxtemporal.runtime.recovery import match_log, replay_log
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log import EventLog, Recorder

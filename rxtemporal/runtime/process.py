@@ -19,8 +19,8 @@ from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Keeper
 from rxtemporal.runtime.diagnostics import Diagnostics, diagnose
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.input_log import refuse_unlogged
 from rxtemporal.runtime.outlet import Outlet
+from rxtemporal.runtime.recovery import refuse_unlogged
 from rxtemporal.runtime.stall_watch import StallWatch
 from rxtemporal.storage.event_log import EventLog, Recorder
 
