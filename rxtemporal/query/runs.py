@@ -30,7 +30,7 @@ from rxtemporal.query.async_bridge import results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
-from rxtemporal.runtime.checkpoint import kept
+from rxtemporal.runtime.checkpoint import make_checkpointer
 from rxtemporal.runtime.execution import Execution, Output
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
@@ -178,7 +178,7 @@ def start_process(
     others = imported(
         [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
     )
-    keeper = kept(resume, record, log, name)
+    checkpointer = make_checkpointer(resume, record, log, name)
     recorder = None if record is None else Recorder(record, name)
     event_log = None if log is None else make_log(log, name)
     execution = Execution(
@@ -187,4 +187,4 @@ def start_process(
         others=others,
         clock=Clock(scheduler),
     )
-    return Process(name, execution, outlets, warn_after, recorder, keeper, event_log).start()
+    return Process(name, execution, outlets, warn_after, recorder, checkpointer, event_log).start()

@@ -1,4 +1,4 @@
-"""A run that is kept in a folder: it goes on where the run before it has stopped."""
+"""Checkpoints of a run: it saves its state now and then, and the next run resumes from it."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.runtime.run_state import ANEW, refuse_unsaved
+from rxtemporal.runtime.run_state import ANEW, refuse_unsavable
 from rxtemporal.storage.event_log import EARLIER, EventLog, RunStore
 
 _log = get_logger(__name__)
 
-# seconds between two saves of a run that is read by asking, and how much of its time they may take
+# seconds between two checkpoints, and how much of a run's time they may take
 SECONDS, SHARE = 10.0, 0.1
-# seconds that a query may take for what it is at before it is left to be saved later
+# seconds to wait for the end of the current batch before the checkpoint is put off
 PATIENCE = 10.0
 # seconds that the next run in this process waits for one that has just been stopped
-LEAVING = 60.0
-# folders of runs that have been stopped in this process: set when another run may come
-_leaving: dict[Path, threading.Event] = {}
+RELEASE_PATIENCE = 60.0
+# folders of runs that have been stopped in this process; set when another run may have the folder
+_releasing: dict[Path, threading.Event] = {}
 
 
-class Keeper:
-    """Keeps the state of one run in a folder, and lets a run of the same query go on with it.
+class Checkpointer:
+    """Saves the state of one run in a folder, and resumes a run of the same query from it.
 
-    ``begin`` before the run starts, ``advance`` in place of the execution's, ``stop`` when it is to
-    stop between two batches, then ``leave``, and ``end`` when its sinks are closed.
+    ``begin`` comes before the run starts, ``advance`` stands in for the execution's, ``stop`` makes
+    the run stop between two batches, then come ``save_pushed`` and, when the sinks are closed,
+    ``end``.
 
-    What cannot be read again from a position goes through an input log. Each state has a log of its
-    own, of what has come since: so a log is read from its beginning, and deleted with its state.
+    Events that cannot be read again from a position go through the event log. A checkpoint deletes
+    the events that it covers from the log, in one transaction.
 
-    What is saved has left before: results reach the sinks first. So after a crash what came since
-    the last state comes again, to the sinks as well. A sink with ``save()`` and ``load(state)``
-    (called before ``open``) has its own state kept with the run's, and can tell what it has.
+    Results reach the sinks before they are saved. So after a crash the results since the last
+    checkpoint come again, to the sinks as well. The state of a sink is saved with the run's, and
+    ``Sink.load`` is called before ``Sink.open``, so that a sink can tell which results it has.
 
-    The folder has the newest ``state``, published at once or not at all, a ``lock`` against a
-    second run, in ``sources`` what sources need to go on, and in ``log`` the state's log, by its
-    number; another one there is what a crash has left.
+    The folder has the file of ``RunStore``, a ``lock`` against a second run, and in ``sources``
+    what sources need to resume.
 
-    Threads: ``gate`` is held while a source is asked, and while a piece of one that pushes is
-    taken and saved, the run's lock while anything else that is pushed goes through; so nothing is
-    on its way when a state is saved. Who has both asked for the gate first.
+    Threads: ``gate`` is held while a source is asked, and while a piece of a source that pushes
+    pieces is accepted and saved; the run's lock while anything else that is pushed goes through. So
+    nothing is on its way when a state is saved. Who needs both takes the gate first.
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str) -> None:
@@ -67,18 +67,18 @@ class Keeper:
         self._saved, self._took = time.monotonic(), 0.0
 
     def begin(self, execution: Execution, outlets: Sequence[Outlet]) -> EventLog:
-        """Take up the folder and load what is there; refuse what cannot go on.
+        """Open the folder, load its checkpoint and return the event log.
 
-        Returns the event log. ``CheckpointError``: the query, a source or a setting has changed, or
-        the state is damaged. ``SpoolError``: the folder is in use, or cannot be written.
+        ``CheckpointError``: the query, a source or a setting has changed, or the state is damaged.
+        ``SpoolError``: the folder is in use, damaged or not writable.
         """
         self._execution, self._outlets = execution, outlets
         _refuse_same_names(execution.readers)
         for reader in execution.readers:
-            refuse_unsaved(reader)
+            refuse_unsavable(reader)
         logged = _select_logged(execution)
-        if (leaving := _leaving.get(self.path)) is not None:
-            leaving.wait(LEAVING)
+        if (released := _releasing.get(self.path)) is not None:
+            released.wait(RELEASE_PATIENCE)
         _refuse_earlier_version(self.path)
         self._store.open()
         try:
@@ -86,7 +86,7 @@ class Keeper:
             for reader in execution.readers:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
-                    reader.position.keep(folder, self.gate, self._taken)
+                    reader.position.keep(folder, self.gate, self._save_piece)
             execution.keep(self._log, logged)
         except BaseException:
             self._store.release()
@@ -97,7 +97,7 @@ class Keeper:
         return self._log
 
     def advance(self) -> bool:
-        """Advance the execution, and save it if it is time; False when it is to be left alone."""
+        """Advance the execution and save it if that is due; return False when it has to stop."""
         with self.gate:
             more = self._execution.advance()
             if more and (self._stopping or self._due):
@@ -109,8 +109,8 @@ class Keeper:
         return time.monotonic() - self._saved >= max(SECONDS, self._took / SHARE)
 
     def _save_if_due(self) -> None:
-        """Save what has been pushed, if it is time for it; by who has pushed it."""
-        # not from inside of a batch; nor does anybody wait for a source that does not answer
+        """Save the run if that is due; called by the thread that has pushed."""
+        # not inside a batch, and without waiting for a source that may never answer
         if self._due and not self._execution.inside and self.gate.acquire(blocking=False):
             try:
                 self._save_unless_ended()
@@ -123,48 +123,48 @@ class Keeper:
                 self._save()
 
     def stop(self) -> None:
-        """Have ``advance`` save the run after the batch that it is at, and return False."""
+        """Make ``advance`` save the run after the current batch and return False."""
         self._stopping = self._execution.stopping = True
 
-    def leave(self) -> None:
-        """Save what has been pushed since the last state; the gate is held, the run is stopped."""
+    def save_pushed(self) -> None:
+        """Save what was pushed since the last checkpoint; the gate is held, the run is stopped."""
         if self._log.noted > self._logged:
             self._save_unless_ended()
 
     def end(self, error: BaseException | None) -> None:
-        """Save a run that has completed, its sinks and its log closed, and let another one in."""
+        """Save a run that has completed, once its sinks are closed, and release the folder."""
         try:
             if error is None and self._store.is_open:
                 with self.gate, self._execution.still():
                     self._save()
         finally:
-            self._let_in()
+            self._release()
 
-    def _let_in(self) -> None:
-        """Let another run in, as soon as nobody pushes into this one any more."""
+    def _release(self) -> None:
+        """Release the folder as soon as nobody pushes into this run any more."""
         if not self._execution.followed or not self._store.is_open:
             self._store.close(complete=True)
             return
-        left = _leaving[self.path] = threading.Event()
+        released = _releasing[self.path] = threading.Event()
 
-        def leave() -> None:
+        def release() -> None:
             self._execution.join()
             self._store.close(complete=True)
-            left.set()
-            if _leaving.get(self.path) is left:
-                del _leaving[self.path]
+            released.set()
+            if _releasing.get(self.path) is released:
+                del _releasing[self.path]
 
-        threading.Thread(target=leave, name=f"rxtemporal {self.name} leaves", daemon=True).start()
+        threading.Thread(target=release, name=f"rxtemporal {self.name} ends", daemon=True).start()
 
-    def _taken(self) -> None:
+    def _save_piece(self) -> None:
         with self._execution.still() as still:
-            # where another source has failed, its error is on the way, and it had not ended
+            # another source may have failed whose error has not ended the run yet
             if self._execution.ended or not still:
                 raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
             self._save()
 
     def _save(self) -> None:
-        """Save sinks and operators as they are now: the run is still, and the gate is held."""
+        """Save sinks and operators; the gate is held, and nothing is on its way."""
         began = time.monotonic()
         sinks = [outlet.sink.save() for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
@@ -196,28 +196,28 @@ class Keeper:
         _log.info("run.resumed", run=self.name, path=str(self.path))
 
 
-def kept(resume: Any, record: Any, log: Any, name: str) -> Keeper | None:
-    """Return what keeps a run, if it is asked for."""
+def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpointer | None:
+    """Return the checkpointer of ``resume=``; None without that."""
     if resume is None:
         return None
     if record is not None:
         raise ArgumentError(
-            "record= and resume= do not go together: what is recorded begins at the beginning, and "
-            "a run that is resumed goes on in the middle. Hint: leave one of them out."
+            "record= and resume= do not go together: a recording has all events from the first on, "
+            "and a run that resumes continues in the middle. Hint: leave one of them out."
         )
     if log is not None:
         raise ArgumentError(
-            "log= and resume= do not go together: a run that is kept has an input log of its own, "
-            "in its folder, of what has come since its last state. Hint: leave log= out, or where "
-            "all that ever came is to be kept, and computed anew by each run, resume=."
+            "log= and resume= do not go together: the folder of resume= has an event log of its "
+            "own, with the events since the last checkpoint. Hint: leave log= out; or resume=, if "
+            "all events have to be kept and each run has to compute all results again."
         )
-    return Keeper(resume, name)
+    return Checkpointer(resume, name)
 
 
 def _select_logged(execution: Execution) -> Sequence[Reader]:
-    """Return the readers of which a log is kept: none where all can be read from a position.
+    """Return the readers whose events are logged: none if all can be read from a position.
 
-    Frames go into it beside others, so that all come again in the order in which they came.
+    Frames are logged if others are, so that a replay has the order in which all were accepted.
     """
     readers = execution.readers
     if all(each.source.resumes for each in readers):
@@ -225,9 +225,9 @@ def _select_logged(execution: Execution) -> Sequence[Reader]:
     positioned = [each for each in readers if each.source.resumes and not each.source.in_columns]
     if positioned and execution.imports:
         raise CheckpointError(
-            f"stream {positioned[0].name!r} goes on from a position, others from an input log, and "
-            "CTIs are imported: in which order they came nobody keeps. Hint: leave the import out, "
-            "or run them apart."
+            f"stream {positioned[0].name!r} resumes from a position, others from an event log, and "
+            "CTIs are imported: the order between them is not saved. Hint: leave the import out, "
+            "or use separate runs."
         )
     return [each for each in readers if each not in positioned]
 
@@ -246,6 +246,6 @@ def _refuse_same_names(readers: Sequence[Reader]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CheckpointError(
-            f"several streams of this run are called {twice[0]!r}, and each is kept by its name. "
-            "Hint: name= where a stream is made, or an Application, gives it a name of its own."
+            f"several streams of this run are called {twice[0]!r}, and each is saved under its "
+            "name. Hint: give each a name of its own, with name= or in an Application."
         )

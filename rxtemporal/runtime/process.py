@@ -16,7 +16,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import LateEvent
-from rxtemporal.runtime.checkpoint import Keeper
+from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.diagnostics import Diagnostics, diagnose
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
@@ -63,14 +63,14 @@ class Process:
         outlets: Sequence[Outlet],
         warn_after: Span | None,
         recorder: Recorder | None = None,
-        keeper: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
         log: EventLog | None = None,
     ) -> None:
         self.name = name
         self._stalls = StallWatch(name, execution, outlets, warn_after)
         self._execution = execution
         self._recorder = recorder
-        self._keeper = keeper
+        self._checkpointer = checkpointer
         self._log = log
         self._outlets = outlets
         self._state = _ProcessState.NEW
@@ -91,8 +91,8 @@ class Process:
             )
         self._state = _ProcessState.RUNNING
         try:
-            if self._keeper is not None:
-                self._log = self._keeper.begin(self._execution, self._outlets)
+            if self._checkpointer is not None:
+                self._log = self._checkpointer.begin(self._execution, self._outlets)
             elif self._log is not None:
                 refuse_unlogged(self._execution.readers)
                 self._log.open()
@@ -121,7 +121,7 @@ class Process:
 
     def _pull(self) -> None:
         try:
-            advance = (self._keeper or self._execution).advance
+            advance = (self._checkpointer or self._execution).advance
             while advance():
                 pass
         except BaseException as error:
@@ -183,8 +183,8 @@ class Process:
                 except BaseException as failed:
                     error = error or failed
         try:
-            if self._keeper is not None:
-                self._keeper.end(error)
+            if self._checkpointer is not None:
+                self._checkpointer.end(error)
             elif self._log is not None:
                 self._log.store.close(complete=True)
         except BaseException as failed:
@@ -250,24 +250,24 @@ class Process:
         The wait is limited: a batch that takes longer is cancelled, and comes again when the run is
         resumed.
         """
-        keeper, thread = self._keeper, self._thread
-        if keeper is None:
+        checkpointer, thread = self._checkpointer, self._thread
+        if checkpointer is None:
             return None
-        keeper.stop()
+        checkpointer.stop()
         if self._in_callback() or self._execution.inside or self._state is _ProcessState.NEW:
             return None
         patience = BLOCKED_PATIENCE if self._execution.may_block else STOP_PATIENCE
         if thread is not None and thread is not threading.current_thread():
             thread.join(patience)
-        if not keeper.gate.acquire(timeout=patience):
+        if not checkpointer.gate.acquire(timeout=patience):
             return None
         try:
-            keeper.leave()
+            checkpointer.save_pushed()
             self._execution.dispose()
         except Exception as error:
             return error
         finally:
-            keeper.gate.release()
+            checkpointer.gate.release()
         return None
 
     def declare_idle(self, name: str) -> None:

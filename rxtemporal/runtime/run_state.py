@@ -1,4 +1,4 @@
-"""The state of a whole run: what its operators hold, and what its sources' doors do."""
+"""State of a whole run: of its operators, its outputs, and the doors of its sources."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class RunState:
         self._outputs = [f"an output of {found.place(node)}" for node, _ in leaving]
 
     def save(self) -> bytes:
-        """Return the state; whoever drives the run holds its lock, and nothing is on its way."""
+        """Return the state. The caller holds the run's lock, and nothing is on its way."""
         for reader in self._readers:
-            refuse_unsaved(reader)
+            refuse_unsavable(reader)
         state = {
             "steps": self._steps,
             "outputs": self._outputs,
@@ -49,9 +49,9 @@ class RunState:
         return dumps("run", state)
 
     def load(self, data: bytes, begun: str = "it was saved") -> None:
-        """Go on from a state: once the operators are joined, and before a source is read.
+        """Resume from a state: after the operators are connected, before a source is read.
 
-        ``CheckpointError``: it is damaged, or the query or a source has changed.
+        ``CheckpointError``: the state is damaged, or the query or a source has changed.
         """
         saved = loads("run", data, "the saved run", ANEW)
         inputs = {each.name: _description(each) for each in self._readers}
@@ -71,21 +71,21 @@ def _meters(gauge: Gauge) -> list[tuple[int, int]]:
 
 
 def _description(reader: Reader) -> str:
-    """Return what a source is, as text that is the same in another process."""
+    """Return a text that describes a source, and is the same in another process."""
     source = reader.source
-    fields = source.schema
-    there = "fields told by its events" if fields is None else _told_fields(fields)
-    return f"{there}; {source.settings}"
+    return f"{_describe_fields(source.schema)}; {source.settings}"
 
 
-def _told_fields(fields: Mapping[str, Any]) -> str:
+def _describe_fields(fields: Mapping[str, Any] | None) -> str:
+    if fields is None:
+        return "fields of its events"
     return ", ".join(f"{name} {dtype}" for name, dtype in fields.items()) or "no fields"
 
 
-def refuse_unsaved(reader: Reader) -> None:
-    """Refuse a stream that cannot be gone on with."""
+def refuse_unsavable(reader: Reader) -> None:
+    """Refuse a stream whose position cannot be saved."""
     if isinstance(reader.source, RecordedSource):
         raise CheckpointError(
-            f"stream {reader.name!r} is replayed from a recording, which is begun again and not "
-            "gone on with. Hint: run the replay without saving it."
+            f"stream {reader.name!r} is replayed from a recording, which always starts at its "
+            "beginning. Hint: run the replay without resume=."
         )

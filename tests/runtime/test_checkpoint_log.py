@@ -194,16 +194,16 @@ def test_a_list_goes_on_from_any_of_its_states(
 ) -> None:
     """Also from that between its last event and its end, which is no event of the list's."""
     events = [PointEvent(1, {"x": 1}), Cti(2), PointEvent(3, {"x": 3})]
-    got, left, save = list[rxt.EventBatch](), [saves], resuming.Keeper._save
+    got, left, save = list[rxt.EventBatch](), [saves], resuming.Checkpointer._save
 
-    def breaking(keeper: resuming.Keeper, **options: Any) -> None:
-        save(keeper, **options)
+    def breaking(checkpointer: resuming.Checkpointer, **options: Any) -> None:
+        save(checkpointer, **options)
         left[0] -= 1
         if not left[0]:
             raise OSError("the power is gone")
 
     with monkeypatch.context() as patch, contextlib.suppress(OSError):
-        patch.setattr(resuming.Keeper, "_save", breaking)
+        patch.setattr(resuming.Checkpointer, "_save", breaking)
         sink = Table(EventShape.EDGE, got, 99, "")
         rxt.from_events(events, name="list").run(sink, resume=tmp_path).wait(SOON)
     sink = Table(EventShape.EDGE, got, 99, "")

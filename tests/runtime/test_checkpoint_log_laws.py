@@ -85,10 +85,10 @@ class Run:
 
     def save(self) -> None:
         """Save, as is done after some seconds."""
-        keeper = self.process._keeper
-        assert keeper is not None
-        with keeper.gate:
-            keeper._save_unless_ended()
+        checkpointer = self.process._checkpointer
+        assert checkpointer is not None
+        with checkpointer.gate:
+            checkpointer._save_unless_ended()
 
     def left(self, place: Path, there: Path, *, killed: bool) -> None:
         """Copy what is on disk now, or once it was stopped, to another place."""
@@ -172,7 +172,7 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
     late = [name for name, (way, _, each) in drawn.items() if way == "frame" or each["schema"]]
     live = Ran({name: entering(name, each, 0) for name, each in drawn.items()}, late=late)
     append, seen = RunStore.append, []
-    advance = resuming.Keeper.advance
+    advance = resuming.Checkpointer.advance
     taken: dict[str, int] = dict.fromkeys(NAMES, 0)
 
     def cut_off(store: RunStore, *arguments: Any) -> None:
@@ -183,34 +183,34 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
             log = process_log(store)
             taken.update(log)
 
-    def saving(keeper: resuming.Keeper) -> bool:
-        more = advance(keeper)
+    def saving(checkpointer: resuming.Checkpointer) -> bool:
+        more = advance(checkpointer)
         asked_for.append(None)
         if more and len(asked_for) % every == 0:
-            with keeper.gate:
-                keeper._save_unless_ended()
+            with checkpointer.gate:
+                checkpointer._save_unless_ended()
         return more
 
     def process_log(store: RunStore) -> dict[str, int]:
         (log,) = [each for each in logs if each.store is store]
         return {
             tape.facts.name: reader.replayed + tape.brought
-            for tape, reader in zip(log.tapes, keepers[-1]._execution._logged, strict=True)
+            for tape, reader in zip(log.tapes, checkpointers[-1]._execution._logged, strict=True)
         }
 
-    keepers, logs, asked_for = list[Any](), list[Any](), list[None]()
-    begin = resuming.Keeper.begin
+    checkpointers, logs, asked_for = list[Any](), list[Any](), list[None]()
+    begin = resuming.Checkpointer.begin
 
-    def noticed(keeper: resuming.Keeper, *given: Any) -> Any:
-        keepers.append(keeper)
-        logs.append(begin(keeper, *given))
+    def noticed(checkpointer: resuming.Checkpointer, *given: Any) -> Any:
+        checkpointers.append(checkpointer)
+        logs.append(begin(checkpointer, *given))
         return logs[-1]
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = Path(folder)
         patch.setattr(RunStore, "append", cut_off)
-        patch.setattr(resuming.Keeper, "advance", saving)
-        patch.setattr(resuming.Keeper, "begin", noticed)
+        patch.setattr(resuming.Checkpointer, "advance", saving)
+        patch.setattr(resuming.Checkpointer, "begin", noticed)
         got: dict[str, list[rxt.EventBatch]] = {}
         streams = {name: entering(name, each, 0) for name, each in drawn.items()}
         first = Run(streams, late, place / "whole", got, Life())

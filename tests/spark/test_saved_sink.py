@@ -56,16 +56,16 @@ def run(path: Path, shape: EventShape, query: str, size: int) -> rxt.Process:
 def broken(monkeypatch: pytest.MonkeyPatch, at: int, *, saved: bool) -> Any:
     """Have the run break off when it saves for so many times, before or after that."""
     left = [at]
-    save = resuming.Keeper._save
+    save = resuming.Checkpointer._save
 
-    def breaking(self: resuming.Keeper, **how: Any) -> None:
+    def breaking(self: resuming.Checkpointer, **how: Any) -> None:
         left[0] -= 1
         if left[0] or saved:
             save(self, **how)
         if not left[0]:
             raise OSError("the power is gone")
 
-    monkeypatch.setattr(resuming.Keeper, "_save", breaking)
+    monkeypatch.setattr(resuming.Checkpointer, "_save", breaking)
     return save
 
 
@@ -89,7 +89,7 @@ def test_each_row_is_there_once(
         except OSError:
             breaks += 1
         finally:
-            monkeypatch.setattr(resuming.Keeper, "_save", save)
+            monkeypatch.setattr(resuming.Checkpointer, "_save", save)
         assert runs < 200
         if breaks > 12:  # it has been broken often enough
             run(tmp_path / "broken", shape, query, 5).wait(SOON)
@@ -105,7 +105,7 @@ def test_a_sink_that_lacks_what_the_state_says_is_refused(
     save = broken(monkeypatch, 9, saved=True)
     with pytest.raises(OSError, match="the power is gone"):
         run(tmp_path, EventShape.EDGE, "rows", 5).wait(SOON)
-    monkeypatch.setattr(resuming.Keeper, "_save", save)
+    monkeypatch.setattr(resuming.Checkpointer, "_save", save)
     (tmp_path / "sink").rename(tmp_path / "lost")
     with pytest.raises(CheckpointError, match=r"has all rows before .*Hint: give the sink"):
         run(tmp_path, EventShape.EDGE, "rows", 5)

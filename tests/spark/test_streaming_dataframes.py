@@ -112,7 +112,7 @@ def test_a_run_that_breaks_anywhere(
 ) -> None:
     """Before, while and after a micro-batch is saved: it ends the run, and the next goes on."""
     trickle = trickled(tmp_path / "in", PARTS)
-    points = [(resuming.Keeper, "_save", False), (resuming.Keeper, "_save", True),
+    points = [(resuming.Checkpointer, "_save", False), (resuming.Checkpointer, "_save", True),
               (microbatches._Query, "_on_batch", True)]  # fmt: skip
     for owner, name, after in points:
         inner: Any = getattr(owner, name)

@@ -20,7 +20,7 @@ from rxtemporal.spark.jvm.session import session
 
 # where the run stands still: what came of a micro-batch has left, or has been saved as well
 POINTS: dict[str, tuple[Any, str]] = {
-    "left": (resuming.Keeper, "_save"),
+    "left": (resuming.Checkpointer, "_save"),
     "saved": (microbatches._Query, "_on_batch"),
 }
 
