@@ -25,7 +25,7 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, span
-from rxtemporal.engine.kernels.door_rules import NEVER, NO_OPEN_ROW, is_due, made
+from rxtemporal.engine.kernels.door_rules import NEVER, NO_OPEN_ROW, is_due, make_cti
 from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
@@ -132,7 +132,7 @@ class Door:
 
     def _generate(self, start: int) -> None:
         if self.due.after(start):
-            self._reach(made(start, self.due.delay))
+            self._reach(make_cti(start, self.due.delay))
 
     def _advance(self, event: Cti) -> None:
         if event.start < self.cti and self.settings is None:

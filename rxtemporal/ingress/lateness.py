@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, describe
-from rxtemporal.engine.kernels.door_rules import NOWHERE, closing, landing
+from rxtemporal.engine.kernels.door_rules import NOWHERE, admit_end, admit_start
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 
@@ -102,7 +102,7 @@ def _judge_late_start(
     event: RowEvent, cti: int, policy: AdvanceTimePolicy | None
 ) -> tuple[RowEvent | None, LateReason]:
     # a point lies wholly before: it ends a tick after its start
-    start = landing(event.start, event.end, cti, policy is AdvanceTimePolicy.ADJUST)
+    start = admit_start(event.start, event.end, cti, policy is AdvanceTimePolicy.ADJUST)
     if start == NOWHERE:
         return None, LateReason.DROPPED
     return event.with_lifetime(start, event.end), LateReason.ADJUSTED
@@ -112,7 +112,7 @@ def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
     row = rows.close(event.start, event.payload)
     if row is None:
         return None, LateReason.NO_OPEN_ROW, None
-    end = closing(event.end, cti, row.start)
+    end = admit_end(event.end, cti, row.start)
     reason = None if end == event.end else LateReason.END_MOVED
     if reason is None and row.start == event.start:
         return event, None, row

@@ -17,15 +17,15 @@ from rxtemporal.engine.kernels.door_rules import (
     NOWHERE,
     ROW,
     START_EDGE,
-    closing,
+    admit_end,
+    admit_start,
     is_due,
-    landing,
-    made,
+    make_cti,
 )
 
 # the same rules as for events, compiled
-_landing, _closing = jit(landing), jit(closing)
-_is_due, _made = jit(is_due), jit(made)
+_admit_start, _admit_end = jit(admit_start), jit(admit_end)
+_is_due, _make_cti = jit(is_due), jit(make_cti)
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
@@ -72,13 +72,13 @@ def admit(
                 reason[i] = NO_OPEN_ROW
                 continue
             starts[i] = given
-            ends[i] = _closing(end[i], cti, given)
+            ends[i] = _admit_end(end[i], cti, given)
             if ends[i] != end[i]:
                 reason[i] = END_MOVED
                 by_import += end[i] < cti and end[i] >= own
             continue
         if s < cti:
-            starts[i] = _landing(s, end[i], cti, adjust)
+            starts[i] = _admit_start(s, end[i], cti, adjust)
             reason[i] = DROPPED if starts[i] == NOWHERE else ADJUSTED
             by_import += s >= own
         if what == START_EDGE:
@@ -86,7 +86,7 @@ def admit(
         count += 1
         if _is_due(s, count, every, span, last):
             last = s
-            time = _made(s, delay)
+            time = _make_cti(s, delay)
             cti, own = max(cti, time), max(own, time)
     state[0], state[1], state[2], state[3], state[4] = cti, own, count, last, by_import
     return starts, ends, reason, before
@@ -119,7 +119,7 @@ def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool
                 due, last = i, start[i]
     if 0 <= due < n:
         last = start[due]
-        time = _made(last, delay)
+        time = _make_cti(last, delay)
         cti, own = max(cti, time), max(own, time)
     state[0], state[1], state[2], state[3] = cti, own, count + n, last
     return True
@@ -159,14 +159,14 @@ def admit_merged(
         cti, time = state[s, 0], start[i]
         before[i] = cti
         if time < cti:
-            starts[i] = _landing(time, end[i], cti, settings[s, 3] != 0)
+            starts[i] = _admit_start(time, end[i], cti, settings[s, 3] != 0)
             reason[i] = DROPPED if starts[i] == NOWHERE else ADJUSTED
             state[s, 4] += time >= state[s, 1]
         state[s, 2] += 1
         if not _is_due(time, state[s, 2], settings[s, 0], settings[s, 1], state[s, 3]):
             continue
         state[s, 3] = time
-        reached = _made(time, settings[s, 2])
+        reached = _make_cti(time, settings[s, 2])
         state[s, 1] = max(state[s, 1], reached)
         if reached <= cti:
             continue

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 
-# what an item of a run is
+# kinds of items in a run
 ROW, START_EDGE, END_EDGE, CTI = range(4)
-# what became of it; 0: it was in time
+# verdicts; 0: in time
 DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW = range(1, 5)
 
-# No row starts at the end of time, whose last tick is reserved: so a start there is none.
+# stands for no start: the last tick of time is reserved, so no row starts there
 NOWHERE = MAX_TIME
-# the start that made the last CTI due, before any has
+# the start that made the last CTI due, while none has
 NEVER = MIN_TIME - 1
 
 
-def landing(start: int, end: int, cti: int, adjust: bool) -> int:
-    """Return the start with which ``[start, end)`` goes on after ``cti``; NOWHERE if dropped.
+def admit_start(start: int, end: int, cti: int, adjust: bool) -> int:
+    """Return the start with which ``[start, end)`` passes a door at ``cti``; NOWHERE if dropped.
 
-    >>> landing(3, 9, 5, True), landing(3, 5, 5, True) == NOWHERE, landing(5, 6, 5, False)
-    (5, True, 5)
+    >>> admit_start(3, 9, 5, True), admit_start(5, 6, 5, False)
+    (5, 5)
+    >>> admit_start(3, 5, 5, True) == NOWHERE
+    True
     """
     if start >= cti:
         return start
@@ -32,10 +34,10 @@ def landing(start: int, end: int, cti: int, adjust: bool) -> int:
     return NOWHERE
 
 
-def closing(end: int, cti: int, start: int) -> int:
-    """Return the end with which an end edge goes on after ``cti``, for its row's ``start``.
+def admit_end(end: int, cti: int, start: int) -> int:
+    """Return the end with which an end edge passes a door at ``cti``, for its row's ``start``.
 
-    >>> closing(9, 5, 3), closing(4, 5, 3), closing(4, 5, 5)
+    >>> admit_end(9, 5, 3), admit_end(4, 5, 3), admit_end(4, 5, 5)
     (9, 5, 6)
     """
     return max(end, cti, start + TICK)
@@ -52,14 +54,14 @@ def is_due(start: int, count: int, every: int, span: int, last: int) -> bool:
     """
     if every > 0:
         return count % every == 0
-    # the beginning of time stays where it is whatever is added to it
+    # nothing can be added to the beginning of time
     return span > 0 and (last <= MIN_TIME or start >= last + span)
 
 
-def made(start: int, delay: int) -> int:
-    """Return the CTI that is made of an event's start as the source sent it.
+def make_cti(start: int, delay: int) -> int:
+    """Return the CTI that an event makes, from its start as the source sent it.
 
-    >>> made(7, 2), made(7, -1), made(MIN_TIME, 2) == MIN_TIME
+    >>> make_cti(7, 2), make_cti(7, -1), make_cti(MIN_TIME, 2) == MIN_TIME
     (5, 8, True)
     """
     if start == MIN_TIME:

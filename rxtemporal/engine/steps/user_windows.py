@@ -118,7 +118,7 @@ class IncrementalAggregate(Stateful):
 
     once = False
     dtypes = (object,)
-    held = ("saved",)
+    held = ("states",)
 
     def __init__(self, user: Any, reads: pl.Expr | None, name: str, dtype: pl.DataType) -> None:
         self._user = user
@@ -128,12 +128,12 @@ class IncrementalAggregate(Stateful):
         self._states: defaultdict[int, Any] = defaultdict(user.init)
 
     @property
-    def saved(self) -> dict[int, Any]:
+    def states(self) -> dict[int, Any]:
         """The user's state of each key."""
         return dict(self._states)
 
-    @saved.setter
-    def saved(self, states: dict[int, Any]) -> None:
+    @states.setter
+    def states(self, states: dict[int, Any]) -> None:
         self._states.clear()
         self._states.update(states)
 

@@ -41,7 +41,7 @@ class Windows:
         return Windows(*(column[which] for column in fields))
 
     @property
-    def closing(self) -> npt.NDArray[np.bool_]:
+    def is_end(self) -> npt.NDArray[np.bool_]:
         """The mask of windows that left before, as start edges, and end now."""
         return np.asarray((self.edge != 0) & (self.end != MAX_TIME))
 

@@ -168,14 +168,14 @@ class WindowStep(Stateful):
         self._head = grow(self._head, keys, -1)
         columns = self._rows.columns
         pairs = list_rows(
-            changes.what, changes.key, windows.at, windows.key, ~windows.closing,
+            changes.what, changes.key, windows.at, windows.key, ~windows.is_end,
             self._head, columns[AFTER], columns[BEFORE],
         )  # fmt: skip
-        closing = [self._close_window(windows, w) for w in np.flatnonzero(windows.closing).tolist()]
-        new = windows.take(~windows.closing)
+        closing = [self._close_window(windows, w) for w in np.flatnonzero(windows.is_end).tolist()]
+        new = windows.take(~windows.is_end)
         if len(new):
-            number = np.cumsum(~windows.closing) - 1
-            swept = [None if s is None else s.filter(~windows.closing) for s in swept]
+            number = np.cumsum(~windows.is_end) - 1
+            swept = [None if s is None else s.filter(~windows.is_end) for s in swept]
             closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1], batch))
         return EventBatch.concat(closing) if closing else EventBatch.empty(self._schema, 0)
 

@@ -1,0 +1,131 @@
+"""Codec of saved states: values come back as they were, damaged or foreign bytes are refused."""
+
+from __future__ import annotations
+
+import collections
+import math
+import struct
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rxtemporal import CheckpointError, EventBatch
+from rxtemporal.core.batch import Groups
+from rxtemporal.engine.codec import VERSION, dumps, loads
+from rxtemporal.engine.keys import KeyCoder
+
+
+class Pair(NamedTuple):
+    """Not a plain tuple."""
+
+    a: int
+    b: int
+
+
+def restored(value: Any) -> Any:
+    """Return a value that was written and read."""
+    return loads("test", dumps("test", value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 3, -(2**70), "text", b"\x00\xff", 0.1, -0.0, math.inf,
+        datetime(2024, 5, 1), datetime(2024, 5, 1, tzinfo=UTC),
+        datetime(2024, 5, 1, tzinfo=timezone(timedelta(hours=2))),
+        datetime(2024, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")),
+        date(2024, 5, 1), timedelta(1, 2, 3), Decimal("1.20"),
+        [1, [2.5]], (1, ("a",)), {1, 2}, frozenset({"a"}), {("a", 1): {frozenset({2}): [None]}},
+    ],
+)  # fmt: skip
+def test_a_state_comes_back_as_it_was(value: Any) -> None:
+    """Values of users' states come back equal and of the same type, zones included."""
+    back = restored(value)
+    assert (back, type(back)) == (value, type(value))
+    if isinstance(value, datetime):
+        assert back + timedelta(180) == value + timedelta(180)
+        assert (back + timedelta(180)).utcoffset() == (value + timedelta(180)).utcoffset()
+
+
+def test_arrays_and_frames_come_back_as_they_were() -> None:
+    """Columns keep their types, shapes and contents."""
+    bools = np.arange(22).reshape(2, 11) % 3 == 0
+    for array in (np.arange(3), np.zeros((0, 3)), bools, bools[:0], np.array([[1.5, 2.5]])):
+        back = restored(array)
+        assert (back.dtype, back.shape) == (array.dtype, array.shape)
+        assert (back == array).all()
+    frame = pl.DataFrame({"s": ["a", None], "d": [Decimal("1.50"), None]})
+    assert restored(frame).equals(frame)
+    assert restored(pl.DataFrame(height=3)).height == 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [collections.Counter("aab"), collections.defaultdict(int), Pair(1, 2), object(), {1: object()}],
+)
+def test_what_would_come_back_as_something_else_is_refused(value: Any) -> None:
+    """A subclass of a plain type, or an object, cannot be saved, and the message says what can."""
+    with pytest.raises(CheckpointError, match="made of numbers, strings, times, lists"):
+        dumps("test", value)
+
+
+def test_keys_come_back_with_their_codes() -> None:
+    """A coder gives old keys their codes, and new ones the next."""
+    coder = KeyCoder({"k": pl.String(), "n": pl.Int64()})
+    keys = pl.DataFrame({"k": ["b", None, "b"], "n": [1, 2, 1]})
+    codes = coder.encode(keys)
+    back = restored(coder)
+    more = pl.DataFrame({"k": ["b", "c", None], "n": [1, 1, 2]})
+    assert back.encode(keys).tolist() == codes.tolist() == [0, 1, 0]
+    assert back.encode(more).tolist() == coder.encode(more).tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_batches_come_back_as_they_were(rows: int) -> None:
+    """A batch keeps columns, CTI and codes, and of its keys their names and types."""
+    frame = pl.DataFrame({"start_time": [1, 2, 3], "end_time": [4, 5, None], "k": ["a", "b", "a"]})
+    batch = EventBatch.from_polars(frame.head(rows), cti=7)
+    for one in (batch, batch.replace(payload=pl.DataFrame(height=rows))):
+        back = restored(one)
+        assert (back.cti, back.groups, back.schema) == (7, None, one.schema)
+        assert back.to_polars().equals(one.to_polars())
+    coder = KeyCoder({"k": pl.String()})
+    grouped = batch.replace(groups=Groups(coder.encode(batch.payload), coder))
+    back = restored(grouped)
+    assert back.groups.codes.tolist() == grouped.groups.codes.tolist()
+    assert (back.keys, len(back.groups.coder)) == (("k",), 0)
+
+
+def test_a_default_writes_other_objects() -> None:
+    """An object of another type is written as the plain value that ``default`` makes of it."""
+    value = [Pair(1, 2), {"p": (Pair(3, 4),)}]
+    saved = dumps("test", value, lambda each: each._asdict() if isinstance(each, Pair) else None)
+    assert loads("test", saved) == [{"a": 1, "b": 2}, {"p": ({"a": 3, "b": 4},)}]
+    with pytest.raises(CheckpointError, match="cannot be saved"):
+        dumps("test", [object()], lambda each: None)
+
+
+@pytest.mark.parametrize("place", [0, 3, 5, 7, 10, 14, 20, 60, -1])
+def test_damaged_states_are_refused(place: int) -> None:
+    """One flipped bit anywhere, a cut, or no bytes at all raise a CheckpointError, nothing else."""
+    saved = dumps("test", [np.arange(5), {"a": 1}])
+    damaged = bytearray(saved)
+    damaged[place] ^= 8
+    for data in (bytes(damaged), saved[:place], saved + b"x", b"", None, "text"):
+        with pytest.raises(CheckpointError):
+            loads("test", data)  # type: ignore[arg-type]
+
+
+def test_a_state_says_what_it_is() -> None:
+    """Another kind and another version are refused by name, with what to do instead."""
+    saved = dumps("run", 1)
+    with pytest.raises(CheckpointError, match=r"FILE is the state of a run, not of a bucket.*or X"):
+        loads("bucket", saved, "FILE", "or X")
+    older = saved[:4] + struct.pack("<H", VERSION - 1) + saved[6:]
+    with pytest.raises(CheckpointError, match=rf"FILE was not saved in version {VERSION} .*or X"):
+        loads("run", older, "FILE", "or X")
