@@ -76,12 +76,12 @@ def run(hand_off: rxt.HandOff | None, load: int | None, options: argparse.Namesp
         f"{count / taken:>10,.0f}/s  {count / len(sink.latencies):>9,.1f} rows a batch"
         f"   latency p50 {middle:7.1f}, p99 {high:7.1f}, most {latencies.max():7.1f} ms"
     )
-    told = process.diagnostics().streams[0].hand_off
-    if told is not None:
-        blocked = told.blocked.total_seconds()
+    counted = process.diagnostics().streams[0].hand_off
+    if counted is not None:
+        blocked = counted.blocked.total_seconds()
         line += (
-            f"   most waiting {told.most_rows_waiting:>7,}, blocked {blocked:4.1f} s,"
-            f" spilled {told.rows_spilled:>9,}"
+            f"   most waiting {counted.most_rows_waiting:>7,}, blocked {blocked:4.1f} s,"
+            f" spilled {counted.rows_spilled:>9,}"
         )
     return line
 

@@ -19,7 +19,7 @@ from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.packer import Packer
 
 
-class InputStream(NamedTuple):
+class TrialInput(NamedTuple):
     """One stream of a query: its name, its fields (None if no event shows them), its events."""
 
     name: str
@@ -135,7 +135,7 @@ def draw_cuts(count: int, random: Random) -> list[int]:
 
 
 def cut_batches(
-    inputs: Sequence[InputStream], arrivals: Sequence[Arrival], ends: Iterable[int]
+    inputs: Sequence[TrialInput], arrivals: Sequence[Arrival], ends: Iterable[int]
 ) -> Iterator[ArrivedBatch]:
     """Yield the batches into which arrivals are cut, one for each stream in a run.
 

@@ -12,7 +12,7 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.testing.arrivals import InputStream
+from rxtemporal.testing.arrivals import TrialInput
 from rxtemporal.testing.tables import table
 from rxtemporal.testing.trials import Trial
 
@@ -53,7 +53,7 @@ def _is_one_stream(streams: Any) -> bool:
     return not streams or isinstance(streams[0], (RowEvent, Cti))
 
 
-def _read_stream(name: str, stream: Any, schema: Any, complete: bool) -> InputStream:
+def _read_stream(name: str, stream: Any, schema: Any, complete: bool) -> TrialInput:
     fields = None if schema is None else payload_schema(schema)
     if isinstance(stream, Streamable):
         fields = fields or stream.schema
@@ -65,7 +65,7 @@ def _read_stream(name: str, stream: Any, schema: Any, complete: bool) -> InputSt
         reader = PayloadReader()
         reader.learn([event.payload for event in events if isinstance(event, RowEvent)])
         fields = reader.schema
-    return InputStream(name, fields, events)
+    return TrialInput(name, fields, events)
 
 
 def _name_streams(query: Callable[..., Any], count: int) -> list[str]:
@@ -78,7 +78,7 @@ def _name_streams(query: Callable[..., Any], count: int) -> list[str]:
     return [*found[:count], *(f"stream {n + 1}" for n in range(len(found), count))]
 
 
-def _check_call(query: Callable[..., Any], inputs: list[InputStream], by_name: bool) -> None:
+def _check_call(query: Callable[..., Any], inputs: list[TrialInput], by_name: bool) -> None:
     try:
         signature = inspect.signature(query)
     except (TypeError, ValueError):

@@ -16,7 +16,7 @@ from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
 from rxtemporal.query.inputs import from_observable
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.testing.arrivals import Arrival, InputStream, cut_batches, group_rows, interleave
+from rxtemporal.testing.arrivals import Arrival, TrialInput, cut_batches, group_rows, interleave
 from rxtemporal.testing.histories import Row, describe_difference, history
 from rxtemporal.testing.stepper import Stepper
 from rxtemporal.testing.tables import format_times
@@ -67,7 +67,7 @@ class Trial:
     """Query, the streams it is called with (by name or in order), and how results compare."""
 
     query: Callable[..., Any]
-    inputs: list[InputStream]
+    inputs: list[TrialInput]
     by_name: bool
     complete: bool
     tolerance: float

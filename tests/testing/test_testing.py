@@ -27,7 +27,7 @@ from rxtemporal import agg, testing
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.operators.operator import Beside, Keys, Operator, TwoInputs
-from rxtemporal.testing.arrivals import InputStream, cut_batches, draw_cuts, interleave, reorder
+from rxtemporal.testing.arrivals import TrialInput, cut_batches, draw_cuts, interleave, reorder
 
 start, end = rxt.EdgeEvent.create_start, rxt.EdgeEvent.create_end
 
@@ -295,7 +295,7 @@ def test_rows_move_across_the_ctis_that_allow_it() -> None:
 def test_cuts_and_interleavings_lose_nothing(one: list[Any], two: list[Any], seed: int) -> None:
     """The batches of each stream describe it and keep their contract."""
     inputs = [
-        InputStream(name, pl.Schema(physical.SCHEMA), events(s))
+        TrialInput(name, pl.Schema(physical.SCHEMA), events(s))
         for name, s in zip("ab", (one, two), strict=True)
     ]
     random = Random(seed)

@@ -12,7 +12,7 @@ Deliver = Callable[[Exception], None]
 
 
 class State(enum.IntEnum):
-    """How far a run has come towards its end. It only moves on, never back."""
+    """State of a run's hand-offs on the way to its end; it never goes back."""
 
     OPEN = 0
     # producers are let go; what they bring is not accepted, what was accepted is delivered
