@@ -42,17 +42,24 @@ class Producer(abc.ObserverBase[Any]):
 
     def on_next(self, item: Any) -> None:
         """Push an event or a batch once there is room for it."""
+        if isinstance(item, EventBatch):
+            for part in self._split(item):
+                self._push(part, len(part))
+        else:
+            self._push(item, 0 if isinstance(item, Cti) else 1)
+
+    def _push(self, item: Any, rows: int) -> None:
         queue, gate = self._queue, self._gate
-        for part in self._split(item):
-            rows = _count_rows(part)
-            with gate:
-                if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
-                    self._wait(rows)
-                # what comes after the end is ignored in silence, as in any run
-                if gate.state is not State.OPEN:
-                    return
-                self._reader.on_next(part)
-                queue.most_waiting = max(queue.most_waiting, queue.rows)
+        with gate:
+            if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
+                self._wait(rows)
+            # what comes after the end is ignored in silence, as in any run
+            if gate.state is not State.OPEN:
+                return
+            self._reader.on_next(item)
+            waiting = queue.rows
+            if waiting > queue.most_waiting:
+                queue.most_waiting = waiting
 
     def _wait(self, rows: int) -> None:
         queue, gate = self._queue, self._gate
@@ -65,28 +72,28 @@ class Producer(abc.ObserverBase[Any]):
             queue.seconds_blocked += time.monotonic() - started
         if gate.error is not None:
             raise BindingError(
-                f"stream {self._door.source!r} was waiting for room in its hand-off when the query "
+                f"stream {self._door.source!r} was waiting for room in its hand-off when the run "
                 f"failed with {gate.error!r}; what it pushed was not accepted. "
                 "Hint: wait() of the process raises that error, and on_error receives it."
             ) from gate.error
 
-    def _split(self, item: Any) -> Iterator[Any]:
-        """Yield an item whole, or a batch larger than the queue in parts that fit."""
+    def _split(self, batch: EventBatch) -> Iterator[EventBatch]:
+        """Yield a batch whole, or in parts that fit if it is larger than the queue."""
         most, door = self._max_rows, self._door
-        if not isinstance(item, EventBatch) or len(item) <= most:
-            yield item
+        if len(batch) <= most:
+            yield batch
             return
         # the source's own CTI: an imported one is no promise of the source
         reached = max(door.own, MIN_TIME)
         try:
             # with settings the door judges each row
-            item.check(reached if door.settings is None else MIN_TIME)
+            batch.check(reached if door.settings is None else MIN_TIME)
         except RxTemporalError:
-            yield item  # the reader refuses it as a whole, as it does without a hand-off
+            yield batch  # the reader refuses it as a whole, as it does without a hand-off
             return
-        for begin in range(0, len(item), most):
-            last = begin + most >= len(item)
-            part = item.slice(begin, begin + most)
+        for begin in range(0, len(batch), most):
+            last = begin + most >= len(batch)
+            part = batch.slice(begin, begin + most)
             yield part if last else part.replace(cti=reached)
 
     def on_error(self, error: Exception) -> None:
@@ -98,9 +105,3 @@ class Producer(abc.ObserverBase[Any]):
         """End the source."""
         with self._gate:
             self._reader.on_completed()
-
-
-def _count_rows(item: Any) -> int:
-    if isinstance(item, EventBatch):
-        return len(item)
-    return 0 if isinstance(item, Cti) else 1
