@@ -118,6 +118,12 @@ from .ingress.settings import (
 from .ingress.settings import (
     WhenFull as WhenFull,
 )
+from .ingress.source import (
+    Cursor as Cursor,
+)
+from .ingress.source import (
+    Source as Source,
+)
 from .query import adapters as adapters
 from .query.application import (
     Application as Application,
@@ -139,6 +145,9 @@ from .query.inputs import (
 )
 from .query.inputs import (
     from_polars as from_polars,
+)
+from .query.inputs import (
+    from_source as from_source,
 )
 from .query.inputs import (
     read_csv as read_csv,

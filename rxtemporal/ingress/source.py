@@ -54,6 +54,8 @@ class Cursor:
     checked = False
     """True if every batch is known to keep the contract of batches and the stream's fields."""
 
+    _items: Iterator[Any] = iter(())
+
     def __init__(self, items: Iterable[Any] = (), position: int = 0, *, run_rows: int = 1) -> None:
         self._items: Iterator[Any] = iter(items)
         self._run_rows = run_rows

@@ -14,8 +14,14 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Heartbeat, Liveliness
-from rxtemporal.ingress.source import StreamSource
-from rxtemporal.ingress.sources import EventSource, FrameSource, ObservableSource, scan_batches
+from rxtemporal.ingress.source import Source, StreamSource, UserSource
+from rxtemporal.ingress.sources import (
+    SIZED_ROWS,
+    EventSource,
+    FrameSource,
+    ObservableSource,
+    scan_batches,
+)
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_bridge import AsyncEvents
 from rxtemporal.query.streamable import Streamable
@@ -138,6 +144,51 @@ def from_observable(
         judged=isinstance(observable, CtiSubject),
     )
     return _stream(source)
+
+
+def from_source(
+    source: Source,
+    *,
+    advance_time: AdvanceTimeSettings | None = None,
+    name: str | None = None,
+    batch_rows: int | None = None,
+    hand_off: HandOff | None = None,
+    heartbeat: Heartbeat | None = None,
+    idle_after: Span | None = None,
+) -> Streamable:
+    """Make a stream of a source that you have written: a subclass of ``Source``.
+
+    Items are as in ``from_events``, or event batches. ``name`` is by default the source's own.
+    ``batch_rows`` is how many rows have to wait before a CTI sends them on: by default 1, and 1,024
+    where the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are those of
+    ``from_observable``, for a source that pushes.
+
+    Each run opens the source once. A run with ``resume=`` saves the position of its cursor with its
+    state, and the run after it opens the source there.
+
+    Threads: a source that is read is read by the thread of the run; for one that pushes see
+    ``from_observable``.
+    """
+    if not isinstance(source, Source):
+        raise ArgumentError(
+            f"from_source takes an rxt.Source, got {source!r}. Hint: from_events(…) takes any "
+            "iterable of events."
+        )
+    if batch_rows is not None and batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    settings = _settings(advance_time)
+    lively = Liveliness.checked(heartbeat, idle_after, settings)
+    if not source.pushes and (hand_off is not None or lively is not None):
+        raise ArgumentError(
+            f"the source {source.name!r} is read, and hand_off=, heartbeat= and idle_after= are "
+            "for one with pushes = True. Hint: leave them out."
+        )
+    if not isinstance(hand_off, HandOff | None):
+        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+    least = batch_rows or (SIZED_ROWS if source.bounded else 1)
+    given = None if source.schema is None else payload_schema(source.schema)
+    stream = UserSource(source, given, settings, name or source.name, least, hand_off, lively)
+    return _stream(stream)
 
 
 def from_polars(

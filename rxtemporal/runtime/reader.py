@@ -11,6 +11,7 @@ from reactivex import abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.errors import SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.resumable import Position
@@ -172,6 +173,11 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         cursor = self._cursor
         try:
             items = cursor.take(until)
+            if items is not None and not len(items):
+                raise SourceError(
+                    f"take() of the cursor of stream {self.name!r} returned no items. Hint: return "
+                    "None at the end, and before it at least the next item."
+                )
         except Exception as error:
             with self.lock:
                 self.fail(error)
