@@ -194,10 +194,10 @@ def needs_policy(what: str) -> AdvanceTimeError:
 
 
 class WhenFull(enum.Enum):
-    """What becomes of a producer that pushes into a full hand-off.
+    """Choice for a producer that pushes into a full hand-off.
 
-    ``BLOCK``: it waits until the query has taken what waits. ``SPILL``: it goes on, and rows go to
-    disk, behind those that wait already.
+    ``BLOCK``: it waits until the query has taken rows out. ``SPILL``: it does not wait, and its
+    rows go to disk behind those that are queued.
     """
 
     BLOCK = "block"
@@ -206,12 +206,12 @@ class WhenFull(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HandOff:
-    """A bounded queue between one source that pushes and its query, which runs in another thread.
+    """Bounded queue between a source that pushes and its query, which runs in another thread.
 
-    ``max_rows`` is how many rows may wait in memory, those that wait for a CTI included; the batch
-    that the query works on comes on top. ``when_full`` says what happens then. ``path`` is a folder
-    for what spills (by default the system's place for temporary files); each run makes a folder of
-    its own there and deletes it at its end.
+    ``max_rows`` is how many rows may be queued in memory, those that wait for a CTI included; the
+    batch that the query is working on is not counted. ``when_full`` says what happens when there
+    are more. ``path`` is the folder for spilled rows (by default the system's folder for temporary
+    files); each run makes a folder of its own in it and deletes that at its end.
 
     >>> HandOff(max_rows=10_000, when_full=WhenFull.SPILL).max_rows
     10000
@@ -234,19 +234,19 @@ class HandOff:
             raise ArgumentError(f"path is a folder, got {self.path!r}")
         if self.when_full is WhenFull.BLOCK:
             raise ArgumentError(
-                "path is where rows spill to, and a hand-off that blocks spills none. "
+                "path is the folder for spilled rows, and a hand-off that blocks spills none. "
                 "Hint: when_full=WhenFull.SPILL"
             )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HandOffDiagnostics:
-    """What has gone through one source's hand-off.
+    """Counters of one source's hand-off.
 
-    ``rows_waiting`` were accepted and have not been given to the query, wherever they are;
-    ``most_rows_waiting`` is the most there have been in memory. ``rows_spilled`` is how many have
-    gone to disk. ``times_blocked`` and ``blocked`` say how often and how long producers waited.
-    ``batches`` is in how many the query has been given what came.
+    ``rows_waiting`` have been accepted and not given to the query, in memory and on disk;
+    ``most_rows_waiting`` is the highest number in memory so far. ``rows_spilled`` have gone to
+    disk. ``times_blocked`` and ``blocked`` are how often and how long producers have waited.
+    ``batches`` is the number of batches that the query has been given.
     """
 
     rows_waiting: int

@@ -9,12 +9,9 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 
 from rxtemporal.errors import SpoolError
-
-_syncs = ContextVar("whether what is written has to outlive the machine", default=True)
 
 _FULL = "free some space there; what was written before is intact, and the same run can be repeated"
 _DENIED = "give this user the right to write there, or choose another path"
@@ -63,8 +60,7 @@ def publish(path: Path, data: bytes) -> None:
 
 def sync(handle: int) -> None:
     """Have what was written to a file on disk before anything else happens."""
-    if _syncs.get():
-        os.fsync(handle)
+    os.fsync(handle)
 
 
 def remove(path: Path) -> None:
@@ -75,8 +71,6 @@ def remove(path: Path) -> None:
 
 def sync_folder(path: Path) -> None:
     """Have the names in a folder on disk before anything else happens."""
-    if not _syncs.get():
-        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -91,16 +85,6 @@ def make_folder(path: Path) -> None:
     for made in missing:
         # a folder is a name in the one above: without it all that it holds would be out of reach
         sync_folder(made.parent)
-
-
-@contextmanager
-def unsynced() -> Iterator[None]:
-    """Wait for no disk inside: for files that are of no use once this process has ended."""
-    before = _syncs.set(False)
-    try:
-        yield
-    finally:
-        _syncs.reset(before)
 
 
 class WriterLock:
