@@ -40,6 +40,9 @@ class Sink(ABC):
     shape: EventShape = EventShape.INTERVAL
     """The shape in which the sink gets its rows; a class or an instance may set another one."""
 
+    def set_time_form(self, form: Callable[[], TimeForm]) -> None:  # noqa: B027
+        """Note how sources give times: ``form()`` says so. It is called before ``open``."""
+
     def open(self, query: str, schema: pl.Schema) -> None:  # noqa: B027
         """Get ready for the query of this name, whose payload has this schema."""
 
@@ -72,19 +75,42 @@ class Sink(ABC):
         )
 
 
-class Collect(Sink):
+class _ReadySink(Sink):
+    """Gives times in one form, by default that in which the sources of the query give them."""
+
+    def __init__(self, time: TimeForm | None, shape: EventShape = EventShape.INTERVAL) -> None:
+        self.shape = shape
+        self._time = time
+        self._source_time: Callable[[], TimeForm] = lambda: "datetime"
+
+    def set_time_form(self, form: Callable[[], TimeForm]) -> None:
+        """Note how sources give times."""
+        self._source_time = form
+
+    def close(self, error: BaseException | None) -> None:
+        """Keep the form of times, and not the run that knows it."""
+        form = self._source_time()
+        self._source_time = lambda: form
+
+    def _form(self, time: TimeForm | None = None) -> TimeForm:
+        return time or self._time or self._source_time()
+
+
+class Collect(_ReadySink):
     """Keeps all results in memory, as batches.
+
+    ``time=`` of its methods is the form of times, by default as the sources of the query give them.
 
     >>> import rxtemporal as rxt
     >>> results = rxt.Collect()
     >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1})]).run(results):
     ...     pass
-    >>> results.to_events(time="ticks")
+    >>> results.to_events()
     [IntervalEvent(4, 5, {'x': 1})]
     """
 
     def __init__(self, shape: EventShape = EventShape.INTERVAL) -> None:
-        self.shape = shape
+        super().__init__(None, shape)
         self.batches: list[EventBatch] = []
         self._schema = pl.Schema()
 
@@ -101,28 +127,29 @@ class Collect(Sink):
         """All results so far as one batch; in edge shape a row that was open is in it twice."""
         return EventBatch.concat(self.batches or [EventBatch.empty(self._schema, 0)])
 
-    def to_polars(self, *, time: TimeForm = "datetime") -> pl.DataFrame:
+    def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Return the results so far as a frame, in the order in which they came."""
-        return self.batch.to_polars(time)
+        return self.batch.to_polars(self._form(time))
 
-    def to_dicts(self, *, time: TimeForm = "datetime") -> list[dict[str, Any]]:
+    def to_dicts(self, *, time: TimeForm | None = None) -> list[dict[str, Any]]:
         """Return the results so far as dicts of start_time, end_time and the fields."""
-        return self.batch.to_dicts(time)
+        return self.batch.to_dicts(self._form(time))
 
-    def to_events(self, *, time: TimeForm = "datetime") -> list[Event]:
+    def to_events(self, *, time: TimeForm | None = None) -> list[Event]:
         """Return the results so far as events."""
         events: list[Event] = []
-        unpacked(events.append, self.shape, False, lambda: time)(self.batch)
+        unpacked(events.append, self.shape, False, lambda: self._form(time))(self.batch)
         return events
 
 
-class Print(Sink):
+class Print(_ReadySink):
     """Prints rows as they come, in columns: their lifetimes, then their fields.
 
-    ``file`` is where to, by default standard output. ``time`` is the form of times.
+    ``time`` is the form of times, by default as the sources of the query give them. ``file`` is
+    where to print, by default standard output.
 
     >>> import rxtemporal as rxt
-    >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1})]).run(rxt.Print(time="ticks")):
+    >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1})]).run(rxt.Print()):
     ...     pass
     start_time  end_time  x
     4           5         1
@@ -132,11 +159,10 @@ class Print(Sink):
         self,
         *,
         shape: EventShape = EventShape.INTERVAL,
-        time: TimeForm = "datetime",
+        time: TimeForm | None = None,
         file: TextIO | None = None,
     ) -> None:
-        self.shape = shape
-        self._time: TimeForm = time
+        super().__init__(time, shape)
         self._file = file
         self._widths: list[int] = []
 
@@ -144,7 +170,7 @@ class Print(Sink):
         """Print the rows; the first rows have a heading above them and decide the widths."""
         if not len(batch):
             return
-        frame = batch.to_polars(self._time)
+        frame = batch.to_polars(self._form())
         lines = [self._cells(row) for row in frame.iter_rows()]
         if not self._widths:
             lines.insert(0, frame.columns)
@@ -157,6 +183,7 @@ class Print(Sink):
 
     def close(self, error: BaseException | None) -> None:
         """Flush what was printed."""
+        super().close(error)
         (self._file or sys.stdout).flush()
 
     def _cells(self, row: tuple[Any, ...]) -> list[str]:
@@ -174,7 +201,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class File(Sink):
+class File(_ReadySink):
     """Writes the results into one file: Parquet, CSV or JSON lines, by the suffix of its name.
 
     The suffix is ``.parquet``, ``.csv``, or ``.json``, ``.jsonl`` or ``.ndjson`` for JSON lines.
@@ -184,33 +211,34 @@ class File(Sink):
     leaves that file as it was. In a run with ``resume=`` the hidden file stays, and the next run
     goes on with it: each row is in the result once.
 
-    ``time`` is the form of times in the file. A Parquet result has to fit into memory at the end.
+    ``time`` is the form of times in the file, by default as the sources of the query give them. A
+    Parquet result has to fit into memory at the end.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, time: TimeForm = "datetime") -> None:
+    def __init__(self, path: str | os.PathLike[str], *, time: TimeForm | None = None) -> None:
+        super().__init__(time)
         self.path = Path(path)
         if self.path.suffix.lower() not in _APPENDS:
             raise ArgumentError(
                 f"the name of a result file ends in {', '.join(_APPENDS)}, got {str(path)!r}"
             )
         self._append = _APPENDS[self.path.suffix.lower()]
-        self._time: TimeForm = time
         self._part = self.path.with_name(f".{self.path.name}.part")
         self._file: BinaryIO | None = None
-        self._empty = pl.DataFrame()
+        self._schema = pl.Schema()
         # where the hidden file ends in the checkpoint; and whether the file is complete
         self._end: int | None = None
         self._complete = self._in_checkpoint = False
 
     def open(self, query: str, schema: pl.Schema) -> None:
         """Begin the hidden file, or cut off what it has from after the checkpoint."""
-        self._empty = EventBatch.empty(schema, 0).to_polars(self._time)
+        self._schema = schema
         if self._complete:
             return
         if self._end is None:
             self._file = self._part.open("wb")
             if self._append is _append_csv:
-                self._empty.write_csv(self._file)
+                self._empty().write_csv(self._file)
             return
         if not self._part.exists() or self._part.stat().st_size < self._end:
             raise CheckpointError(
@@ -224,10 +252,11 @@ class File(Sink):
     def write(self, batch: EventBatch) -> None:
         """Append the rows of one batch."""
         if len(batch) and self._file is not None:
-            self._append(batch.to_polars(self._time), self._file)
+            self._append(batch.to_polars(self._form()), self._file)
 
     def close(self, error: BaseException | None) -> None:
         """Put the file in place if the query has completed."""
+        super().close(error)
         if self._file is None:
             return
         try:
@@ -255,6 +284,9 @@ class File(Sink):
         self._complete = state == b"complete"
         self._end = None if self._complete else int(state)
 
+    def _empty(self) -> pl.DataFrame:
+        return EventBatch.empty(self._schema, 0).to_polars(self._form())
+
     @staticmethod
     def _flush(file: BinaryIO) -> int:
         file.flush()
@@ -268,7 +300,7 @@ class File(Sink):
         whole = self._part.with_suffix(".whole")
         try:
             with self._part.open("rb") as file:
-                pl.concat([self._empty, *_arrow_frames(file)]).write_parquet(whole)
+                pl.concat([*_arrow_frames(file)] or [self._empty()]).write_parquet(whole)
             os.replace(whole, self.path)
         finally:
             whole.unlink(missing_ok=True)

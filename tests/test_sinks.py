@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from reactivex import of
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent
@@ -57,10 +58,25 @@ def test_collect_keeps_what_came() -> None:
     with stream().run(results):
         pass
     assert_same_history(results.batches, stream())
-    assert results.to_polars(time="ticks").sort("start_time").equals(rows())
-    assert results.to_dicts(time="ticks")[0] == {"start_time": 1, "end_time": 2, "x": 1.5}
-    assert results.to_events(time="ticks")[0] == IntervalEvent(1, 2, {"x": 1.5})
-    assert results.to_events()[0].start_time == rxt.to_datetime(1)
+    assert results.to_polars().sort("start_time").equals(rows())
+    assert results.to_dicts()[0] == {"start_time": 1, "end_time": 2, "x": 1.5}
+    assert results.to_events()[0] == IntervalEvent(1, 2, {"x": 1.5})
+    assert results.to_events(time="datetime")[0].start_time == rxt.to_datetime(1)
+
+
+def test_times_have_the_form_that_sources_give_them(tmp_path: Path) -> None:
+    """Datetimes of a source are datetimes in a sink, and ticks where they are asked for."""
+    noon = rxt.to_datetime(12 * 3_600_000_000)
+    events = [PointEvent(noon, {"x": 1.0})]
+    for source in stream(events), rxt.from_observable(of(*events), schema=SCHEMA):
+        results = rxt.Collect()
+        with source.run(results):
+            pass
+        assert results.to_events()[0].start_time == noon
+        assert results.to_dicts(time="ticks")[0]["start_time"] == rxt.ticks(noon)
+        with source.run(rxt.File(tmp_path / "out.parquet")):
+            pass
+        assert pl.read_parquet(tmp_path / "out.parquet")["start_time"].to_list() == [noon]
 
 
 def test_collect_without_results_has_the_fields() -> None:
@@ -87,7 +103,7 @@ def test_collect_in_edge_shape_has_both_ends() -> None:
 
 def test_print_writes_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """A heading, then aligned rows; what has no end or no value is said in words."""
-    with stream().run(rxt.Print(time="ticks")):
+    with stream().run(rxt.Print()):
         pass
     assert capsys.readouterr().out == (
         "start_time  end_time    x\n"
@@ -101,7 +117,7 @@ def test_print_writes_into_a_file_in_the_shape_it_is_given() -> None:
     """An open row is one in edge shape, and times are ISO 8601."""
     file = io.StringIO()
     events = [rxt.EdgeEvent.create_start(0, {"x": 1.0}), Cti(3)]
-    with stream(events).run(rxt.Print(shape=EventShape.EDGE, file=file)):
+    with stream(events).run(rxt.Print(shape=EventShape.EDGE, time="datetime", file=file)):
         pass
     assert file.getvalue().splitlines()[1].split() == ["1970-01-01T00:00:00Z", "open", "1"]
 
@@ -114,7 +130,7 @@ def test_a_file_has_all_rows_when_the_query_has_completed(tmp_path: Path, suffix
     """It replaces the one that was there, and nothing else is left."""
     path = tmp_path / f"out{suffix}"
     path.write_text("old", "utf-8")
-    with stream().run(rxt.File(path, time="ticks")):
+    with stream().run(rxt.File(path)):
         pass
     assert read(path).sort("start_time").equals(rows())
     assert [*tmp_path.iterdir()] == [path]
@@ -124,7 +140,7 @@ def test_a_file_has_all_rows_when_the_query_has_completed(tmp_path: Path, suffix
 def test_a_file_without_rows_has_its_columns(tmp_path: Path, suffix: str) -> None:
     """A query without results writes an empty table."""
     path = tmp_path / f"out{suffix}"
-    with stream([]).run(rxt.File(path, time="ticks")):
+    with stream([]).run(rxt.File(path)):
         pass
     assert read(path).equals(rows([]))
 
@@ -174,10 +190,10 @@ def test_a_run_that_is_resumed_has_each_row_once(
     query = rxt.from_polars(frame, start="t", batch_rows=3, advance_time=each)
     for _ in range(2):
         with pytest.raises(OSError, match="disk is full"):
-            query.run(Breaks(path, time="ticks"), resume=kept).wait()
+            query.run(Breaks(path), resume=kept).wait()
         assert not path.exists()
     for _ in range(2):  # a run that has completed is not run again, and its file stays
-        query.run(rxt.File(path, time="ticks"), resume=kept).wait()
+        query.run(rxt.File(path), resume=kept).wait()
         assert read(path).sort("start_time").equals(query.to_polars(time="ticks"))
     assert {each.name for each in tmp_path.iterdir()} == {path.name, "kept"}
 

@@ -186,14 +186,14 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     from rxtemporal.cli.progress import is_watched, summarize, wait_visibly
-    from rxtemporal.cli.replay import FileOptions, apply_query, find_query, open_streams, time_form
+    from rxtemporal.cli.replay import FileOptions, apply_query, find_query, open_streams
     from rxtemporal.query.replay import at_speed
     from rxtemporal.sinks import File, Print
 
     files = FileOptions(options.start, options.end, options.time_zone, options.delay)
     query = apply_query(find_query(options.query), open_streams(options.paths, files))
-    time, quiet = time_form(query), options.out is not None or not sys.stdout.isatty()
-    sink = Print(time=time) if options.out is None else File(options.out, time=time)
+    quiet = options.out is not None or not sys.stdout.isatty()
+    sink = Print() if options.out is None else File(options.out)
     process = at_speed(query, options.speed).run(sink, name="replay")
     try:
         with process:

@@ -15,9 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
-from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
@@ -197,14 +195,3 @@ def apply_query(query: Callable[..., Any], streams: Mapping[str, Streamable]) ->
             f"{result!r}"
         )
     return result
-
-
-def time_form(stream: Streamable) -> TimeForm:
-    """Return the form in which the query's sources give times; datetimes if it is unknown."""
-    for node in stream._node.every():
-        source = node.source
-        if source is None or isinstance(source, LateSource):
-            continue
-        if source.time is not None:
-            return source.time
-    return "datetime"
