@@ -214,7 +214,7 @@ class TwoInputs(_Description):
 
         ``gauge`` counts what passes.
         """
-        from rxtemporal.reactive.lift import lift_two
+        from rxtemporal.reactive.lift_two import lift_two
 
         return lift_two(self._make_checked, self.place, self.absent)(left, right, gauge)
 
