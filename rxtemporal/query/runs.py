@@ -26,7 +26,7 @@ from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.unpacker import unpacked
 from rxtemporal.operators.stream import Stream
-from rxtemporal.query.async_bridge import results
+from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
@@ -137,7 +137,7 @@ def iterate_async(
     def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
         return unpacked(emit, shape, ctis, lambda: time or run.time)
 
-    return results(partial(execute, stream, shape), form)
+    return iterate_results(partial(execute, stream, shape), form)
 
 
 def collect_events(
