@@ -12,7 +12,7 @@ from rxtemporal.core.ticks import Span
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.stream import Stream
-from rxtemporal.query.adapters.protocol import Adapted, checked_factory, declared
+from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declared_settings
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import WARN_AFTER, Streamable
 from rxtemporal.sinks import Sink, as_sink, is_sink
@@ -105,15 +105,15 @@ class Application:
         ``stream(config, shape, advance_time)``, which returns a stream and is called instead of
         ``create``: those of ``rxtemporal.adapters`` do. ``schema`` is as ``from_events`` takes it.
         """
-        factory = checked_factory(adapter_factory, config, shape)
-        settings = advance_time or declared(factory, config, shape)
+        factory = check_factory(adapter_factory, config, shape)
+        settings = advance_time or read_declared_settings(factory, config, shape)
         if hasattr(factory, "stream"):
             if schema is not None:
                 raise ArgumentError(
                     f"{type(factory).__name__} knows its fields itself. Hint: leave schema= out."
                 )
             return self.define_stream(name, factory.stream(config, shape, settings))
-        events = Adapted(factory, config, shape)
+        events = AdapterEvents(factory, config, shape)
         return self.define_stream(name, events, schema=schema, advance_time=settings)
 
     def query(self, name: str, streamable: Streamable) -> Streamable:
