@@ -48,27 +48,27 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
 class _FirstCompile(numba_event.Listener):  # type: ignore[misc]
     """Calls a function when the first kernel is compiled, and never again."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell: Callable[[], None] | None = tell
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
 
     def on_start(self, event: Any) -> None:
         """Call the function, the first time."""
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell()
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""
 
 
 @contextlib.contextmanager
-def on_first_compile(tell: Callable[[], None]) -> Iterator[None]:
-    """Call ``tell`` when a kernel has to be compiled inside the block; not if all are cached."""
-    with numba_event.install_listener("numba:compile", _FirstCompile(tell)):
+def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
+    """Call ``callback`` when a kernel has to be compiled inside the block; not if all are cached."""
+    with numba_event.install_listener("numba:compile", _FirstCompile(callback)):
         yield
 
 
 def _use_temporary_cache() -> None:
     folder = tempfile.mkdtemp(prefix="rxtemporal-kernels-")
     numba.config.CACHE_DIR = folder
-    _log.warning("no place to keep compiled kernels: each process compiles anew", folder=folder)
+    _log.warning("no place to keep compiled kernels: each process compiles again", folder=folder)

@@ -175,8 +175,8 @@ def admit_merged(
         left = 1 if reached < MAX_TIME else 0
         while left:
             left -= 1
-            told = waiting[left]
-            for k in range(first[told], first[told + 1]):
+            source = waiting[left]
+            for k in range(first[source], first[source + 1]):
                 each = importer[k]
                 if state[each, 0] < reached:
                     state[each, 0] = reached

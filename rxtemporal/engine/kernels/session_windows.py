@@ -114,10 +114,10 @@ def gather_sessions(
 def expire_sessions(
     asked: Ints, cti: int, end: Ints, count: Ints, queued: Bools
 ) -> tuple[Ints, Ints]:
-    """Return the keys whose session has ended by the CTI, and those whose session goes on.
+    """Return the keys whose session has ended by the CTI, and those whose session continues.
 
     ``asked`` ``int64[n]``: distinct keys that are ``queued``; of these only the keys whose session
-    goes on stay so. O(n).
+    continues stay so. O(n).
     """
     closed = np.empty(len(asked), np.int64)
     goes_on = np.empty(len(asked), np.int64)

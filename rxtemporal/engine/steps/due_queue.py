@@ -42,20 +42,20 @@ class Queue(Stateful):
 
     def due(self, before: int) -> tuple[Int64s, Int64s]:
         """Remove and return the entries due before a time, in order of time."""
-        taken, kept = [], []
+        due, kept = [], []
         for time, what in self._runs:
             upto = int(np.searchsorted(time, before))
             if upto:
-                taken.append((time[:upto], what[:upto]))
+                due.append((time[:upto], what[:upto]))
             if upto < len(time):
                 kept.append((time[upto:], what[upto:]))
         self._runs = kept
-        if not taken:
+        if not due:
             return _NONE, _NONE
-        while len(taken) > 1:  # the smallest first
-            last = taken.pop()
-            taken[-1] = merge(*taken[-1], *last)
-        return taken[0]
+        while len(due) > 1:  # the smallest first
+            last = due.pop()
+            due[-1] = merge(*due[-1], *last)
+        return due[0]
 
     @property
     def runs(self) -> list[tuple[Int64s, Int64s]]:

@@ -262,13 +262,13 @@ class ScanStep(Stateful):
         rows = payload.iter_rows(named=True) if payload.width else ({} for _ in range(len(key)))
         for i, (k, s, row) in enumerate(zip(key.tolist(), start.tolist(), rows, strict=True)):
             state = states[k] if k in states else copy.deepcopy(self._seed)
-            told = self._fn(state, s, row)
-            if not isinstance(told, tuple) or len(told) != 2:
+            returned = self._fn(state, s, row)
+            if not isinstance(returned, tuple) or len(returned) != 2:
                 raise SchemaError(
-                    f"scan's function returns a pair (state, result), got {told!r}. "
+                    f"scan's function returns a pair (state, result), got {returned!r}. "
                     "Hint: for a row without a result return (state, None)."
                 )
-            states[k], result = told
+            states[k], result = returned
             if result is None:
                 continue
             for each in result if isinstance(result, list) else (result,):

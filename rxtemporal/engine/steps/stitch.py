@@ -111,7 +111,7 @@ class StitchStep(Stateful):
             stretch[stretch >= 0] = new[stretch[stretch >= 0]]
 
     def _forget_values(self) -> None:
-        """Number the payloads anew if most of those seen belong to no row that is held."""
+        """Renumber the payloads if most of those seen belong to no row that is held."""
         if len(self._values) <= MANY_VALUES + 2 * len(self._rows):
             return
         self._values = KeyCoder(self._schema)

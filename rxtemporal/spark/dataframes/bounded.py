@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.batch import START
+from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.sources import FrameSource
@@ -16,6 +17,7 @@ from rxtemporal.query.streamable import Streamable
 from rxtemporal.spark.dataframes.streaming import AGAIN, AVAILABLE, MicroBatches
 from rxtemporal.spark.jvm.liveness import report_java_exit
 from rxtemporal.spark.query.inputs import Input, quoted, stream
+from rxtemporal.spark.query.packing import dump_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,7 +130,7 @@ def _fetched(
         # Spark's own local iterator gives rows one by one: here each of them is a frame
         packed = rows.mapInArrow(pack, f"{_DATA} binary")
         for row in packed.toLocalIterator(prefetchPartitions=True):
-            frame = pl.read_ipc_stream(bytes(row[_DATA]))
+            frame = load_frame(bytes(row[_DATA]))
             yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
 
 
@@ -148,9 +150,5 @@ def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[p
 def _as_row(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    data = pa.array([buffer.getvalue().to_pybytes()], pa.binary())
+    data = pa.array([dump_batches(batches, batches[0].schema)], pa.binary())
     return pa.RecordBatch.from_arrays([data], [_DATA])
