@@ -63,7 +63,7 @@ class _FirstCompile(numba_event.Listener):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
-    """Call ``callback`` when a kernel has to be compiled inside the block; not if all are cached."""
+    """Call ``callback`` if a kernel has to be compiled inside the block; not if all are cached."""
     with numba_event.install_listener("numba:compile", _FirstCompile(callback)):
         yield
 
