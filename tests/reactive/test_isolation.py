@@ -1,4 +1,4 @@
-"""One that fails hurts no other: subscribers, queries, sources and senders are kept apart."""
+"""Isolation: a failing subscriber, query, source or sender does not affect the others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_query_that_fails_hurts_no_other(kind: Any) -> None:
 
 @both_subjects
 def test_a_source_that_fails_hurts_no_other(kind: Any) -> None:
-    """Its handle closes and its failure is kept; the others go on, and so does the subject."""
+    """Its handle closes and its failure is recorded; the others go on, and so does the subject."""
     subject = kind.create_point(0)
     got: list[Any] = []
     failed: list[Any] = []

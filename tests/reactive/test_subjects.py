@@ -1,4 +1,4 @@
-"""The subjects: against the oracle, against each other, and what a host relies on."""
+"""Subjects: against the oracle, against each other, and the promises that a host relies on."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_inputs_come_and_go(kind: Any) -> None:
 
 @both
 def test_closed_input_refuses(kind: Any) -> None:
-    """What is pushed into a closed input is refused, and says how to open it again."""
+    """A closed input refuses events, and says how to open it again."""
     subject = kind.create_point(0)
     with subject.input("a") as a:
         a.on_next(PointEvent(1, "x"))
@@ -178,7 +178,7 @@ def test_lag_is_behind_the_most_advanced_source(kind: Any) -> None:
 
 @both
 def test_re_entrance_keeps_the_order_for_every_subscriber(kind: Any) -> None:
-    """What a subscriber pushes from inside its on_next follows when all have the current event."""
+    """Events pushed from inside an on_next follow when all have the current event."""
     subject = kind.create_point(0)
     seen: list[tuple[str, Any]] = []
 
@@ -230,7 +230,7 @@ def test_threads_are_serialised(kind: Any) -> None:
 
 @both
 def test_subscribers_come_and_go(kind: Any) -> None:
-    """A subscriber gets what comes while it is subscribed; a late one gets the end at once."""
+    """A subscriber gets events while it is subscribed; a late one gets the end at once."""
     subject = kind.create_point(0)
     first: list[Any] = []
     subscription = subject.subscribe(first.append)
@@ -246,7 +246,7 @@ def test_subscribers_come_and_go(kind: Any) -> None:
 
 @both
 def test_completion_gives_the_end_of_time(kind: Any) -> None:
-    """A subject that completes sends a CTI at the end of time, then completes; then it is deaf."""
+    """A completing subject sends a CTI at the end of time, completes, and ignores the rest."""
     subject = kind.create_point(5)
     seen: list[Any] = []
     subject.subscribe(seen.append, None, lambda: seen.append("done"))
@@ -317,7 +317,7 @@ def test_transform_subject_runs_its_transform_once() -> None:
 
 
 def test_transform_subject_sends_a_failing_transform_to_on_error() -> None:
-    """What a transform raises goes to on_error, not to the producer."""
+    """An exception in a transform goes to on_error, not to the producer."""
     from reactivex import operators as rx
 
     subject = rxt.TransformSubject.create(lambda xs: xs.pipe(rx.map(lambda x: 1 // x)))

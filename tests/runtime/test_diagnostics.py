@@ -1,4 +1,4 @@
-"""What a process tells of itself while it runs: counts, who waits for whom, and since when."""
+"""Diagnostics of a running process: counters, who waits for whom, and since when."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_each_input_is_counted() -> None:
 
 
 def test_rows_that_wait_for_their_first_cti_are_seen() -> None:
-    """Before any CTI rows have not even reached the join: the stream holds them."""
+    """Before the first CTI rows have not reached the join: the stream holds them."""
     house = House()
     house.readings.on_next(PointEvent(12, row(1)))
     house.readings.on_next(PointEvent(11, row(1)))
@@ -83,7 +83,7 @@ def test_rows_that_wait_for_their_first_cti_are_seen() -> None:
 
 
 def test_fields_that_are_not_known_make_a_join_wait() -> None:
-    """What waits for the other input to show its fields is held by the join."""
+    """Rows that wait until the other input's fields are known are held by the join."""
     left, right = Subject[Any](), Subject[Any]()
     streams = [rxt.from_observable(each) for each in (left, right)]
     process = streams[0].union(streams[1]).run(Log())
@@ -104,7 +104,7 @@ def test_fields_that_are_not_known_make_a_join_wait() -> None:
 
 
 def test_time_comes_through_before_the_first_event() -> None:
-    """A stream whose fields no event has told yet passes its CTIs on all the same."""
+    """A stream whose fields are not known yet passes its CTIs on."""
     source = Subject[Any]()
     sink = Log()
     process = rxt.from_observable(source).run(sink)
@@ -135,7 +135,7 @@ def test_an_open_row_holds_the_way_out_in_interval_shape() -> None:
 
 
 def test_a_stream_that_ended_without_the_end_of_time_is_told() -> None:
-    """Where advance_to_infinity_on_shutdown is off, what waits will wait for ever."""
+    """With advance_to_infinity_on_shutdown off, rows that wait will wait for ever."""
     first, second = Subject[Any](), Subject[Any]()
     settings = rxt.AdvanceTimeSettings(
         rxt.AdvanceTimeGenerationSettings(1, 0, False), policy=rxt.AdvanceTimePolicy.DROP
@@ -178,7 +178,7 @@ def test_an_open_row_is_due_at_each_window() -> None:
 
 
 def test_what_has_run_to_its_end_waits_for_nothing() -> None:
-    """After the end nothing holds back, and every CTI is at the end of time."""
+    """After the end nothing stalls, and every CTI is at the end of time."""
     process = rxt.from_events([PointEvent(1, 1)]).run(Log())
     process.wait(SOON)
     diagnostics = process.diagnostics()
@@ -198,7 +198,7 @@ def test_a_stream_of_batches_is_counted() -> None:
 
 
 def test_diagnostics_print_as_tables() -> None:
-    """What holds back comes first, then streams, operators with their inputs, and queries."""
+    """Stalls come first, then streams, operators with their inputs, and queries."""
     house = House()
     house.readings.on_next(PointEvent(12, row(1)))
     house.readings.on_next(Cti(20))
@@ -227,7 +227,7 @@ def test_diagnostics_print_as_tables() -> None:
 
 
 class Rising:
-    """A meter of a run that goes on: its CTI is higher each time it is looked at."""
+    """Meter of a run that goes on: its CTI is higher each time it is read."""
 
     rows, moved = 0, 0.0
 
@@ -242,7 +242,7 @@ class Rising:
 
 
 def test_a_run_that_goes_on_can_be_looked_at() -> None:
-    """What holds a query back is told of CTIs as they were, though they move while it is asked."""
+    """A stall is reported from CTIs read once, though they move during the search."""
     one, two = (
         rxt.from_observable(Subject[Any](), schema={"x": int}, name=name) for name in ("one", "two")
     )

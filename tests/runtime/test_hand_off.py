@@ -22,7 +22,7 @@ both = pytest.mark.parametrize("when_full", WhenFull)
 
 
 class Steps(Log):
-    """A sink that writes one batch for each step it is given, and says when it is at work."""
+    """Sink that writes one batch for each step it is given, and says when it is at work."""
 
     def __init__(self) -> None:
         super().__init__(during={"write": self._wait})
@@ -33,17 +33,19 @@ class Steps(Log):
         self.at_work.release()
         assert self.step.acquire(timeout=SOON)
 
-    def begun(self) -> None:
-        """Wait until it has begun with another batch."""
+    def wait_until_writing(self) -> None:
+        """Wait until it has begun to write another batch."""
         assert self.at_work.acquire(timeout=SOON)
 
     def go(self, steps: int = 1) -> None:
-        """Let it write so many batches more."""
+        """Let it write so many more batches."""
         self.step.release(steps)
 
 
-def handed(sink: Any, max_rows: int, when_full: WhenFull, **options: Any) -> tuple[Any, Any]:
-    """A subject, and the process that runs what it pushes into a sink."""
+def run_with_hand_off(
+    sink: Any, max_rows: int, when_full: WhenFull, **options: Any
+) -> tuple[Any, Any]:
+    """Return a subject, and the process that runs its events into a sink."""
     subject: Subject[Any] = Subject()
     hand_off = rxt.HandOff(max_rows, when_full, **options)
     stream = rxt.from_observable(subject, schema=SCHEMA, name="readings", hand_off=hand_off)
@@ -57,14 +59,14 @@ def push(subject: Any, times: Any) -> None:
         subject.on_next(Cti(time + 1))
 
 
-def told(process: rxt.Process) -> Any:
-    """The counters of the only hand-off."""
+def counters(process: rxt.Process) -> Any:
+    """Return the counters of the only hand-off."""
     return process.diagnostics().streams[0].hand_off
 
 
-def blocked(process: rxt.Process, times: int = 1) -> None:
-    """Wait until a producer waits for room, for the n-th time."""
-    while told(process).times_blocked < times:
+def wait_until_blocked(process: rxt.Process, times: int = 1) -> None:
+    """Wait until a producer has been blocked so many times."""
+    while counters(process).times_blocked < times:
         threading.Event().wait(0)
 
 
@@ -85,66 +87,66 @@ def _no_thread_is_left() -> Iterator[None]:
 def test_under_load_batches_grow_and_rows_wait_no_longer(load: int, when_full: WhenFull) -> None:
     """However many rows come while the sink writes one batch, all leave with the next one.
 
-    So rows per step rise with the load (throughput), a row waits for one step (latency), and what
-    waits is what came in one step.
+    So rows per step rise with the load (throughput), a row waits for one step (latency), and the
+    rows of one step are queued.
     """
     sink, steps = Steps(), 5
-    subject, process = handed(sink, 4 * load, when_full)
+    subject, process = run_with_hand_off(sink, 4 * load, when_full)
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     for step in range(steps):
         push(subject, range(1 + step * load, 1 + (step + 1) * load))
-        assert told(process).rows_waiting == load
+        assert counters(process).rows_waiting == load
         sink.go()
-        sink.begun()
+        sink.wait_until_writing()
     subject.on_completed()
     sink.go(2)
     process.wait(SOON)
     assert [len(batch) for batch in sink.batches if len(batch)] == [1] + steps * [load]
     assert sink.rows == list(range(1 + steps * load))
-    assert (told(process).most_rows_waiting, told(process).times_blocked) == (load, 0)
+    assert (counters(process).most_rows_waiting, counters(process).times_blocked) == (load, 0)
 
 
 def test_a_producer_that_is_too_fast_is_held_at_the_bound() -> None:
     """With BLOCK a row waits behind no more than the bound: two steps later it has left."""
     sink = Steps()
-    subject, process = handed(sink, 10, WhenFull.BLOCK)
+    subject, process = run_with_hand_off(sink, 10, WhenFull.BLOCK)
     producer = threading.Thread(target=push, args=(subject, range(101)))
     producer.start()
-    sink.begun()
+    sink.wait_until_writing()
     for _ in range(10):
-        while producer.is_alive() and told(process).rows_waiting < 10:
+        while producer.is_alive() and counters(process).rows_waiting < 10:
             threading.Event().wait(0)
         sink.go()
-        sink.begun()
+        sink.wait_until_writing()
     producer.join(SOON)
     subject.on_completed()
     sink.go(3)
     process.wait(SOON)
     assert sink.rows == list(range(101))
     assert max(len(batch) for batch in sink.batches) <= 10
-    assert told(process).most_rows_waiting == 10
-    assert told(process).times_blocked >= 9
-    assert told(process).blocked.total_seconds() > 0
+    assert counters(process).most_rows_waiting == 10
+    assert counters(process).times_blocked >= 9
+    assert counters(process).blocked.total_seconds() > 0
 
 
 def test_what_spills_is_more_than_memory_may_hold(tmp_path: Path) -> None:
     """With SPILL a producer never waits; rows come back in order and leave nothing on the disk."""
     sink = Steps()
     folder = tmp_path / "made" / "here"
-    subject, process = handed(sink, 40, WhenFull.SPILL, path=folder)
+    subject, process = run_with_hand_off(sink, 40, WhenFull.SPILL, path=folder)
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     push(subject, range(1, 1_000))
-    assert told(process).rows_waiting == 999
-    assert told(process).rows_spilled >= 999 - 40
-    assert told(process).times_blocked == 0
+    assert counters(process).rows_waiting == 999
+    assert counters(process).rows_spilled >= 999 - 40
+    assert counters(process).times_blocked == 0
     assert list(folder.iterdir())
     subject.on_completed()
     sink.go(1_000)
     process.wait(SOON)
     assert sink.rows == list(range(1_000))
-    assert told(process).most_rows_waiting <= 40
+    assert counters(process).most_rows_waiting <= 40
     process.dispose()
     assert not list(folder.iterdir())
 
@@ -189,25 +191,25 @@ def test_every_type_of_field_and_any_name_comes_back_from_the_disk(tmp_path: Pat
 
 
 def test_ctis_alone_take_no_room() -> None:
-    """Any number of CTIs waits as the last of them, in a line that is full as well."""
+    """Of any number of queued CTIs only the last is kept, also in a full queue."""
     sink = Steps()
-    subject, process = handed(sink, 1, WhenFull.BLOCK)
+    subject, process = run_with_hand_off(sink, 1, WhenFull.BLOCK)
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     push(subject, [1])
     for time in range(5, 500):
         subject.on_next(Cti(time))
     sink.go()
-    sink.begun()
+    sink.wait_until_writing()
     subject.on_completed()
     sink.go(2)
     process.wait(SOON)
     assert [(len(batch), batch.cti) for batch in sink.batches][:2] == [(1, 1), (1, 499)]
-    assert told(process).times_blocked == 0
+    assert counters(process).times_blocked == 0
 
 
 def test_several_sources_are_served_in_the_order_in_which_they_were_accepted() -> None:
-    """What waits of each goes on as one batch, the source that has waited longest first."""
+    """The queued rows of each source are one batch; who has waited longest comes first."""
     subjects = {name: Subject[Any]() for name in "abc"}
     seen: list[int] = []
     begun, go = threading.Event(), threading.Event()
@@ -234,7 +236,7 @@ def test_several_sources_are_served_in_the_order_in_which_they_were_accepted() -
 
 
 def test_a_source_without_one_keeps_its_place() -> None:
-    """Beside one that is handed on, a direct source has its results when on_next returns."""
+    """Beside a source with a hand-off, one without has its results when on_next returns."""
     one, two = Subject[Any](), Subject[Any]()
     first = rxt.from_observable(one, schema=SCHEMA, name="one", hand_off=rxt.HandOff())
     imports = rxt.AdvanceTimeImportSettings("one")
@@ -267,7 +269,7 @@ def test_a_source_without_one_keeps_its_place() -> None:
 def test_completion_drains(when_full: WhenFull) -> None:
     """on_completed returns at once; wait returns when everything accepted has been written."""
     sink = Steps()
-    subject, process = handed(sink, 50, when_full)
+    subject, process = run_with_hand_off(sink, 50, when_full)
     push(subject, range(40))
     subject.on_completed()
     assert process.wait(0) is False
@@ -279,9 +281,9 @@ def test_completion_drains(when_full: WhenFull) -> None:
 
 @both
 def test_an_error_of_the_source_comes_after_what_it_has_sent(when_full: WhenFull) -> None:
-    """Everything accepted before it is written, on disk or not; then the process ends by it."""
+    """Everything accepted before it is written, spilled or not; then it ends the process."""
     sink = Steps()
-    subject, process = handed(sink, 50, when_full)
+    subject, process = run_with_hand_off(sink, 50, when_full)
     push(subject, range(50))
     subject.on_error(ConnectionError("the line is dead"))
     sink.go(100)
@@ -292,9 +294,9 @@ def test_an_error_of_the_source_comes_after_what_it_has_sent(when_full: WhenFull
 
 @both
 def test_a_payload_that_does_not_fit_comes_after_what_does(when_full: WhenFull) -> None:
-    """A bad row among those that wait to be packed ends the process behind the good ones."""
+    """A bad row among those not yet packed ends the process, after the good rows before it."""
     sink = Steps()
-    subject, process = handed(sink, 50, when_full)
+    subject, process = run_with_hand_off(sink, 50, when_full)
     push(subject, range(10))
     subject.on_next(PointEvent(10, "no number"))
     subject.on_next(Cti(11))
@@ -306,11 +308,11 @@ def test_a_payload_that_does_not_fit_comes_after_what_does(when_full: WhenFull) 
 
 
 def test_what_comes_after_the_error_is_not_taken_and_not_answered() -> None:
-    """A source that pushes on into its full line, having failed, is not told, and loses nothing."""
+    """A failed source that goes on pushing into its full queue gets no error, and loses nothing."""
     sink = Steps()
-    subject, process = handed(sink, 2, WhenFull.BLOCK)
+    subject, process = run_with_hand_off(sink, 2, WhenFull.BLOCK)
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     push(subject, [1, 2])
     subject.on_next(Cti(1))  # goes back
     push(subject, range(3, 10))
@@ -333,7 +335,7 @@ class Broken(Steps):
 def test_an_error_of_the_query_ends_blocked_producers_at_once() -> None:
     """A producer that waits gets a clear error; wait raises the sink's own."""
     sink, raised = Broken(), []
-    subject, process = handed(sink, 2, WhenFull.BLOCK)
+    subject, process = run_with_hand_off(sink, 2, WhenFull.BLOCK)
 
     def produce() -> None:
         try:
@@ -342,13 +344,13 @@ def test_an_error_of_the_query_ends_blocked_producers_at_once() -> None:
             raised.append(error)
 
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     producer = threading.Thread(target=produce)
     producer.start()
-    blocked(process)
+    wait_until_blocked(process)
     sink.go()
-    sink.begun()
-    blocked(process, times=2)
+    sink.wait_until_writing()
+    wait_until_blocked(process, times=2)
     sink.go()
     producer.join(SOON)
     assert not producer.is_alive()
@@ -361,14 +363,14 @@ def test_an_error_of_the_query_ends_blocked_producers_at_once() -> None:
 
 
 def test_dispose_lets_a_blocked_producer_go_and_drains() -> None:
-    """What was accepted is written, what waited for room was not accepted, and nobody hangs."""
+    """Accepted rows are written, rows that waited for room are not accepted, nobody hangs."""
     sink = Steps()
-    subject, process = handed(sink, 5, WhenFull.BLOCK)
+    subject, process = run_with_hand_off(sink, 5, WhenFull.BLOCK)
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     producer = threading.Thread(target=push, args=(subject, range(1, 100)))
     producer.start()
-    blocked(process)
+    wait_until_blocked(process)
     stopper = threading.Thread(target=process.dispose)
     stopper.start()
     producer.join(SOON)
@@ -384,7 +386,7 @@ def test_dispose_lets_a_blocked_producer_go_and_drains() -> None:
 
 @both
 def test_a_sink_may_stop_its_process_from_inside(when_full: WhenFull) -> None:
-    """dispose from inside write returns; what still waits is not written any more."""
+    """dispose from inside write returns; rows that are still queued are not written."""
     running: list[rxt.Process] = []
     sink = Log(during={"write": lambda: running[0].dispose()})
     started = threading.Event()
@@ -398,7 +400,7 @@ def test_a_sink_may_stop_its_process_from_inside(when_full: WhenFull) -> None:
 
 
 def test_what_the_query_pushes_back_is_never_held_up() -> None:
-    """A full line takes what comes from its own query: who would make room waits for nobody."""
+    """A full queue takes rows that its own query pushes: the consumer never waits for room."""
     subject: Subject[Any] = Subject()
     sink = Log()
     stream = rxt.from_observable(subject, schema=SCHEMA, hand_off=rxt.HandOff(1))
@@ -419,16 +421,16 @@ def test_what_the_query_pushes_back_is_never_held_up() -> None:
 def test_rows_that_cannot_be_spilled_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the disk fails the process ends, after everything that was accepted before it."""
+    """If the disk fails, everything accepted before is written; then the process ends."""
     sink = Steps()
-    subject, process = handed(sink, 8, WhenFull.SPILL, path=tmp_path)
+    subject, process = run_with_hand_off(sink, 8, WhenFull.SPILL, path=tmp_path)
 
     def fail(self: Any, batch: EventBatch) -> None:
         raise SpoolError("no space left")
 
     monkeypatch.setattr(SpillFiles, "write", fail)
     push(subject, [0])
-    sink.begun()
+    sink.wait_until_writing()
     push(subject, range(1, 100))
     sink.go(100)
     with pytest.raises(SpoolError, match="no space left"):

@@ -1,4 +1,4 @@
-"""What holds of every hand-off: the results are those of the same run without one."""
+"""Laws of the hand-off: the results are those of the same run without one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ hand_offs = st.one_of(
 
 
 def settings(drawn: Any, other: str) -> rxt.AdvanceTimeSettings | None:
-    """Settings of a drawn frequency, delay, policy and whether CTIs of the other are imported."""
+    """Return settings of a drawn frequency, delay and policy, with or without an import."""
     every, delay, policy, imports = drawn
     return rxt.AdvanceTimeSettings(
         rxt.AdvanceTimeGenerationSettings(every, delay),
@@ -55,7 +55,7 @@ drawn_settings = st.tuples(
 
 
 class Run:
-    """One run of a query over two streams that push, and what came of it."""
+    """One run of a query over two streams that push, and its results."""
 
     def __init__(
         self, query: str, given: list[dict[str, Any]], items: list[tuple[int, Any]]
@@ -79,12 +79,12 @@ class Run:
         self.told = process.diagnostics()
 
     def verdicts(self) -> list[Any]:
-        """What the doors have said of each stream."""
+        """The verdicts of the doors on each stream."""
         return [(each.name, each.events_in, each.late, each.cti) for each in self.told.streams]
 
 
 def assert_same(direct: Run, handed: Run, given: list[dict[str, Any]]) -> None:
-    """The same history, verdicts and final CTI; what waited stayed within its bound."""
+    """Check history, verdicts and final CTI, and that the queues kept their bounds."""
     assert_same_history(direct.sink.batches, handed.sink.batches)
     assert handed.verdicts() == direct.verdicts()
     assert handed.told.cti == direct.told.cti

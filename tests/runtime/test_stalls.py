@@ -1,4 +1,4 @@
-"""The line in the log that says why nothing comes out: once for each stall, by a clock of ours."""
+"""The line in the log that says why nothing comes out: one for each stall, on a test's clock."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_each_query_stalls_for_itself(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_open_row_has_remedies_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    """In interval shape no stream has to advance: the row has to end, or edges be asked for."""
+    """In interval shape no stream has to advance: the row has to end, or use the edge shape."""
     source, clock = Subject[Any](), TestScheduler()
     process = rxt.from_observable(source).run(Log(EventShape.INTERVAL), scheduler=clock)
     source.on_next(EdgeEvent.create_start(4, "open"))
