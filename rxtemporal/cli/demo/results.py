@@ -85,7 +85,7 @@ class FileTable(ResultTable):
     def sink(self) -> Sink:
         """Return a sink that writes the file."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        return File(self._file)
+        return File(self._file, time="datetime")
 
     def read(self) -> pl.DataFrame:
         """Return the file's rows."""
