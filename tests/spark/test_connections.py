@@ -106,14 +106,14 @@ def test_a_connection_that_cannot_be_used_is_refused(database: str, way: Any, sa
 
 def test_another_database_is_refused() -> None:
     """A connection that is not psycopg's is named, with what to do."""
-    with pytest.raises(BindingError, match=r"gave a sqlite3\.Connection"):
+    with pytest.raises(BindingError, match=r"returned a sqlite3\.Connection"):
         DatabaseTable(partial(sqlite3.connect, ":memory:"), "t").open(origin())
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
 def test_an_asynchronous_connection_is_refused(database: str) -> None:
     """A coroutine is no connection, though psycopg makes it."""
-    with pytest.raises(BindingError, match=r"gave a builtins\.coroutine"):
+    with pytest.raises(BindingError, match=r"returned a builtins\.coroutine"):
         DatabaseTable(partial(psycopg.AsyncConnection.connect, database), "t").open(origin())
 
 

@@ -22,7 +22,7 @@ from rxtemporal import agg  # noqa: E402
 from rxtemporal.core.payloads import PayloadReader  # noqa: E402
 from rxtemporal.ingress.door import Door  # noqa: E402
 from rxtemporal.ingress.packer import Packer  # noqa: E402
-from rxtemporal.spark.query.cti_column import Lowest, cti_row  # noqa: E402
+from rxtemporal.spark.query.cti_column import LowestCti, make_cti_row  # noqa: E402
 from rxtemporal.testing import history  # noqa: E402
 
 # an example is several runs, saved and loaded in every bucket after each micro-batch: few of them,
@@ -92,7 +92,7 @@ def here(query: Any, rows: list[oracle.Row]) -> list[oracle.Row]:
 @examples
 @given(data=st.data())
 def test_one_stage_feeds_another(name: str, data: st.DataObject) -> None:
-    """Two stages, chained by the CTIs of the first, are the two queries composed.
+    """Two stages, chained by the CTIs of the first, are the two queries compose_plan.
 
     What the first gives out is promised: no row of a later micro-batch starts before it; and it is
     as much as one bucket would promise that has all rows.
@@ -164,11 +164,11 @@ def test_the_lowest_of_bounded_buckets() -> None:
     """Rows go through, the lowest CTI comes after them, and one that says nothing does not."""
     schema = pa.schema([("s", pa.int64()), ("c", pa.int64())])
     row = pa.RecordBatch.from_arrays([pa.array([3]), pa.nulls(1, pa.int64())], schema=schema)
-    batches = [cti_row(9, schema), row, cti_row(7, schema)]
-    made = [r for batch in Lowest(schema)(iter(batches)) for r in batch.to_pylist()]
+    batches = [make_cti_row(9, schema), row, make_cti_row(7, schema)]
+    made = [r for batch in LowestCti(schema)(iter(batches)) for r in batch.to_pylist()]
     assert made == [{"s": 3, "c": None}, {"s": None, "c": 7}]
-    batches[0] = cti_row(oracle.MIN_TIME, schema)
-    made = [r for batch in Lowest(schema)(iter(batches)) for r in batch.to_pylist()]
+    batches[0] = make_cti_row(oracle.MIN_TIME, schema)
+    made = [r for batch in LowestCti(schema)(iter(batches)) for r in batch.to_pylist()]
     assert made == [{"s": 3, "c": None}]
 
 

@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 from law_streams import CASES
 
+from rxtemporal.spark.query.bounded import run_bounded
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -48,7 +50,10 @@ def test_bounded(uncompiled: SparkSession) -> None:
     found: dict[str, list[Any]] = {}
     for first in range(0, len(BOUNDED), TOGETHER):
         some = BOUNDED[first : first + TOGETHER]
-        packed = [law_seven.packed(name, jobs[name].bounded()) for name in some]
+        packed = [
+            law_seven.packed(name, jobs[name].name_columns(run_bounded(jobs[name])))
+            for name in some
+        ]
         together = reduce(lambda one, other: one.union(other), packed)
         found |= law_seven.unpacked(together.toArrow(), schemas)
     assert not law_seven.wrong(sides, found)

@@ -183,7 +183,7 @@ def test_a_table_that_is_gone_is_refused(tmp_path: Path) -> None:
     aside.mkdir()
     (aside / "q.json").write_text('{"query": "q", "spool": "id", "segment": 3}', encoding="utf-8")
     for _ in range(2):
-        with pytest.raises(SpoolError, match=r"t is gone, and its ledger .* segment 3"):
+        with pytest.raises(SpoolError, match=r"t is missing, and its ledger .* segment 3"):
             ParquetTable(tmp_path / "t").open(origin(committed=3))
 
 

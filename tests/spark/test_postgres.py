@@ -199,7 +199,7 @@ def test_a_ledger_that_does_not_fit_is_refused(connect: Any, query: Query) -> No
     with connect() as connection:
         connection.execute("UPDATE rxtemporal_ledger SET segment = 3")
         connection.execute("DROP TABLE t")
-    with pytest.raises(SpoolError, match="the table t is gone"):
+    with pytest.raises(SpoolError, match="the table t is missing"):
         table.open(origin())
 
 

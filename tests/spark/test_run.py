@@ -139,7 +139,7 @@ IMPORTING = rxt.AdvanceTimeSettings(
     ("call", "error", "says"),
     [
         (lambda df: run(hourly, readings=df), rxt.SchemaError, "no column 'start_time'"),
-        (lambda df: run(hourly, others=stream(df, start="time")), rxt.BindingError, "do not fit"),
+        (lambda df: run(hourly, others=stream(df, start="time")), rxt.BindingError, "do not match"),
         (lambda df: run(hourly, readings=READINGS), rxt.ArgumentError, "takes Spark DataFrames"),
         (lambda df: run(hourly), rxt.ArgumentError, "at least one DataFrame"),
         (lambda df: run(lambda a: 3, a=stream(df, start="time")), rxt.BindingError, "a stream"),
@@ -159,10 +159,10 @@ IMPORTING = rxt.AdvanceTimeSettings(
         (
             lambda df: stream(df, start="time", advance_time=IMPORTING, order_by="temp"),
             rxt.AdvanceTimeError,
-            "judged by itself",
+            "has its own door",
         ),
         (lambda df: stream(df, start="time", late=3), rxt.ArgumentError, "a str, got 3"),
-        (lambda df: stream(df, start="time", late="x"), rxt.AdvanceTimeError, "there is none"),
+        (lambda df: stream(df, start="time", late="x"), rxt.AdvanceTimeError, "which is missing"),
         (
             lambda df: stream(df, start="time", late="x", advance_time=ONE_BY_ONE, order_by="temp"),
             rxt.AdvanceTimeError,
@@ -179,7 +179,7 @@ IMPORTING = rxt.AdvanceTimeSettings(
                 df, start="time", cti="time", advance_time=ONE_BY_ONE, order_by="temp"
             ),
             rxt.AdvanceTimeError,
-            "both say how time advances",
+            "both advance time",
         ),
         (
             lambda df: run(hourly, readings=stream(df, start="time"), buckets=0),

@@ -103,7 +103,7 @@ def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
             .aggregate(n=agg.count(), warmest=agg.max("temp"))
         )
 
-    others = {"of 3 buckets, and here there are 4": (hourly, 4), "has changed since": (windows, 3)}
+    others = {"has 3 buckets, and this query has 4": (hourly, 4), "has changed since": (windows, 3)}
     for says, (query, buckets) in others.items():
         result = run(query, readings=given, buckets=buckets)
         with pytest.raises(StreamingQueryException, match=says):

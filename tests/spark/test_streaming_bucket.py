@@ -15,10 +15,10 @@ pa = pytest.importorskip("pyarrow")
 
 from rxtemporal.engine.codec import dump_frame  # noqa: E402
 from rxtemporal.runtime.stepper import Stepwise  # noqa: E402
-from rxtemporal.spark.query.bounded_bucket import Reader  # noqa: E402
-from rxtemporal.spark.query.packing import unpacked  # noqa: E402
-from rxtemporal.spark.query.run import composed  # noqa: E402
-from rxtemporal.spark.query.streaming_bucket import Kept, StreamRun  # noqa: E402
+from rxtemporal.spark.query.bounded_bucket import InputReader  # noqa: E402
+from rxtemporal.spark.query.packing import unpack  # noqa: E402
+from rxtemporal.spark.query.query_plan import compose_plan  # noqa: E402
+from rxtemporal.spark.query.streaming_bucket import QueryFingerprint, StreamRun  # noqa: E402
 from rxtemporal.spark.query.streaming_door import load_door, save_door  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
@@ -35,8 +35,10 @@ def alive(length: int = 0) -> Any:
 def run(plan: Any = None, buckets: int = 2, split: str = "k") -> StreamRun:
     """A run over one bucket."""
     plan = plan or alive()
-    kept = Kept(Stepwise(plan).fingerprints, {"rows": f"k, x, split by {split}"}, buckets)
-    return StreamRun(plan, (Reader("rows", 0, SCHEMA),), WRITTEN, kept)
+    kept = QueryFingerprint(
+        Stepwise(plan).fingerprints, {"rows": f"k, x, split by {split}"}, buckets
+    )
+    return StreamRun(plan, (InputReader("rows", 0, SCHEMA),), WRITTEN, kept)
 
 
 def chunk(rows: list[tuple[int, int, str]], cti: int) -> tuple[int, int, bytes]:
@@ -52,7 +54,7 @@ def chunk(rows: list[tuple[int, int, str]], cti: int) -> tuple[int, int, bytes]:
 def rows_of(made: list[bytes]) -> list[tuple[Any, ...]]:
     """The results as rows, sorted."""
     packed = pa.record_batch([pa.array(made, pa.binary())], ["data"])
-    return sorted(tuple(r.values()) for b in unpacked(iter([packed])) for r in b.to_pylist())
+    return sorted(tuple(r.values()) for b in unpack(iter([packed])) for r in b.to_pylist())
 
 
 def test_goes_on_as_if_never_stopped() -> None:
@@ -92,7 +94,7 @@ def test_what_comes_with_a_cti_is_before_it() -> None:
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        (lambda: run(buckets=3), r"of 2 buckets, and here there are 3\. Hint: buckets=2"),
+        (lambda: run(buckets=3), r"has 2 buckets, and this query has 3\. Hint: buckets=2"),
         (lambda: run(alive(5)), "has changed since .*extend_lifetime"),
         (lambda: run(split="x"), "input 'rows' .*split by k.* Now: .*split by x"),
     ],
@@ -141,11 +143,11 @@ PAIR = pl.Schema({"k": pl.Int64})
 
 def joined(names: list[str]) -> tuple[StreamRun, dict[str, int]]:
     """A join of two inputs that are given in some order, and their numbers."""
-    plan = composed(lambda left, right: left.join(right, on="k"), dict.fromkeys(names, PAIR))
+    plan = compose_plan(lambda left, right: left.join(right, on="k"), dict.fromkeys(names, PAIR))
     numbers = {name: number for number, name in enumerate(names)}
     sources = [node.source.name for node in plan.every() if node.source is not None]
-    readers = tuple(Reader(name, numbers[name], PAIR) for name in sources)
-    kept = Kept(Stepwise(plan).fingerprints, dict.fromkeys(names, "k"), 2)
+    readers = tuple(InputReader(name, numbers[name], PAIR) for name in sources)
+    kept = QueryFingerprint(Stepwise(plan).fingerprints, dict.fromkeys(names, "k"), 2)
     written = pa.schema(dict.fromkeys(("s", "e", "f0"), pa.int64()))
     return StreamRun(plan, readers, written, kept), numbers
 
@@ -217,28 +219,28 @@ def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
     from rxtemporal.spark.query import inputs
 
     payload = lambda frame, fields: pl.Schema(dict.fromkeys(fields, pl.Int64))  # noqa: E731
-    monkeypatch.setattr(inputs, "spark_payload", payload)
+    monkeypatch.setattr(inputs, "payload_fields", payload)
 
 
 # of which none is payload, whatever else it is
 EVERY = ("start_time", "end_time", "other", "cti", "cti2")
 
 
-def what_is_kept(query: Any, **changes: Any) -> Kept:
+def what_is_kept(query: Any, **changes: Any) -> QueryFingerprint:
     """What a checkpoint is begun with by a query over one input."""
     from rxtemporal.operators.partition import splitting
-    from rxtemporal.spark.query.inputs import Input
-    from rxtemporal.spark.query.push_down import handed_over
-    from rxtemporal.spark.query.run import Job
-    from rxtemporal.spark.query.streaming import _kept
+    from rxtemporal.spark.query.inputs import DataFrameInput
+    from rxtemporal.spark.query.job import Job
+    from rxtemporal.spark.query.push_down import push_down
+    from rxtemporal.spark.query.streaming import fingerprint_job
 
     frame: Any = Frame(*EVERY, "a", "b")
     columns = {"start": "start_time", "end": "end_time", "cti": "cti"}
     order = {"advance_time": None, "order_by": EVERY}
-    given = Input(frame, **{**columns, **order, **changes})
-    plan, inputs, handed = handed_over(composed(query, {"rows": given.schema}), {"rows": given})
+    given = DataFrameInput(frame, **{**columns, **order, **changes})
+    plan, inputs, handed = push_down(compose_plan(query, {"rows": given.schema}), {"rows": given})
     assert bool(handed["rows"]) == (query is not plain)
-    return _kept(Job(plan, inputs, splitting(plan), 2, handed))
+    return fingerprint_job(Job(plan, inputs, splitting(plan), 2, handed))
 
 
 def plain(rows: rxt.Streamable) -> rxt.Streamable:
@@ -289,6 +291,6 @@ def chosen(field: str) -> Any:
 def test_what_spark_does_is_part_of_the_query(one: Any, other: Any, says: str) -> None:
     """Filters, choices of fields, columns: others are refused, and the same ones are not."""
     kept = [what_is_kept(query, **dict(*changes)) for query, *changes in (one, one, other)]
-    kept[1].expect(kept[0].told())
+    kept[1].expect(kept[0].to_dict())
     with pytest.raises(rxt.CheckpointError, match=f"(?s){says}.*Hint"):
-        kept[2].expect(kept[0].told())
+        kept[2].expect(kept[0].to_dict())

@@ -16,12 +16,12 @@ import pyarrow as pa
 from rxtemporal.core.batch import END, START
 from rxtemporal.operators.partition import splitting
 from rxtemporal.runtime.stepper import Stepwise
-from rxtemporal.spark.query.bounded_bucket import Reader
+from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
-from rxtemporal.spark.query.cti_column import Gathered
-from rxtemporal.spark.query.packing import Packing
-from rxtemporal.spark.query.run import Query, composed
-from rxtemporal.spark.query.streaming_bucket import BucketWork, Kept
+from rxtemporal.spark.query.cti_column import MicroBatchCti
+from rxtemporal.spark.query.packing import BucketPacker
+from rxtemporal.spark.query.query_plan import Query, compose_plan
+from rxtemporal.spark.query.streaming_bucket import BucketWork, QueryFingerprint
 
 TIMES = {START: pl.Int64, END: pl.Int64, "cti": pl.Int64}
 
@@ -33,7 +33,7 @@ class Stage:
     """
 
     def __init__(self, query: Query, schema: Mapping[str, Any], buckets: int, random: Random):
-        plan = composed(lambda rows: query(rows), {"rows": pl.Schema(schema)})
+        plan = compose_plan(lambda rows: query(rows), {"rows": pl.Schema(schema)})
         split = splitting(plan)
         source = next(node for node in plan.every() if node.source is not None)
         self.schema, self.split_by = pl.Schema(schema), split.of(source)
@@ -41,15 +41,15 @@ class Stage:
         self.out = pl.Schema({**(plan.schema or {}), "cti": pl.Int64})
         fields = {f"f{i}": dtype for i, dtype in enumerate((plan.schema or {}).values())}
         written = _arrow(pl.DataFrame(schema={"s": pl.Int64, "e": pl.Int64, **fields})).schema
-        kept = Kept(Stepwise(plan).fingerprints, {}, self.buckets)
-        self.work = BucketWork(plan, (Reader("rows", 0, self.schema),), written, kept)
-        self.gathered = Gathered(written.append(pa.field("c", pa.int64())), self.buckets)
+        kept = QueryFingerprint(Stepwise(plan).fingerprints, {}, self.buckets)
+        self.work = BucketWork(plan, (InputReader("rows", 0, self.schema),), written, kept)
+        self.gathered = MicroBatchCti(written.append(pa.field("c", pa.int64())), self.buckets)
         self.states: list[bytes | None] = [None] * self.buckets
         self.random = random
 
     def take(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return what is final by a micro-batch, and the CTI after it if time has advanced."""
-        packed = [row for batch in Packing(0, self.buckets)(self._carried(rows))
+        packed = [row for batch in BucketPacker(0, self.buckets)(self._carried(rows))
                   for row in batch.to_pylist()]  # fmt: skip
         made = []
         for bucket in {row["bucket"] for row in packed}:

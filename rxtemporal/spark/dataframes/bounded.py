@@ -16,8 +16,9 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.spark.dataframes.streaming import AGAIN, AVAILABLE, MicroBatches
 from rxtemporal.spark.jvm.liveness import report_java_exit
-from rxtemporal.spark.query.inputs import Input, quoted, stream
+from rxtemporal.spark.query.inputs import DataFrameInput, stream
 from rxtemporal.spark.query.packing import dump_batches
+from rxtemporal.spark.schema import quote_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,8 +61,8 @@ def from_dataframe(
     given = stream(frame, start=start, end=end, cti=cti, **({} if cti is None else judged))
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     if order:  # the same checks, of the columns as well
-        given = Input(given.frame, given.start, given.end, advance_time, order)
-        frame.select(*map(quoted, order))
+        given = DataFrameInput(given.frame, given.start, given.end, advance_time, order)
+        frame.select(*map(quote_name, order))
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     times = [given.start] if given.end is None else [given.start, given.end]
@@ -90,7 +91,7 @@ def from_dataframe(
 
 
 def _followed(
-    given: Input,
+    given: DataFrameInput,
     schema: pl.Schema,
     settings: AdvanceTimeSettings | None,
     name: str,
@@ -117,7 +118,7 @@ def _followed(
 
 
 def _fetched(
-    given: Input, columns: list[str], schema: pl.Schema, batch_rows: int
+    given: DataFrameInput, columns: list[str], schema: pl.Schema, batch_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""
 
@@ -125,8 +126,8 @@ def _fetched(
         return _in_frames(batches, batch_rows)
 
     with report_java_exit(AGAIN):
-        rows = given.frame.orderBy(*map(quoted, given.in_order))
-        rows = rows.select(*map(quoted, columns))
+        rows = given.frame.orderBy(*map(quote_name, given.in_order))
+        rows = rows.select(*map(quote_name, columns))
         # Spark's own local iterator gives rows one by one: here each of them is a frame
         packed = rows.mapInArrow(pack, f"{_DATA} binary")
         for row in packed.toLocalIterator(prefetchPartitions=True):

@@ -21,7 +21,8 @@ from rxtemporal.ingress.resumable import Following, Position, PositionedSource
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.runtime.run_state import ANEW
 from rxtemporal.spark.jvm.liveness import explain_java_exit
-from rxtemporal.spark.query.inputs import Input, quoted
+from rxtemporal.spark.query.inputs import DataFrameInput
+from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.sink.pid_file import claim, leave, note
 from rxtemporal.storage.files import make_folder, reported
 
@@ -46,7 +47,7 @@ class MicroBatches(PositionedSource):
 
     def __init__(
         self,
-        given: Input,
+        given: DataFrameInput,
         schema: pl.Schema,
         settings: AdvanceTimeSettings | None,
         name: str,
@@ -74,8 +75,8 @@ class MicroBatches(PositionedSource):
         """Yield the rows of one micro-batch in order; Spark sorts them, and all are held here."""
         given = self.given
         names = [*self._columns, *([] if given.cti is None else [given.cti])]
-        rows = frame.orderBy(*map(quoted, given.in_order))
-        whole = pl.from_arrow(rows.select(*map(quoted, names)).toArrow())
+        rows = frame.orderBy(*map(quote_name, given.in_order))
+        whole = pl.from_arrow(rows.select(*map(quote_name, names)).toArrow())
         assert isinstance(whole, pl.DataFrame)
         whole, cti = (whole, MIN_TIME) if given.cti is None else _apart(whole, given.cti)
         for some in whole.cast(dict(self._columns)).iter_slices(self._batch_rows):  # type: ignore[arg-type]

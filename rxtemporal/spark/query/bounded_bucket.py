@@ -1,7 +1,7 @@
-"""What runs in a Spark worker on bounded data: a door over one input, a query over one bucket.
+"""Work of a Spark task on bounded data: a door over one input, a query over one bucket.
 
-Arrow in, Arrow out; knows nothing of pyspark. A bucket's rows come in order of start, so its time
-advances with them and what is held stays small.
+Arrow in, Arrow out, without pyspark. A bucket's rows come in order of start, so its time advances
+with them and its state stays small.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, fie
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# rows that are taken as one batch: what Spark sends are a few thousand
+# rows of one batch; Spark sends a few thousand at a time
 BATCH_ROWS = 65_536
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader:
-    """How an input's rows are read from the carrier."""
+class InputReader:
+    """Reader of one input's rows from the DataFrame of all inputs."""
 
     name: str
     number: int
     schema: pl.Schema
 
     def batch(self, rows: pl.DataFrame, cti: int) -> EventBatch:
-        """Return rows of this input as a batch; its CTIs have been taken out."""
+        """Return rows of this input, without its CTIs, as a batch."""
         fields = {field(self.number, i): name for i, name in enumerate(self.schema)}
         payload = rows.select(pl.col(old).alias(new) for old, new in fields.items())
         if not fields:
@@ -59,25 +59,29 @@ class BucketRun:
     """One run of a plan over the rows of one bucket, in order of start.
 
     ``steady``: time advances with the rows. Otherwise nothing is final before the end, as in a
-    frame that is read without advance-time settings. ``told``: the inputs that are final only as
-    far as the CTIs among their rows say.
+    frame without advance-time settings. ``with_ctis`` are the inputs that have CTIs among their
+    rows and are final only up to the last of them.
     """
 
     plan: Node
-    readers: tuple[Reader, ...]
+    readers: tuple[InputReader, ...]
     written: pa.Schema
     steady: bool
-    told: frozenset[int] = frozenset()
+    with_ctis: frozenset[int] = frozenset()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results, complete rows, for a bucket's rows."""
-        yield from self.through(Results(self.plan, self.written), batches)
+        yield from self.push_rows(PlanRun(self.plan, self.written), batches)
 
-    def through(self, run: Results, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Push a bucket's rows through the steps, and yield the results."""
+    def push_rows(
+        self, run: PlanRun, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Push a bucket's rows through a plan, and yield the results."""
         # the end of each input's time, where that is not the end of time
-        last = {r.number: MIN_TIME if r.number in self.told else MAX_TIME for r in self.readers}
-        for rows in frames(batches):
+        last = {
+            r.number: MIN_TIME if r.number in self.with_ctis else MAX_TIME for r in self.readers
+        }
+        for rows in read_frames(batches):
             is_cti = rows[CTI].is_not_null()
             # they come in their order, as rows do
             last |= dict(rows.filter(is_cti).select(INPUT, CTI).iter_rows())
@@ -92,10 +96,10 @@ class BucketRun:
             yield from run.push(reader.name, empty)
 
 
-class Results:
-    """A plan run step by step, its results in interval shape and as Arrow.
+class PlanRun:
+    """Run of a plan step by step, with results in interval shape, as Arrow.
 
-    ``cti`` is the promise after what has come out: no later row starts before it.
+    ``cti`` is the CTI after the results so far: no later row starts before it.
     """
 
     def __init__(self, plan: Node, written: pa.Schema) -> None:
@@ -105,14 +109,14 @@ class Results:
         self._written = written
 
     def push(self, name: str, batch: EventBatch) -> Iterator[pa.RecordBatch]:
-        """Take a batch of an input, and yield what is final by it."""
-        for made in self.steps.push(name, batch):
-            shaped = self.shape.on_batch(made)
+        """Push a batch of an input, and yield final results."""
+        for result in self.steps.push(name, batch):
+            shaped = self.shape.on_batch(result)
             self.cti = max(self.cti, shaped.cti)
             if len(shaped):
-                yield from self._arrow(shaped)
+                yield from self._to_arrow(shaped)
 
-    def _arrow(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
+    def _to_arrow(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         columns = [
             time_series("s", batch.start, "ticks"),
             time_series("e", batch.end, "ticks", endless=True),
@@ -122,52 +126,51 @@ class Results:
         yield from table.rename_columns(self._written.names).cast(self._written).to_batches()
 
 
-def admitted(door: Door, reader: Reader, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that a door lets in, with the starts that they have from now on."""
+def admit_rows(door: Door, reader: InputReader, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that a door accepts, with their adjusted starts."""
     batch = reader.batch(rows, MIN_TIME)
     numbers = pl.DataFrame({"row": np.arange(len(batch))})
-    going_on, _ = door.accept_batch(batch.replace(payload=numbers))
-    kept = rows[going_on.payload["row"].to_numpy()]
-    return kept.with_columns(pl.Series(STARTS, going_on.start, pl.Int64))
+    accepted, _ = door.accept_batch(batch.replace(payload=numbers))
+    rows = rows[accepted.payload["row"].to_numpy()]
+    return rows.with_columns(pl.Series(STARTS, accepted.start, pl.Int64))
 
 
 @dataclasses.dataclass(frozen=True)
-class Judge:
-    """The door of one input: its rows in order, the late ones dropped or adjusted.
+class BoundedDoor:
+    """Door over one input: its rows in order, late ones dropped or adjusted.
 
-    Its last CTI follows them into every bucket, if that is not the end of time.
+    Its last CTI follows them to every bucket, unless it is the end of time.
     """
 
-    reader: Reader
+    reader: InputReader
     settings: AdvanceTimeSettings
     buckets: int
     written: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are let in, with the starts that they have from now on."""
+        """Yield the accepted rows, with their adjusted starts."""
         door = Door(self.settings, self.reader.name)
-        for rows in frames(batches):
-            yield from self._arrow(admitted(door, self.reader, rows))
+        for rows in read_frames(batches):
+            yield from self._to_arrow(admit_rows(door, self.reader, rows))
         if door.finish() < MAX_TIME:
-            yield from self._arrow(self._ctis(door.finish()))
+            yield from self._to_arrow(self._ctis(door.finish()))
 
     def _ctis(self, cti: int) -> pl.DataFrame:
-        everywhere = pl.Series(BUCKET, range(self.buckets), pl.Int32)
-        said = {INPUT: self.reader.number, STARTS: cti, CTI: cti}
-        return pl.DataFrame([everywhere]).with_columns(
-            pl.lit(value).alias(name) for name, value in said.items()
+        buckets = pl.Series(BUCKET, range(self.buckets), pl.Int32)
+        values = {INPUT: self.reader.number, STARTS: cti, CTI: cti}
+        return pl.DataFrame([buckets]).with_columns(
+            pl.lit(value).alias(name) for name, value in values.items()
         )
 
-    def _arrow(self, rows: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    def _to_arrow(self, rows: pl.DataFrame) -> Iterator[pa.RecordBatch]:
         missing = [name for name in self.written.names if name not in rows.columns]
         rows = rows.with_columns(pl.lit(None).alias(name) for name in missing)
         table = rows.select(self.written.names).to_arrow(compat_level=pl.CompatLevel.oldest())
         yield from table.cast(self.written).to_batches()
 
 
-def frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Yield the rows in frames of a good size."""
-
+def read_frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """Yield the rows in frames of about ``BATCH_ROWS``."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

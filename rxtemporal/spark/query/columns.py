@@ -1,15 +1,15 @@
-"""All inputs of a query as one DataFrame, whose rows go to buckets.
+"""All inputs of a query as one DataFrame, whose rows are assigned to buckets.
 
 ========== ==== ===================================================================================
 _bucket    int  the bucket; rows that the query has to see together are in the same one
 _input     int  the number of the input
 _start     long ticks; null is refused where the row is read
 _end       long ticks; null: never ends
-_cti       long null, or this row is no event but the CTI that it says, and ``_start`` as well
+_cti       long null for an event; in a row that is a CTI its time, as is ``_start``
 c<i>_<j>   any  field j of input i; null in the rows of other inputs
 ========== ==== ===================================================================================
 
-Times are integers, since the ends of time do not pass through everything in Spark as timestamps.
+Times are integers, because parts of Spark do not pass the ends of time as timestamps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from rxtemporal.operators.operator import Keys
-from rxtemporal.spark.query.inputs import Input, quoted
+from rxtemporal.spark.query.inputs import DataFrameInput
+from rxtemporal.spark.schema import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,8 +33,8 @@ def field(number: int, place: int) -> str:
     return f"c{number}_{place}"
 
 
-def carried_rows(number: int, given: Input, split_by: Keys, buckets: int) -> DataFrame:
-    """Return one input's rows in this form, with its order columns behind."""
+def assign_buckets(number: int, given: DataFrameInput, split_by: Keys, buckets: int) -> DataFrame:
+    """Return one input's rows in this form, followed by its order columns."""
     from pyspark.sql import functions as sf
 
     frame = given.frame
@@ -47,13 +48,13 @@ def carried_rows(number: int, given: Input, split_by: Keys, buckets: int) -> Dat
         sf.coalesce(cti, start).alias(STARTS),
         (point if given.end is None else _time(frame, given.end)).alias(ENDS),
         cti.alias(CTI),
-        *(sf.col(quoted(f)).alias(field(number, i)) for i, f in enumerate(given.fields)),
-        *(sf.col(quoted(name)).alias(f"o{i}") for i, name in enumerate(given.order_by)),
+        *(sf.col(quote_name(f)).alias(field(number, i)) for i, f in enumerate(given.fields)),
+        *(sf.col(quote_name(name)).alias(f"o{i}") for i, name in enumerate(given.order_by)),
     )
 
 
-def everywhere(rows: DataFrame, buckets: int) -> DataFrame:
-    """Return rows in this form with each CTI among them in every bucket."""
+def copy_ctis(rows: DataFrame, buckets: int) -> DataFrame:
+    """Return the rows with each CTI among them copied to every bucket."""
     from pyspark.sql import functions as sf
 
     each = sf.sequence(sf.lit(0), sf.lit(buckets - 1))
@@ -62,7 +63,7 @@ def everywhere(rows: DataFrame, buckets: int) -> DataFrame:
     return rows.withColumn(BUCKET, sf.explode(places))
 
 
-def united(frames: Sequence[DataFrame]) -> DataFrame:
+def union_all(frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of all inputs."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
@@ -70,19 +71,19 @@ def united(frames: Sequence[DataFrame]) -> DataFrame:
 def _time(frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as sf
 
-    column = sf.col(quoted(name))
+    column = sf.col(quote_name(name))
     stamps = frame.schema[name].dataType.typeName() == "timestamp"
     return sf.unix_micros(column) if stamps else column.cast("long")
 
 
 def _key(frame: DataFrame, name: str) -> Column:
-    """Return a column such that values that are equal as keys are the same value.
+    """Return a column in which values that are equal as keys are the same value.
 
     Null hashes as null whatever its type, NaN as one NaN.
     """
     from pyspark.sql import functions as sf
 
-    column, kind = sf.col(quoted(name)), frame.schema[name].dataType.typeName()
+    column, kind = sf.col(quote_name(name)), frame.schema[name].dataType.typeName()
     if kind in ("byte", "short", "integer"):
         return column.cast("long")
     if kind in ("float", "double"):

@@ -1,12 +1,11 @@
-"""The CTI of a result, which is the lowest of its buckets': a row among the rows.
+"""The CTI of a result, the lowest of its buckets' CTIs: a row among the rows.
 
-A bucket knows how far it has come itself. A result is no further than the bucket that is furthest
-behind, and a reader takes the highest CTI that it finds, so the buckets' are made one before
-anybody reads them: by one task, which every row passes on its way out. So the rows of a micro-batch
-and the CTI after them stay together, in one file where they are written, and a reader that takes
-file after file meets no CTI before its rows.
+Each bucket has a CTI of its own, the result's is the lowest of them, and a reader takes the highest
+CTI that it finds. So one task, through which all rows pass, combines the buckets' CTIs. It keeps
+the rows of a micro-batch and the CTI after them together, in one file if they are written to files,
+and a reader that takes file after file finds no CTI before its rows.
 
-No state is needed for it: all buckets take part in a micro-batch, or none.
+This needs no state: either all buckets take part in a micro-batch, or none.
 """
 
 from __future__ import annotations
@@ -16,62 +15,62 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.spark.query.bounded_bucket import BucketRun, Results
-from rxtemporal.spark.query.packing import unpacked
+from rxtemporal.spark.query.bounded_bucket import BucketRun, PlanRun
+from rxtemporal.spark.query.packing import unpack
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-# how far a bucket had come before a micro-batch, and after it; the column of CTIs among results
+# a bucket's CTI before and after a micro-batch; the column of CTIs among results
 BEFORE, AFTER, PROMISED = "before", "after", "c"
 
 
 @dataclasses.dataclass(frozen=True)
-class Gathered:
-    """Takes what all buckets make of a micro-batch, packed, and gives it with the CTI after it.
+class MicroBatchCti:
+    """Step that unpacks all buckets' results of a micro-batch and appends the CTI after it.
 
-    ``schema`` is of the results with the column of CTIs, which is the last one.
+    ``schema`` is that of the results, with the column of CTIs at the end.
     """
 
     schema: pa.Schema
     buckets: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, and at the end the CTI as one more of them if time has advanced."""
-        told, before, after = 0, MAX_TIME, MAX_TIME
+        """Yield the rows, and at the end the CTI as one more row if time has advanced."""
+        count, before, after = 0, MAX_TIME, MAX_TIME
         for batch in batches:
-            yield from _as_rows(unpacked(iter([batch])), self.schema)
-            told += batch.num_rows
+            yield from _add_cti_column(unpack(iter([batch])), self.schema)
+            count += batch.num_rows
             before = min(before, *batch.column(BEFORE).to_pylist())
             after = min(after, *batch.column(AFTER).to_pylist())
-        if told == self.buckets and after > before:
-            yield cti_row(after, self.schema)
+        if count == self.buckets and after > before:
+            yield make_cti_row(after, self.schema)
 
 
 @dataclasses.dataclass(frozen=True)
-class Telling:
-    """Runs a plan over a bounded bucket, and gives its CTI after the rows, as one more of them."""
+class BucketCti:
+    """Step that runs a plan over a bounded bucket and appends the bucket's CTI as one more row."""
 
     run: BucketRun
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, and how far the bucket has come."""
-        results = Results(self.run.plan, self.run.written)
-        yield from _as_rows(self.run.through(results, batches), self.schema)
-        yield cti_row(results.cti, self.schema)
+        """Yield the rows, and then the bucket's CTI."""
+        results = PlanRun(self.run.plan, self.run.written)
+        yield from _add_cti_column(self.run.push_rows(results, batches), self.schema)
+        yield make_cti_row(results.cti, self.schema)
 
 
 @dataclasses.dataclass(frozen=True)
-class Lowest:
-    """Takes rows with each bucket's CTI as a row among them, and gives them with the lowest."""
+class LowestCti:
+    """Step that replaces the buckets' CTIs among the rows by the lowest of them."""
 
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, and at the end the CTI as one more of them, if it says anything."""
+        """Yield the rows, and at the end the CTI as one more row, if it promises anything."""
         import pyarrow.compute as pc
 
         ctis: list[int] = []
@@ -80,13 +79,13 @@ class Lowest:
             ctis += batch.filter(is_cti).column(PROMISED).to_pylist()
             yield batch.filter(pc.invert(is_cti)).cast(self.schema)
         if min(ctis, default=MIN_TIME) > MIN_TIME:
-            yield cti_row(min(ctis), self.schema)
+            yield make_cti_row(min(ctis), self.schema)
 
 
-def with_end(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows with the end of time after them: they are all there is, even if there are none.
+def append_end(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows followed by the end of time as their CTI, even if there are no rows.
 
-    ``schema`` is theirs with the column of CTIs.
+    ``schema`` is that of the rows with the column of CTIs.
     """
     from pyspark.sql import functions as sf
 
@@ -95,15 +94,17 @@ def with_end(rows: DataFrame, schema: StructType) -> DataFrame:
     return rows.withColumn(PROMISED, sf.lit(None).cast("long")).union(end)
 
 
-def cti_row(cti: int, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a CTI as a row: all its other columns are null."""
+def make_cti_row(cti: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a CTI as a row whose other columns are null."""
     import pyarrow as pa
 
     fields = [pa.nulls(1, each.type) for each in schema][:-1]
     return pa.RecordBatch.from_arrays([*fields, pa.array([cti], pa.int64())], schema=schema)
 
 
-def _as_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _add_cti_column(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Rows on their way to a bucket's state, packed: a few rows of bytes instead of many of fields.
+"""Rows on their way to a bucket, packed: a few rows of bytes instead of many rows of fields.
 
 ====== ====== ====================================================================================
 bucket int    the bucket
@@ -7,10 +7,10 @@ cti    long   the highest CTI that came with these rows; ``MIN_TIME``, which pro
 data   binary the rows of this bucket, maybe none, as an Arrow stream
 ====== ====== ====================================================================================
 
-Stateful operators take pandas, which makes floats of integers with nulls and has no timestamps for
-the ends of time, and goes through them row by row in Python; bytes go through as they are.
+Stateful operators take pandas, which turns integers with nulls into floats, has no timestamps for
+the ends of time, and is processed row by row in Python; bytes pass unchanged.
 
-Every bucket gets a row for each run of rows, so that all of them have the time, and a state.
+Every bucket gets a row for each batch of rows, so that all of them have the time, and a state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import polars as pl
 
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dump_frame
-from rxtemporal.spark.query.bounded_bucket import frames
+from rxtemporal.spark.query.bounded_bucket import read_frames
 from rxtemporal.spark.query.columns import BUCKET, CTI, INPUT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PACKED = "bucket int, input int, cti bigint, data binary"
 _TYPES = {"bucket": pl.Int32, "input": pl.Int32, "cti": pl.Int64, "data": pl.Binary}
 
 
-def in_buckets(number: int, rows: pl.DataFrame, cti: int, buckets: int) -> pl.DataFrame:
+def pack_buckets(number: int, rows: pl.DataFrame, cti: int, buckets: int) -> pl.DataFrame:
     """Return the rows of one input, packed: one row for each bucket."""
     parts = rows.partition_by(BUCKET, as_dict=True, include_key=False)
     nothing = rows.drop(BUCKET).clear()
@@ -43,8 +43,8 @@ def in_buckets(number: int, rows: pl.DataFrame, cti: int, buckets: int) -> pl.Da
 
 
 @dataclasses.dataclass(frozen=True)
-class Packing:
-    """Packs carried rows of one input; CTIs among them are taken out and go to every bucket.
+class BucketPacker:
+    """Packer of one input's rows; CTIs among them go to every bucket.
 
     ``whole``: the rows stay together, for a door that has to see all of them.
     """
@@ -55,7 +55,7 @@ class Packing:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the packed rows."""
-        for rows in frames(batches):
+        for rows in read_frames(batches):
             ctis = rows[CTI].drop_nulls()
             cti = MIN_TIME if ctis.is_empty() else int(ctis.max())  # type: ignore[arg-type]
             events = rows.filter(pl.col(CTI).is_null()).drop(CTI, INPUT)
@@ -63,12 +63,12 @@ class Packing:
                 whole = [[0], [self.number], [cti], [dump_frame(events)]]
                 packed = pl.DataFrame(whole, schema=_TYPES)
             else:
-                packed = in_buckets(self.number, events, cti, self.buckets)
+                packed = pack_buckets(self.number, events, cti, self.buckets)
             yield from packed.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
 
 
-def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of results that are packed in the first column, as Arrow streams."""
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the results that the first column holds as Arrow streams."""
     import pyarrow as pa
 
     for batch in batches:

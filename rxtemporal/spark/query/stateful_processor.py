@@ -1,8 +1,7 @@
-"""What keeps state in Spark's workers.
+"""State of a bucket in Spark's Python workers.
 
-Spark starts a process for each stateful operator and micro-batch only to learn the form of its
-state. So this module imports next to nothing, and what is done with rows is unpickled when the
-first of them comes.
+Spark starts a process for each stateful operator and micro-batch only to read the schema of its
+state. So this module imports very little, and unpickles its work when the first rows come.
 """
 
 from __future__ import annotations
@@ -15,35 +14,35 @@ from pyspark.sql.streaming import StatefulProcessor
 _STATE = "data binary"
 
 
-class Keeper(StatefulProcessor):  # type: ignore[misc]
-    """Keeps bytes for each key; ``work``, pickled, makes new ones of them and of what comes.
+class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Processor with one value of bytes for each bucket.
 
-    It is called with the bytes that an earlier micro-batch has left, or None, and with what has
-    come (the number of an input, a CTI, rows); it returns the new bytes, and columns by name.
+    ``work``, pickled, is called with the bytes of the last micro-batch, or None, and with the new
+    rows (the number of an input, a CTI, packed rows); it returns new bytes and columns by name.
     """
 
     def __init__(self, work: bytes) -> None:
         self._work = work
 
     def init(self, handle: Any) -> None:
-        """Take the state's place."""
+        """Open the state."""
         self._state = handle.getValueState("state", _STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Yield what one micro-batch gives for one key; the names are Spark's."""
+        """Yield one micro-batch's results for one bucket; the names are Spark's."""
         import pickle
 
         import pandas as pd
 
         saved = bytes(self._state.get()[0]) if self._state.exists() else None
-        state, made = pickle.loads(self._work)(saved, _received(rows))
+        state, results = pickle.loads(self._work)(saved, _rows(rows))
         self._state.update((state,))
-        yield pd.DataFrame(made)
+        yield pd.DataFrame(results)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing; there is nothing to close."""
 
 
-def _received(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
+def _rows(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
     for frame in frames:
         yield from zip(frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True)

@@ -1,7 +1,7 @@
-"""A query over streaming DataFrames, as one more of them: its state is Spark's, bucket by bucket.
+"""A query over streaming DataFrames, as one more of them; Spark keeps the state of each bucket.
 
-The rows of each input are packed, judged by the input's door if it has one, and go to the buckets
-that they belong to, which have the state; what is final comes out and is unpacked.
+The rows of each input are packed, pass the input's door if it has one, and go to their buckets,
+which have the state. Final results are unpacked.
 """
 
 from __future__ import annotations
@@ -14,107 +14,109 @@ from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import Keys
 from rxtemporal.runtime.stepper import Stepwise
-from rxtemporal.spark.query.bounded_bucket import Reader
-from rxtemporal.spark.query.columns import carried_rows
-from rxtemporal.spark.query.cti_column import Gathered
-from rxtemporal.spark.query.inputs import Input
-from rxtemporal.spark.query.packing import PACKED, Packing, unpacked
-from rxtemporal.spark.query.streaming_bucket import MADE, BucketWork, Kept
-from rxtemporal.spark.query.streaming_door import COUNTED, DoorWork
+from rxtemporal.spark.query.bounded_bucket import InputReader
+from rxtemporal.spark.query.columns import assign_buckets
+from rxtemporal.spark.query.cti_column import MicroBatchCti
+from rxtemporal.spark.query.inputs import DataFrameInput
+from rxtemporal.spark.query.job import Job
+from rxtemporal.spark.query.packing import PACKED, BucketPacker, unpack
+from rxtemporal.spark.query.streaming_bucket import RESULT, BucketWork, QueryFingerprint
+from rxtemporal.spark.query.streaming_door import COUNTS, DoorWork
+from rxtemporal.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rxtemporal.spark.query.run import Job
-
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
-def streamed(job: Job) -> DataFrame:
-    """Return the results of a job over streaming DataFrames, as they are written."""
+def run_streaming(job: Job) -> DataFrame:
+    """Return the results of a job over streaming DataFrames, with times as ticks."""
     check_session(next(iter(job.inputs.values())).frame)
-    # Spark knows sources and states in its checkpoint by their order, which is no part of the query
-    parts = [_packed(job, reader) for reader in sorted(job.readers, key=lambda each: each.name)]
+    # Spark's checkpoint knows sources and states by their order, which is no part of the query
+    parts = [_pack_input(job, reader) for reader in sorted(job.readers, key=lambda each: each.name)]
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
-    work = BucketWork(job.plan, job.readers, job.written[1], _kept(job))
-    made = _keeping(rows, work, MADE)
+    schema = arrow_schema(job.tick_schema)
+    work = BucketWork(job.plan, job.readers, schema, fingerprint_job(job))
+    results = _process(rows, work, RESULT)
     if job.cti is None:
-        return made.mapInArrow(unpacked, job.written[0])
-    schema, written = job.given_out
+        return results.mapInArrow(unpack, job.tick_schema)
+    with_cti = job.tick_schema_with_cti
     if job.buckets > 1:
-        made = made.repartition(1)
-    return made.mapInArrow(Gathered(written, job.buckets), schema)
+        results = results.repartition(1)
+    return results.mapInArrow(MicroBatchCti(arrow_schema(with_cti), job.buckets), with_cti)
 
 
-def _keeping(rows: DataFrame, work: Any, schema: str) -> DataFrame:
-    """Return what some work makes of packed rows, with a state for each bucket."""
+def _process(rows: DataFrame, work: Any, schema: str) -> DataFrame:
+    """Return the results of some work on packed rows, with a state for each bucket."""
     from pyspark import cloudpickle
 
-    from rxtemporal.spark.query.stateful_processor import Keeper
+    from rxtemporal.spark.query.stateful_processor import BucketProcessor
 
-    keeper = Keeper(cloudpickle.dumps(work))
-    return rows.groupBy("bucket").transformWithStateInPandas(keeper, schema, "Append", "None")
+    processor = BucketProcessor(cloudpickle.dumps(work))
+    return rows.groupBy("bucket").transformWithStateInPandas(processor, schema, "Append", "None")
 
 
-def _packed(job: Job, reader: Reader) -> DataFrame:
+def _pack_input(job: Job, reader: InputReader) -> DataFrame:
     from pyspark.sql import functions as sf
 
     given = job.inputs[reader.name]
     _check_time(reader.name, given)
-    rows = carried_rows(reader.number, given, job.split_by(reader.name), job.buckets)
+    rows = assign_buckets(reader.number, given, job.split_by(reader.name), job.buckets)
     if given.advance_time is None:
-        return rows.mapInArrow(Packing(reader.number, job.buckets), PACKED)
+        return rows.mapInArrow(BucketPacker(reader.number, job.buckets), PACKED)
     order = tuple(f"o{i}" for i in range(len(given.order_by)))
     door = DoorWork(reader, given.advance_time, order, job.buckets)
-    whole = rows.mapInArrow(Packing(reader.number, job.buckets, whole=True), PACKED)
-    counts = ", ".join(f"{name} bigint" for name in COUNTED)
-    judged = _keeping(whole, door, f"{PACKED}, {counts}")
+    whole = rows.mapInArrow(BucketPacker(reader.number, job.buckets, whole=True), PACKED)
+    counts = ", ".join(f"{name} bigint" for name in COUNTS)
+    accepted = _process(whole, door, f"{PACKED}, {counts}")
     if given.late is not None:
-        judged = judged.observe(given.late, *(sf.max(name).alias(name) for name in COUNTED))
-    return judged.drop(*COUNTED)
+        accepted = accepted.observe(given.late, *(sf.max(name).alias(name) for name in COUNTS))
+    return accepted.drop(*COUNTS)
 
 
-def _kept(job: Job) -> Kept:
+def fingerprint_job(job: Job) -> QueryFingerprint:
+    """Return the fingerprint of a job: its steps, its inputs, and what Spark computes of them."""
     inputs = {
         reader.name: "; ".join(
             [
-                _told(reader),
+                _fields(reader),
                 *_columns(job.inputs[reader.name]),
-                *(f"Spark does {each}" for each in Fingerprints(job.handed[reader.name]).told),
+                *(f"Spark does {each}" for each in Fingerprints(job.pushed_down[reader.name]).told),
                 f"split by {_names(job.split_by(reader.name))}",
             ]
         )
         for reader in job.readers
     }
-    return Kept(Stepwise(job.plan).fingerprints, inputs, job.buckets)
+    return QueryFingerprint(Stepwise(job.plan).fingerprints, inputs, job.buckets)
 
 
-def _told(reader: Reader) -> str:
+def _fields(reader: InputReader) -> str:
     return ", ".join(f"{name} {dtype}" for name, dtype in reader.schema.items()) or "no fields"
 
 
-def _columns(given: Input) -> Iterator[str]:
-    """Yield from which columns a stream's times come, and its order: others are other events."""
+def _columns(given: DataFrameInput) -> Iterator[str]:
+    """Yield the columns of a stream's times and order: other columns make other events."""
     for name in ("start", "end", "cti", "order_by", "advance_time"):
-        if told := getattr(given, name):
-            yield f"{name}={told!r}"
+        if value := getattr(given, name):
+            yield f"{name}={value!r}"
 
 
 def _names(keys: Keys) -> str:
     return ", ".join(keys) or "nothing"
 
 
-def _check_time(name: str, given: Input) -> None:
+def _check_time(name: str, given: DataFrameInput) -> None:
     if given.cti is None and given.advance_time is None:
         raise AdvanceTimeError(
-            f"nothing tells how time advances on {name!r}, so no result would ever be final. "
+            f"time does not advance on {name!r}, so no result would ever be final. "
             "Hint: stream(df, cti='…') names a column of CTIs; "
             "stream(df, advance_time=…, order_by='…') makes them out of the rows."
         )
 
 
 def check_session(frame: DataFrame) -> None:
-    """Say what a session lacks before it fails in a worker without a word."""
+    """Refuse a session that lacks what streaming queries need; it would fail in a task."""
     session = frame.sparkSession
     if "RocksDB" not in (session.conf.get(_STORE, "") or ""):
         raise BindingError(

@@ -1,4 +1,4 @@
-"""The door of one streaming input: what it keeps between micro-batches, and what it lets in."""
+"""The door of one streaming input, with its state between micro-batches."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from rxtemporal.errors import CheckpointError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.spark.query.bounded_bucket import Reader, admitted
+from rxtemporal.spark.query.bounded_bucket import InputReader, admit_rows
 from rxtemporal.spark.query.columns import ENDS, STARTS
-from rxtemporal.spark.query.packing import in_buckets
+from rxtemporal.spark.query.packing import pack_buckets
 from rxtemporal.spark.query.streaming_bucket import ANEW, Received
 
-# what came and what was late, in all micro-batches so far; lateness is in ticks
-COUNTED = ("events", "dropped", "adjusted", "largest_lateness")
+# counts of accepted and late events in all micro-batches so far; lateness is in ticks
+COUNTS = ("events", "dropped", "adjusted", "largest_lateness")
 
 
 @dataclasses.dataclass(frozen=True)
 class DoorWork:
-    """Judges one input's rows, those of a micro-batch in the order of some columns."""
+    """Door over one input; rows of a micro-batch pass it in the order of some columns."""
 
-    reader: Reader
+    reader: InputReader
     settings: AdvanceTimeSettings
     order: tuple[str, ...]
     buckets: int
 
     def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
-        """Return the new state; and the rows that are let in, packed, with the CTI after them.
+        """Return the new state, and the accepted rows, packed, with the CTI after them.
 
-        Beside each of them stands what has been late so far, since the checkpoint was begun.
+        Each packed row has the counts of late events since the start of the checkpoint.
         """
         door = Door(self.settings, self.reader.name)
         if saved is not None:
             door = load_door(door, saved)
         rows = pl.concat([load_frame(data) for _, _, data in received])
-        kept = admitted(door, self.reader, rows.sort(*self.order, STARTS, ENDS))
+        accepted = admit_rows(door, self.reader, rows.sort(*self.order, STARTS, ENDS))
         cti = max(door.cti, MIN_TIME)
-        packed = in_buckets(self.reader.number, kept.drop(*self.order), cti, self.buckets)
+        packed = pack_buckets(self.reader.number, accepted.drop(*self.order), cti, self.buckets)
         late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
-        counts = zip(COUNTED, (door.events, *late, door.largest_lateness), strict=True)
+        counts = zip(COUNTS, (door.events, *late, door.largest_lateness), strict=True)
         counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
         return save_door(door), counted.to_dict(as_series=False)
 

@@ -17,6 +17,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.jvm.liveness import report_java_exit
 from rxtemporal.spark.jvm.session import require_pyspark, session
+from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.sink.settled_rows import EDGE, STATE
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, Origin, Writer, writer_for
@@ -187,7 +188,6 @@ def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataF
     """
     import polars as pl
     from pyspark.sql import types as st
-    from pyspark.sql.pandas.types import to_arrow_schema
 
     from rxtemporal.spark.sink.spool_source import spool_schema
 
@@ -200,7 +200,7 @@ def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataF
         times.append(state.alias(STATE))
         fields[STATE] = st.StructField(STATE, st.StringType())
     schema = st.StructType(list(fields.values()))
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema)
     given = rows_frame(batch, segment).with_columns(times)
     rows: Any = given.to_arrow(compat_level=pl.CompatLevel.oldest())
     return _create_dataframe(spark, rows.cast(wanted).combine_chunks(), schema)

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
+from rxtemporal.spark.schema import arrow_schema, spark_schema
 from rxtemporal.spark.sink.settled_rows import EDGE, STATE
 from rxtemporal.storage.segments import SEGMENT, SegmentFolder
 
@@ -32,34 +33,12 @@ if TYPE_CHECKING:
 # Fewer rows cost less than a task: another core does not pay.
 ROWS_PER_TASK = 32_768
 
-_TYPES: dict[type[pl.DataType], Any] = {
-    pl.Boolean: st.BooleanType(),
-    pl.Int8: st.ByteType(),
-    pl.Int16: st.ShortType(),
-    pl.Int32: st.IntegerType(),
-    pl.Int64: st.LongType(),
-    pl.Float32: st.FloatType(),
-    pl.Float64: st.DoubleType(),
-    pl.String: st.StringType(),
-    pl.Binary: st.BinaryType(),
-    pl.Date: st.DateType(),
-    pl.Duration: st.DayTimeIntervalType(),
-    pl.Null: st.StringType(),  # Parquet has no column without a type
-}
-
 
 def spool_schema(schema: pl.Schema) -> st.StructType:
-    """Return a segment's columns as Spark types: times in ticks, the payload, ``_segment``."""
-    fields = {START: pl.Int64(), END: pl.Int64(), **schema, SEGMENT: pl.Int64()}
-    return st.StructType([st.StructField(name, _spark_type(dt)) for name, dt in fields.items()])
-
-
-def _spark_type(dtype: pl.DataType) -> Any:
-    if isinstance(dtype, pl.Datetime):
-        return st.TimestampType() if dtype.time_zone is not None else st.TimestampNTZType()
-    if isinstance(dtype, pl.Decimal):
-        return st.DecimalType(dtype.precision or 38, dtype.scale)
-    return _TYPES[type(dtype)]
+    """Return a segment's columns as Spark fields: times in ticks, the payload, ``_segment``."""
+    # Parquet has no column without a type
+    fields = {name: pl.String() if dt == pl.Null else dt for name, dt in schema.items()}
+    return spark_schema({START: pl.Int64(), END: pl.Int64(), **fields, SEGMENT: pl.Int64()})
 
 
 def add_timestamps(frame: DataFrame) -> DataFrame:
@@ -153,9 +132,8 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     def read(self, partition: SegmentRange) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a range; each segment is verified before its first row."""
         import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = arrow_schema(self._schema)
         for number in range(partition.first, partition.last + 1):
             with pa.ipc.open_file(pa.py_buffer(self._folder.content(number))) as segment:
                 for index in range(segment.num_record_batches):

@@ -1,4 +1,4 @@
-"""A target that prints: to see what a query gives."""
+"""A target that prints results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Console:
     """Prints each micro-batch as a table of at most ``rows`` rows, in order of start.
 
-    What has been printed is noted beside the spool, in ``console.json``, so that a run that is
-    taken up prints the rest; a crash between printing and noting prints one micro-batch twice. It
-    prints in this process, and Spark therefore runs here.
+    The ledger ``console.json`` beside the spool has the last printed segment, so that the next run
+    prints the rest; a crash between printing and writing the ledger prints one micro-batch twice.
+    Spark runs in this process, because it prints here.
 
     >>> Console(rows=5).rows
     5
@@ -35,7 +35,7 @@ class Console:
     shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
     runs_in_child: ClassVar[bool] = False
     shape_error: ClassVar[str] = (
-        "a Console takes no edges: what is printed cannot be closed later. Hint: leave shape out: "
+        "a Console takes no edges: a printed row cannot be closed later. Hint: leave shape out: "
         "rows then come when they are complete; or use a DatabaseTable."
     )
 
@@ -44,7 +44,7 @@ class Console:
             raise ArgumentError(f"rows is an int of 1 or more, got {self.rows!r}")
 
     def open(self, origin: Origin) -> Writer:
-        """Return the writer; ``SpoolError`` where what was noted is damaged or another spool's."""
+        """Return the writer; ``SpoolError`` if the ledger is damaged."""
         return _Printer(origin, self.rows)
 
 
@@ -52,10 +52,10 @@ class _Printer:
     def __init__(self, origin: Origin, rows: int) -> None:
         self._origin, self._rows = origin, rows
         self._ledger = origin.path / "console.json"
-        self.last = 0 if origin.spool == DIRECT else self._noted()
+        self.last = 0 if origin.spool == DIRECT else self._read_ledger()
 
     def write(self, frame: DataFrame, number: int, last: int) -> None:
-        """Print what is new; the frame is executed even if nothing is."""
+        """Print new rows; the frame is executed even if there are none."""
         from pyspark.sql import functions as sf
 
         got: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
@@ -71,9 +71,9 @@ class _Printer:
         self.last = last
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; nothing is held."""
 
-    def _noted(self) -> int:
+    def _read_ledger(self) -> int:
         with reported(f"cannot read {self._ledger}"):
             if not self._ledger.exists():
                 return 0
@@ -83,6 +83,6 @@ class _Printer:
             spool, last = entry["spool"], int(entry["segment"])
         except (ValueError, KeyError, TypeError) as error:
             raise SpoolError(
-                f"{self._ledger} is damaged. Hint: delete it; what waits is then printed again."
+                f"{self._ledger} is damaged. Hint: delete it; rows may then be printed twice."
             ) from error
         return last if spool == self._origin.spool else 0

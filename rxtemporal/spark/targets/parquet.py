@@ -1,4 +1,4 @@
-"""Parquet tables that a query's results go to, each segment exactly once."""
+"""Parquet tables for a query's results, each segment exactly once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
+from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.targets.target import Origin, Writer
 from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.storage.segments import SEGMENT
@@ -24,21 +25,21 @@ from rxtemporal.storage.segments import SEGMENT
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# no query's ledger has a name that begins like this
+# no query's ledger has a name that begins with an underscore
 LAYOUT = "_table.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParquetTable:
-    """A folder of Parquet files, into which each row gets exactly once, whatever happens.
+    """A folder of Parquet files, which gets each row exactly once, whatever happens.
 
     ``partition_by`` names a column: one of time (``start_time``, ``end_time`` or a payload field)
     partitions by its day as ``<name>_day=YYYY-MM-DD``, in UTC where it names an instant; any other
-    payload field by its value, and is then found in the folders' names instead of the files.
+    payload field by its value, which is then in the folders' names instead of the files.
 
-    Several queries may write one table. A reader sees a micro-batch's files appear one after the
-    other. Beside the table, ``.<its name>.rxtemporal`` holds what is not published yet and, for
-    each query, the ledger: the number of the last segment published. Move or delete both together.
+    Several queries may write one table. A reader sees a micro-batch's files appear one after
+    another. Beside the table, ``.<its name>.rxtemporal`` holds unpublished files and, for each
+    query, the ledger: the number of the last published segment. Move or delete both together.
     Read it with ``spark.read.parquet(path)`` or ``polars.read_parquet(path)``.
 
     >>> ParquetTable("late_flights", partition_by="start_time").path.name
@@ -51,8 +52,8 @@ class ParquetTable:
     shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
     runs_in_child: ClassVar[bool] = True
     shape_error: ClassVar[str] = (
-        "a ParquetTable takes no edges: an end edge changes a row that is written, and files "
-        "cannot be updated. Hint: leave shape out: rows then come when they are complete; or use "
+        "a ParquetTable takes no edges: an end edge changes a written row, and files cannot be "
+        "updated. Hint: leave shape out: rows then come when they are complete; or use "
         "a DatabaseTable."
     )
 
@@ -68,10 +69,10 @@ class ParquetTable:
         object.__setattr__(self, "partition_by", partition_by)
 
     def open(self, origin: Origin) -> Writer:
-        """Return the writer for a query, after undoing what it left half published.
+        """Return the writer for a query, after undoing its unfinished publication.
 
-        Looks at each file's name once. ``SchemaError`` for a ``partition_by`` that is no column,
-        ``SpoolError`` for a ledger that does not fit the spool or a folder that cannot be written.
+        This reads each file's name once. ``SchemaError`` for a ``partition_by`` that is no column,
+        ``SpoolError`` for a ledger of another spool or a folder that cannot be written.
         """
         columns = {START: pl.Datetime("us", "UTC"), END: pl.Datetime("us", "UTC"), **origin.schema}
         if self.partition_by is not None and self.partition_by not in columns:
@@ -82,12 +83,14 @@ class ParquetTable:
         if self.partition_by is None or not isinstance(columns[self.partition_by], pl.Datetime):
             day = ""
         elif day.lower() in map(str.lower, columns):
-            raise SchemaError(f"partition_by={self.partition_by!r} makes {day!r}, a field's name")
+            raise SchemaError(
+                f"partition_by={self.partition_by!r} adds a column {day!r}, a field's name"
+            )
         return _ParquetWriter(self, origin, day)
 
 
 class _ParquetWriter:
-    """Stages a micro-batch beside the table, moves its files in, and then the ledger."""
+    """Writer that stages a micro-batch, moves its files in, then writes the ledger."""
 
     def __init__(self, table: ParquetTable, origin: Origin, day: str) -> None:
         self._table, self._origin, self._day = table, origin, day
@@ -97,12 +100,12 @@ class _ParquetWriter:
         self._stage = aside / f"{self._query}.stage"
         with reported(f"cannot open the table {table.path}"):
             make_folder(aside)
-            # two spools may have a query of this name, and before the first ledger only this tells
+            # two spools may have a query of this name; before the first ledger only the lock tells
             self._lock = WriterLock(aside / f"{self._query}.lock")
         try:
             with reported(f"cannot open the table {table.path}"):
                 self.last = self._read_ledger()
-                self._keep_layout(aside / LAYOUT)
+                self._check_layout(aside / LAYOUT)
                 make_folder(table.path)
                 self._undo()
         except BaseException:
@@ -113,7 +116,7 @@ class _ParquetWriter:
         """Publish the segments above the ledger; the frame is executed even if there are none."""
         from pyspark.sql import functions as sf
 
-        # A replayed batch has to run as well: a stateful operator before it would lose its state.
+        # A repeated batch has to run as well: a stateful operator before it would lose its state.
         self._store(self._with_day(frame.where(sf.col(SEGMENT) > self.last).drop(SEGMENT)))
         if last > self.last:
             with reported(f"cannot publish in the table {self._table.path}"):
@@ -122,7 +125,7 @@ class _ParquetWriter:
         shutil.rmtree(self._stage, ignore_errors=True)
 
     def close(self) -> None:
-        """Let another writer of a query of this name in."""
+        """Release the lock on the query's name."""
         self._lock.release()
 
     def _with_day(self, frame: DataFrame) -> DataFrame:
@@ -133,14 +136,14 @@ class _ParquetWriter:
     def _store(self, frame: DataFrame) -> None:
         # This session belongs to the micro-batch. Spark's own default has no time after 2262.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        # whatever the session says, nothing that was staged before stays
+        # whatever the session's setting is, earlier staged files are removed
         writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
         if self._table.partition_by is not None:
             writer = writer.partitionBy(self._day or self._table.partition_by)
         writer.parquet(f"file://{self._stage}")
 
     def _move(self, name: str) -> None:
-        """Give the staged files their names in the table, on disk before the ledger says so."""
+        """Move the staged files into the table, on disk before the ledger is written."""
         folders = {self._table.path}
         for k, (staged, folder) in enumerate(self._staged()):
             folder.mkdir(parents=True, exist_ok=True)
@@ -186,8 +189,8 @@ class _ParquetWriter:
                 )
         if last and not self._table.path.exists():
             raise SpoolError(
-                f"the table {self._table.path} is gone, and its ledger {self._ledger} ends at "
-                f"segment {last}. Hint: bring the table back beside its ledger, or delete "
+                f"the table {self._table.path} is missing, and its ledger {self._ledger} ends at "
+                f"segment {last}. Hint: restore the table beside its ledger, or delete "
                 f"{self._ledger.parent} and the sink's path, and run the query again from its "
                 "source."
             )
@@ -200,16 +203,16 @@ class _ParquetWriter:
             )
         return last
 
-    def _keep_layout(self, path: Path) -> None:
-        """Refuse folders of another kind than those that are there: readers could not tell."""
+    def _check_layout(self, path: Path) -> None:
+        """Refuse another ``partition_by`` than the table's: readers could not read both kinds."""
         given = self._table.partition_by
         if path.exists():
             try:
                 found = json.loads(path.read_bytes())["partition_by"]
             except (ValueError, KeyError, TypeError) as error:
                 raise SpoolError(
-                    f"{path} is damaged. Hint: delete it if partition_by={given!r} is what the "
-                    "table has always had."
+                    f"{path} is damaged. Hint: delete it if the table has always had "
+                    f"partition_by={given!r}."
                 ) from error
             if found != given:
                 raise ArgumentError(
@@ -221,7 +224,7 @@ class _ParquetWriter:
         sync_folder(path.parent)
 
     def _undo(self) -> None:
-        """Delete what this query moved in and never entered into its ledger."""
+        """Delete this query's files that its ledger does not include."""
         shutil.rmtree(self._stage, ignore_errors=True)
         name = re.compile(re.escape(self._query) + r"-(\d{12})-(\d{12})-\d+\.parquet")
         folders = set()
@@ -230,13 +233,13 @@ class _ParquetWriter:
             if match and int(match[2]) > self.last:
                 path.unlink()
                 folders.add(path.parent)
-        # or they come back after a power cut, when the ledger has gone beyond them
+        # or they could return after a power failure, when the ledger is beyond them
         for folder in folders:
             sync_folder(folder)
 
 
 def _file_name(query: str) -> str:
-    """Return a query's name as a part of a file's name: unique, and not hidden from readers."""
+    """Return a query's name as a part of a file name: unique, and visible to readers."""
     clean = re.sub(r"[^A-Za-z0-9_-]", "_", query)
     if clean == query and clean[:1] not in ("", "_", "-"):
         return clean
@@ -247,7 +250,7 @@ def _day_of(frame: DataFrame, name: str) -> Column:
     """Return the day of a time column: in UTC for an instant, whatever the session's zone is."""
     from pyspark.sql import functions as sf
 
-    quoted = "`" + name.replace("`", "``") + "`"
+    quoted = quote_name(name)
     if frame.schema[name].dataType.typeName() == "timestamp_ntz":
         return sf.to_date(sf.col(quoted))
     day = 86_400_000_000

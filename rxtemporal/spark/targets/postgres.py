@@ -1,4 +1,4 @@
-"""Tables of a PostgreSQL database: rows and ledger in one transaction, open rows updated."""
+"""PostgreSQL tables for a query's results: rows and ledger in one transaction."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ LEDGER, QUERY = "rxtemporal_ledger", "_query"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatabaseTable:
-    """A table of a PostgreSQL database, into which each row gets exactly once, in any shape.
+    """A table of a PostgreSQL database, which gets each row exactly once, in any shape.
 
-    ``connect`` is a function without arguments that opens a connection of psycopg 3; it is called
-    in the process that runs Spark, so let it be a function of a module or
-    ``functools.partial(psycopg.connect, "dbname=...")``. It may set the connection up, as by
-    ``SET search_path``; what it leaves open is committed. ``table`` is a name, or ``schema.name``;
-    it is made if it is not there, with ``start_time``, ``end_time`` and the payload's fields.
+    ``connect`` is a function without arguments that opens a connection of psycopg 3. It is called
+    in the process that runs Spark, so use a function of a module or
+    ``functools.partial(psycopg.connect, "dbname=...")``. It may configure the connection, as by
+    ``SET search_path``; an open transaction is committed. ``table`` is a name, or ``schema.name``;
+    it is created if missing, with ``start_time``, ``end_time`` and the payload's fields.
 
     In edge shape a row is inserted when it begins, with a null ``end_time``, and updated when it
-    ends; the table also has ``_query`` and ``_edge``, together its primary key. In direct mode a
-    run's edges are numbered after those that are there.
+    ends; the table also has ``_query`` and ``_edge``, together its primary key. In direct mode the
+    numbers of a run's edges follow those in the table.
 
-    The table ``rxtemporal_ledger`` in the connection's own schema says which segment of each query
-    was published last; rows and ledger are written in one transaction. Keep them together.
+    The table ``rxtemporal_ledger`` in the connection's own schema has the last published segment of
+    each query; rows and ledger are written in one transaction. Keep them together.
 
     >>> from functools import partial
     >>> DatabaseTable(partial(print, "no connection"), "late_flights").table
@@ -64,14 +64,14 @@ class DatabaseTable:
             raise ArgumentError(f"table is a name, or schema.name, got {self.table!r}")
 
     def open(self, origin: Origin) -> Writer:
-        """Connect, make what is missing, and return the writer.
+        """Connect, create missing tables, and return the writer.
 
-        ``SchemaError``: the table lacks columns. ``SpoolError``: the ledger does not fit the spool.
-        The database's own errors come as they are.
+        ``SchemaError``: the table lacks columns. ``SpoolError``: the ledger is of another spool.
+        The database's own errors are not wrapped.
         """
-        connection = _checked(self.connect())
+        connection = _check_connection(self.connect())
         try:
-            _settle_connection(connection)
+            _commit_setup(connection)
             return _DatabaseWriter(connection, self.table, origin)
         except BaseException:
             connection.close()
@@ -88,7 +88,7 @@ class _DatabaseWriter:
         self._columns = {START: "timestamptz", END: "timestamptz"}
         self._columns |= {name: type_of(dtype) for name, dtype in origin.schema.items()}
         with connection.transaction():
-            self.last = self._settle()
+            self.last = self._prepare()
 
     def write(self, frame: DataFrame, number: int, last: int) -> None:
         """Publish the segments above the ledger; the frame is executed even if there are none."""
@@ -96,14 +96,14 @@ class _DatabaseWriter:
 
         rows: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
         with self._connection.transaction():
-            known = self._locked()
+            known = self._lock_ledger()
             if self._origin.spool == DIRECT and known > self.last:
                 raise SpoolError(
-                    f"another run of the query {self._origin.query!r} without a spool writes into "
-                    f"the table {self._name} meanwhile. Hint: end one of them, or give it another "
-                    "name: what each has published is known by that."
+                    f"another run of the query {self._origin.query!r} without a spool writes to "
+                    f"the table {self._name} at the same time. Hint: end one of them, or give it "
+                    "another name, by which the ledger knows it."
                 )
-            # a process that was killed may have committed after this one looked
+            # a killed process may have committed after this one read the ledger
             fresh = rows.filter(pl.col(SEGMENT) > known)
             if fresh.height:
                 self._store(fresh)
@@ -122,13 +122,13 @@ class _DatabaseWriter:
         from psycopg.rows import tuple_row
 
         names = {"ledger": sql.Identifier(LEDGER), "table": self._table, **parts}
-        # the connection's own kind of rows is its owner's affair
+        # the connection may have another row factory
         cursor = self._connection.cursor(row_factory=tuple_row)
         return cursor.execute(sql.SQL(text).format(**names), values)
 
-    def _settle(self) -> int:
-        """Make what is missing, claim the query's line of the ledger, return the last segment."""
-        # one at a time: "if not exists" is no protection against another one who makes it, too
+    def _prepare(self) -> int:
+        """Create missing tables, lock the query's row of the ledger, return the last segment."""
+        # one at a time: "if not exists" does not protect against a concurrent creation
         self._run("SELECT pg_advisory_xact_lock(hashtext('rxtemporal'))")
         self._run(
             "CREATE TABLE IF NOT EXISTS {ledger} (query text PRIMARY KEY, spool text NOT NULL, "
@@ -138,10 +138,10 @@ class _DatabaseWriter:
         missing = there.fetchone()[0] is None
         line = "INSERT INTO {ledger} VALUES (%s, %s, %s, 0) ON CONFLICT DO NOTHING"
         self._run(line, self._origin.query, self._origin.spool, self._name)
-        last = self._locked()
+        last = self._lock_ledger()
         if missing and last:
             raise SpoolError(
-                f"the table {self._name} is gone, and its ledger ends at segment {last}. Hint: "
+                f"the table {self._name} is missing, and its ledger ends at segment {last}. Hint: "
                 f"restore it, or delete the line of query {self._origin.query!r} from {LEDGER} and "
                 "the sink's path, and run the query again from its source."
             )
@@ -152,13 +152,13 @@ class _DatabaseWriter:
                 "has. Hint: restore it, or delete the query's rows, its line of the ledger and the "
                 "sink's path, and run the query again from its source."
             )
-        self._make() if missing else self._check_columns()
+        self._create() if missing else self._check_columns()
         if self._edges:
             self._check_edges(last)
         return last
 
     def _check_edges(self, last: int) -> None:
-        """See that no row that is there gets the number of a new one."""
+        """Refuse a table in which an edge has the number of a new one."""
         from psycopg import sql
 
         found = self._run(
@@ -168,16 +168,16 @@ class _DatabaseWriter:
             query=sql.Identifier(QUERY),
         ).fetchone()[0]
         if self._origin.spool == DIRECT:
-            self._before = found  # each such run begins with 1
+            self._before = found  # each direct run counts from 1
         elif found and not last:
             raise SpoolError(
                 f"the table {self._name} has edges of the query {self._origin.query!r}, whose "
-                f"ledger begins anew. Hint: delete these rows ({QUERY} is the query's name), or "
+                f"ledger is new. Hint: delete these rows ({QUERY} is the query's name), or "
                 "give this query another name."
             )
 
-    def _locked(self) -> int:
-        """Lock the query's line of the ledger and return its segment, if it is this spool's."""
+    def _lock_ledger(self) -> int:
+        """Lock the query's row of the ledger and return its segment, if it is this spool's."""
         found = self._run(
             "SELECT spool, target, segment FROM {ledger} WHERE query = %s FOR UPDATE",
             self._origin.query,
@@ -190,7 +190,7 @@ class _DatabaseWriter:
             )
         return int(found[2])
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         from psycopg import sql
 
         columns = [
@@ -210,7 +210,7 @@ class _DatabaseWriter:
             raise SchemaError(f"the table {self._name} lacks {missing}; it has {found}")
 
     def _store(self, rows: pl.DataFrame) -> None:
-        """Copy rows in: those of edge shape by way of a table of their own, each edge once."""
+        """Insert rows; in edge shape through a temporary table, each edge once."""
         from psycopg import sql
 
         if not self._edges:
@@ -219,7 +219,7 @@ class _DatabaseWriter:
         names = [*self._columns, QUERY]
         staged = sql.Identifier("_rxtemporal_staged")
         self._run("CREATE TEMPORARY TABLE {staged} (LIKE {table}) ON COMMIT DROP", staged=staged)
-        # of a row that opens and closes in one micro-batch the end counts
+        # a row that opens and closes in one micro-batch is written closed
         last = rows.sort(EDGE, END, nulls_last=True).unique(EDGE, keep="first")
         last = last.with_columns(
             pl.col(EDGE) + self._before, pl.lit(self._origin.query).alias(QUERY)
@@ -229,7 +229,7 @@ class _DatabaseWriter:
             "INSERT INTO {table} ({names}) SELECT {names} FROM {staged} "
             "ON CONFLICT ({query}, {edge}) DO UPDATE SET {end} = excluded.{end}",
             staged=staged,
-            names=_listed(names),
+            names=_join_names(names),
             query=sql.Identifier(QUERY),
             edge=sql.Identifier(EDGE),
             end=sql.Identifier(END),
@@ -243,38 +243,38 @@ class _DatabaseWriter:
         rows.select(names).select(map(as_text, rows.select(names).iter_columns())).write_csv(
             text, include_header=False
         )
-        copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _listed(names))
+        copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _join_names(names))
         with self._connection.cursor() as cursor, cursor.copy(copy) as target:
             target.write(text.getvalue())
 
 
-def _listed(names: list[str]) -> Any:
+def _join_names(names: list[str]) -> Any:
     from psycopg import sql
 
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-def _checked(connection: Any) -> Any:
+def _check_connection(connection: Any) -> Any:
     with contextlib.suppress(ImportError):
         from psycopg import Connection
 
         if isinstance(connection, Connection):
             return connection
     raise BindingError(
-        f"DatabaseTable speaks to PostgreSQL through psycopg 3, and connect() gave a "
+        f"DatabaseTable speaks to PostgreSQL through psycopg 3, and connect() returned a "
         f"{type(connection).__module__}.{type(connection).__name__}. Hint: pip install "
         "'rxtemporal[database]', and functools.partial(psycopg.connect, \"dbname=...\"); for "
         "another database pass a function (df, batch_id)."
     )
 
 
-def _settle_connection(connection: Any) -> None:
-    """Commit what ``connect`` began: inside it, our transactions would only be savepoints."""
+def _commit_setup(connection: Any) -> None:
+    """Commit the transaction that ``connect`` began; inside it ours would only be savepoints."""
     state = "closed" if connection.closed else connection.info.transaction_status.name
     if state not in ("IDLE", "INTRANS"):
         raise BindingError(
-            f"connect() gave a connection that is {state}, so that nothing can be written and what "
-            "was set up on it may be undone. Hint: open a new one in each call, and let errors of "
-            "its first statements out."
+            f"connect() returned a connection that is {state}: nothing can be written, and its "
+            "setup may be undone. Hint: open a new connection in each call, and do not catch "
+            "errors of its first statements."
         )
     connection.commit()

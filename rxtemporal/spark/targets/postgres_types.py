@@ -1,4 +1,4 @@
-"""How the types of a payload are called in PostgreSQL, and written for its COPY."""
+"""PostgreSQL's types for payload fields, and the texts of their values for COPY."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES: dict[type[pl.DataType], str] = {
 
 
 def as_text(column: pl.Series) -> pl.Series:
-    """Return a column in the form in which PostgreSQL reads it from CSV."""
+    """Return a column as text that PostgreSQL reads from CSV."""
     if isinstance(column.dtype, pl.Datetime):
         zone = "%:z" if column.dtype.time_zone is not None else ""
         return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")

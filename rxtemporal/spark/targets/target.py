@@ -1,4 +1,4 @@
-"""What a sink's target is: something that takes micro-batches, each segment exactly once."""
+"""The protocol of a sink's targets, which take micro-batches, each segment exactly once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rxtemporal.core.events import EventShape
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# what stands for the spool's id where there is no spool
+# the id in place of a spool's where there is no spool
 DIRECT = "direct"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose segments come: the query, its spool's id, its fields, and what Spark has committed.
+    """Origin of segments: the query, its spool's id, its fields, the last committed segment.
 
     ``path`` is the sink's. The fields are the payload's, and ``_edge`` in edge shape.
     """
@@ -33,22 +33,22 @@ class Origin:
 
 
 class Writer(Protocol):
-    """A target that is open for one query; ``last`` is the last segment it has published."""
+    """Writer to a target for one query; ``last`` is the last segment that it has published."""
 
     last: int
 
     def write(self, frame: DataFrame, number: int, last: int) -> None:
-        """Take micro-batch ``number``, whose last segment is ``last``; it may come twice."""
+        """Write micro-batch ``number``, whose last segment is ``last``; it may come twice."""
 
     def close(self) -> None:
-        """Let go of the target; there are no more micro-batches."""
+        """Release the target; there are no more micro-batches."""
 
 
 @runtime_checkable
 class Target(Protocol):
-    """A ready target: the shapes it takes, and whether another process may write it for this one.
+    """Target with the shapes that it takes; ``shape_error`` says why it refuses the others.
 
-    ``shape_error`` says why the other shapes are not taken.
+    ``runs_in_child``: a worker process may write it in place of this process.
     """
 
     shapes: ClassVar[frozenset[EventShape]]
@@ -56,24 +56,24 @@ class Target(Protocol):
     shape_error: ClassVar[str]
 
     def open(self, origin: Origin) -> Writer:
-        """Return the writer for a query, after undoing what it left half published."""
+        """Return the writer for a query, after undoing its unfinished publication."""
 
 
-class _Function:
-    """A user's function as a writer; what has been published is for the function to know."""
+class _FunctionWriter:
+    """A user's function as a writer; the function itself knows what it has published."""
 
     def __init__(self, function: Callable[[DataFrame, int], Any]) -> None:
         self._function = function
         self.last = 0
 
     def write(self, frame: DataFrame, number: int, last: int) -> None:
-        """Hand the micro-batch over."""
+        """Call the function with the micro-batch."""
         self._function(frame, number)
 
     def close(self) -> None:
-        """Leave it to the function's owner."""
+        """Do nothing; the function belongs to the user."""
 
 
 def writer_for(target: Any, origin: Origin) -> Writer:
     """Return the open writer of a target: a ready one, or a function ``(df, batch_id)``."""
-    return target.open(origin) if isinstance(target, Target) else _Function(target)
+    return target.open(origin) if isinstance(target, Target) else _FunctionWriter(target)

@@ -1,0 +1,33 @@
+"""Names and types in the forms of Spark and Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+def quote_name(name: str) -> str:
+    """Return a column's name as Spark's expressions take it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def spark_schema(schema: Mapping[str, pl.DataType]) -> StructType:
+    """Return polars fields as Spark fields."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    empty = pl.DataFrame(schema=dict(schema)).to_arrow(compat_level=pl.CompatLevel.oldest())
+    return from_arrow_schema(pa.schema(empty.schema))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return Spark fields as Arrow fields, with timestamps in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
