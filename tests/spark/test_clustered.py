@@ -18,7 +18,7 @@ import year
 from child_process import environment
 
 # a cluster is started once, for all of this
-pytestmark = [pytest.mark.java, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.full, pytest.mark.java, pytest.mark.xdist_group("cluster")]
 
 Asked = tuple[Path, dict[str, law_seven.Sides]]
 

@@ -1,11 +1,11 @@
-"""The crash matrix: whoever is killed whenever, the table is in the end what it would have been.
+"""The crash matrix: whichever process is killed at any moment, the table ends up the same.
 
 A cell is who is killed (a process of the run) and when (a point in the way of a row, ``moments``).
-One run has a process killed in some cells, in an order that is drawn, each time after it has been
-replaced. With ``RXTEMPORAL_CRASH_ROUNDS=10`` these are before, during and after each of the four
-steps, in ten runs of each process; without it, once in each of three steps: twelve cells.
-Between them come kills at random, after a time that is drawn: they meet what has no point, such as
-the start of a session and the recovery itself. ``RXTEMPORAL_CRASH_SEED`` repeats what was drawn.
+The default test kills each process once, in one run. The matrix, which only the full run has, kills
+one process before, during and after each of the four steps, in a drawn order, each time after it
+has been replaced; ``RXTEMPORAL_CRASH_ROUNDS=10`` does so in ten runs of each process. Between the
+cells come kills at drawn times: they meet moments without a point, such as the start of a session
+and the recovery itself. ``RXTEMPORAL_CRASH_SEED`` repeats a draw.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rxtemporal.spark.sink.checkpoint import committed_segment
 
 HERE = Path(__file__).parents[1] / "support"
 WHO = ("ingest", "driver", "jvm", "executor")
-ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "0"))
+ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 # a machine that is busy takes long
 PATIENCE = 600.0
 # for so many seconds at most nothing is done before a kill at random
@@ -47,7 +47,7 @@ NO_POINT = "at random"
 
 RUNS = [
     pytest.param(who, number, id=f"{who}-{number}", marks=pytest.mark.xdist_group(f"{who}{number}"))
-    for number in range(1, max(ROUNDS, 1) + 1)
+    for number in range(1, ROUNDS + 1)
     for who in WHO
 ]
 pytestmark = [
@@ -58,8 +58,9 @@ pytestmark = [
 
 @dataclasses.dataclass(frozen=True)
 class Crash:
-    """When a process is killed: in what part of which step, or at random after some seconds."""
+    """A kill of a process: in a part of a step, or at random after some seconds."""
 
+    who: str
     step: str
     part: str
     pause: float | None = None
@@ -67,35 +68,51 @@ class Crash:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Whose crashes, in their order, and what the processes of a run share."""
+    """The crashes of a run in their order, and the moments that its processes share."""
 
-    who: str
     crashes: tuple[Crash, ...]
     moments: Moments
 
     @classmethod
     def drawn(cls, who: str, number: int, seed: int, folder: Path) -> Run:
-        """Draw what the cells leave open: the order, the parts, the points, the segments."""
+        """Draw the order, the points and the segments of all cells of a process."""
         rng = random.Random(zlib.crc32(f"{who} {number} {seed}".encode()))
-        crashes = (
-            list(itertools.starmap(Crash, itertools.product(STEPS, PARTS)))
-            if ROUNDS
-            else [Crash(step, rng.choice(PARTS)) for step in STEPS[:3]]
-        )
+        crashes = [Crash(who, *cell) for cell in itertools.product(STEPS, PARTS)]
         rng.shuffle(crashes)
-        for _ in range(2 if ROUNDS else 1):
+        for _ in range(2):
             # not as the first one: a Spark that has never started is not tried again
             place = rng.randrange(1, len(crashes) + 1)
-            crashes.insert(place, Crash("random", "at", rng.uniform(0, LONGEST_PAUSE)))
+            crashes.insert(place, Crash(who, "random", "at", rng.uniform(0, LONGEST_PAUSE)))
+        return cls.at_points(crashes, number, rng, folder)
+
+    @classmethod
+    def of_each_process(cls, seed: int, folder: Path) -> Run:
+        """Draw one cell for each process, each in another step."""
+        rng = random.Random(seed)
+        steps = rng.sample(STEPS, len(WHO))
+        crashes = [
+            Crash(who, step, rng.choice(PARTS)) for who, step in zip(WHO, steps, strict=True)
+        ]
+        rng.shuffle(crashes)
+        return cls.at_points(crashes, rng.randrange(10), rng, folder)
+
+    @classmethod
+    def at_points(cls, crashes: list[Crash], number: int, rng: random.Random, folder: Path) -> Run:
+        """Draw the points and the segments of crashes."""
         moments = [
+            # nobody stands still at a moment without a point
             Moment(
-                # nobody stands still at a point that is none
-                one_of(POINTS.get((crash.step, crash.part), [NO_POINT]), who, number, rng),
+                one_of(POINTS.get((crash.step, crash.part), [NO_POINT]), crash.who, number),
                 2 + BLOCK * k + rng.randrange(3),
             )
             for k, crash in enumerate(crashes)
         ]
-        return cls(who, tuple(crashes), Moments(folder, tuple(moments)))
+        return cls(tuple(crashes), Moments(folder, tuple(moments)))
+
+    @property
+    def who(self) -> set[str]:
+        """The processes that are killed."""
+        return {crash.who for crash in self.crashes}
 
     @property
     def hours(self) -> int:
@@ -114,7 +131,7 @@ def running(run: Run, shift: int) -> Iterator[subprocess.Popen[str]]:
     folder = run.moments.folder
     (folder / "moments").write_bytes(pickle.dumps(run.moments))
     # Spark's workers import the moments as well
-    master = "local-cluster[2,1,1024]" if run.who == "executor" else "local[2]"
+    master = "local-cluster[2,1,1024]" if "executor" in run.who else "local[2]"
     arguments = [
         str(HERE / "job.py"), str(folder), str(run.hours), "--moments", str(folder / "moments"),
         "--shift", str(shift), "--master", master,
@@ -138,9 +155,9 @@ def running(run: Run, shift: int) -> Iterator[subprocess.Popen[str]]:
                 os.kill(pid, 9)
 
 
-def one_of(points: list[str], who: str, number: int, rng: random.Random) -> str:
+def one_of(points: list[str], who: str, number: int) -> str:
     """Return a point: of those in one part the processes have a different one in each round."""
-    return points[(number + WHO.index(who)) % len(points)] if ROUNDS else rng.choice(points)
+    return points[(number + WHO.index(who)) % len(points)]
 
 
 def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int], str]:
@@ -151,14 +168,14 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
     until(lambda: job.poll() is not None or moments.reached(index) is not None, PATIENCE)
     reached = moments.reached(index)
     assert reached is not None, f"the run has ended: {job.communicate()}"
-    if crash.step == "segment" and run.who != "ingest":
+    if crash.step == "segment" and crash.who != "ingest":
         # Spark is at work, or again
         wanted = reached["segment"] - 1
         until(
             lambda: job.poll() is not None or committed_segment(run.checkpoint) >= wanted, PATIENCE
         )
         assert job.poll() is None, f"the run has ended: {job.communicate()}"
-    victim = victim_of(run, job, reached["pid"])
+    victim = victim_of(crash.who, job, reached["pid"])
     there = [job.pid, *descendants(job.pid)]
     hit = moments.all[index].point
     if crash.step == "checkpoint" and crash.part != "before":
@@ -170,12 +187,12 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
     return there, hit
 
 
-def victim_of(run: Run, job: subprocess.Popen[str], at_work: int) -> int:
-    """Return who is to be killed; waits where Spark was killed before and is just started again."""
+def victim_of(who: str, job: subprocess.Popen[str], at_work: int) -> int:
+    """Return the process to kill; waits while Spark restarts after an earlier kill."""
 
     def found() -> list[int]:
         assert job.poll() is None, f"the run has ended: {job.communicate()}"
-        return who_is(run.who, job.pid, at_work)
+        return who_is(who, job.pid, at_work)
 
     until(lambda: bool(found()), PATIENCE)
     return found()[0]
@@ -191,7 +208,7 @@ def strike_at_random(
     killed = False
     while not killed:
         with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
-            end(victim_of(run, job, 0))
+            end(victim_of(run.crashes[index].who, job, 0))
             killed = True
     run.moments.file("done", index).touch()
     return there, NO_POINT
@@ -216,22 +233,52 @@ def rows(table: Path) -> list[tuple[object, ...]]:
 
 
 def finished(run: Run, job: subprocess.Popen[str]) -> str:
-    """Wait for a run that ends well; return what it printed."""
+    """Wait for a run that ends well; return its output."""
     said, error = job.communicate(timeout=PATIENCE)
     assert job.returncode == 0, error
-    # where the JVM dies alone, py4j prints what it was about to tell it
-    assert error == "" or run.who == "jvm"
+    # when the JVM dies alone, py4j prints the failed call
+    assert error == "" or "jvm" in run.who
     return said
 
 
+def crash(run: Run, seed: int, hits: list[tuple[str, str]]) -> None:
+    """Run with all crashes; the rows are the same, and no process of the run is left."""
+    there: list[int] = []
+    restarts = 0
+    with contextlib.ExitStack() as jobs:
+        job = jobs.enter_context(running(run, 0))
+        for index, each in enumerate(run.crashes):
+            there_now, hit = strike(run, index, job)
+            there += there_now
+            hits.append((f"{each.part} {each.step}", hit))
+            # an executor is replaced by Spark itself
+            restarts += each.who in ("driver", "jvm")
+            if each.who == "ingest":
+                assert job.wait(PATIENCE) == -9
+                job = jobs.enter_context(running(run, shift=(index + seed) % 4))
+                restarts = 0
+        said = finished(run, job)
+    assert f"restarts={restarts}," in said
+    table = rows(run.moments.folder / "table")
+    assert len(table) == len(expected(run.hours))
+    assert table == expected(run.hours)
+    until(lambda: not any(map(is_there, there)), PATIENCE)
+
+
+@pytest.mark.full
 def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
-    """What the others are compared with is what a run gives that nothing happens to."""
-    run = Run("nobody", (), Moments(tmp_path, ()))
-    with running(run, 1) as job:
-        finished(run, job)
-    assert rows(tmp_path / "table") == expected(run.hours)
+    """The result that the other runs are compared with is that of an undisturbed run."""
+    crash(Run((), Moments(tmp_path, ())), 1, [])
 
 
+@pytest.mark.xdist_group("crashes")
+def test_each_process_is_killed_once(tmp_path: Path) -> None:
+    """One run, in which the kill of each process hits another step."""
+    seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 1))
+    crash(Run.of_each_process(seed, tmp_path), seed, [])
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(("who", "number"), RUNS)
 def test_after_crashes_the_table_is_the_same(
     who: str, number: int, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -240,34 +287,20 @@ def test_after_crashes_the_table_is_the_same(
     seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
     run = Run.drawn(who, number, seed, tmp_path)
     print(f"RXTEMPORAL_CRASH_SEED={seed}: {run}")
-    there: list[int] = []
     hits: list[tuple[str, str]] = []
     record_property("crashes", [who, seed, hits])
-    with contextlib.ExitStack() as jobs:
-        job = jobs.enter_context(running(run, 0))
-        for index, crash in enumerate(run.crashes):
-            there_now, hit = strike(run, index, job)
-            there += there_now
-            hits.append((f"{crash.part} {crash.step}", hit))
-            if who == "ingest":
-                assert job.wait(PATIENCE) == -9
-                job = jobs.enter_context(running(run, shift=(index + seed) % 4))
-        said = finished(run, job)
-    restarts = len(run.crashes) if who in ("driver", "jvm") else 0
-    assert f"restarts={restarts}," in said
-    assert len(rows(tmp_path / "table")) == len(expected(run.hours))
-    assert rows(tmp_path / "table") == expected(run.hours)
-    until(lambda: not any(map(is_there, there)), PATIENCE)
+    crash(run, seed, hits)
 
 
-def test_the_matrix_has_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A point is known for each part of each step, and a process is killed in all of them."""
+def test_the_matrix_has_every_cell() -> None:
+    """A point is known for each part of each step, and each process is killed in all of them."""
     assert set(POINTS) == set(itertools.product(STEPS, PARTS))
-    assert len(RUNS) * len(Run.drawn("jvm", 1, 1, Path()).crashes) >= 12
-    monkeypatch.setattr(sys.modules[__name__], "ROUNDS", 10)
     for number in range(1, 11):
         runs = [Run.drawn(who, number, 1, Path()) for who in WHO]
         kills = [Counter((each.step, each.part) for each in run.crashes) for run in runs]
         assert all(each == {**dict.fromkeys(POINTS, 1), ("random", "at"): 2} for each in kills)
         hit = {moment.point for run in runs for moment in run.moments.all}
         assert hit == {*itertools.chain(*POINTS.values()), NO_POINT}, "in each round each point"
+    each = Run.of_each_process(1, Path()).crashes
+    assert {crash.who for crash in each} == set(WHO)
+    assert {crash.step for crash in each} == set(STEPS)

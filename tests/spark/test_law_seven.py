@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import asking
 import law_seven
 import oracle
 import polars as pl
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # those that end before the end of time are asked of streams
 BOUNDED = [name for name, case in CASES.items() if case.last == oracle.MAX_TIME]
+# the same streams in each default run
+SEED = 7
 # so many plans are planned by Spark at a time
 TOGETHER = 40
 
@@ -41,7 +44,17 @@ def uncompiled(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.mark.java
 def test_bounded(uncompiled: SparkSession) -> None:
-    """Every case of every operator, over bounded DataFrames in two buckets or, unsplit, in one."""
+    """Every case of every operator over bounded DataFrames, united in one query of Spark."""
+    sides = law_seven.drawn(BOUNDED, SEED)
+    found = asking.bounded(uncompiled, sides)
+    assert not law_seven.wrong(sides, found)
+    assert sum(map(len, found.values())) > len(BOUNDED)
+
+
+@pytest.mark.full
+@pytest.mark.java
+def test_each_case_alone(uncompiled: SparkSession) -> None:
+    """Every case as a query of its own, in two buckets or, unsplit, in one."""
     number = random.randrange(2**32)
     print(f"law 7: streams drawn with {number}")
     sides = law_seven.drawn(BOUNDED, number)

@@ -298,7 +298,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
         assert reader.partitions({"segment": 2}, {"segment": 2}) == []
         (run,) = reader.partitions({"segment": 0}, {"segment": 5})
         assert (run.first, run.last) == (1, 5)
-        (batch,) = reader.read(source.Run(2, 2))
+        (batch,) = reader.read(source.SegmentRange(2, 2))
         assert batch.to_pylist() == [{"start_time": 1, "end_time": 2, "x": 1, "_segment": 2}]
         reader.commit({"segment": 3})
         until(lambda: SegmentFolder(tmp_path).bounds() == (3, 6))

@@ -16,7 +16,7 @@ from rxtemporal.spark import run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.full, pytest.mark.java]
 
 
 @pytest.mark.parametrize("name", year.QUERIES)

@@ -203,16 +203,5 @@ def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataF
     wanted = arrow_schema(schema)
     given = rows_frame(batch, segment).with_columns(times)
     rows: Any = given.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return _create_dataframe(spark, rows.cast(wanted).combine_chunks(), schema)
-
-
-def _create_dataframe(spark: SparkSession, rows: Any, schema: Any) -> DataFrame:
-    """Return an Arrow table as a DataFrame with few tasks.
-
-    ``createDataFrame`` calls the same function, but reads nine settings from Java first, which
-    doubles the time, and sizes its tasks by a setting for the whole session.
-    """
-    size = len(rows)
-    if size >= 2 * ROWS_PER_TASK:
-        size = max(ROWS_PER_TASK, -(-size // spark.sparkContext.defaultParallelism))
-    return spark._create_from_arrow_table(rows, schema, "UTC", False, False, max(size, 1))
+    tasks = min(len(batch) // ROWS_PER_TASK, spark.sparkContext.defaultParallelism)
+    return spark.createDataFrame(rows.cast(wanted), schema).coalesce(max(tasks, 1))
