@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from reactivex import Observable
 
 from rxtemporal.core.events import Event
 from rxtemporal.core.schema import payload_schema
@@ -25,10 +24,10 @@ from rxtemporal.ingress.sources import (
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_bridge import AsyncEvents
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.reactive.subjects.base import CtiSubject
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from reactivex import Observable
 
 BATCH_ROWS = 65_536
 
@@ -124,6 +123,8 @@ def from_observable(
     rows go to disk when there are more. A producer that is blocked when the query fails gets a
     ``BindingError``.
     """
+    from rxtemporal.reactive.subjects.base import CtiSubject
+
     if not hasattr(observable, "subscribe"):
         raise ArgumentError(f"from_observable takes an observable, got {observable!r}")
     if batch_rows < 1:

@@ -8,9 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
-
-from reactivex.scheduler import VirtualTimeScheduler
+from typing import TYPE_CHECKING, TypeVar
 
 from rxtemporal.core.events import Event
 from rxtemporal.core.log import get_logger
@@ -19,8 +17,9 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.plan import Node, Pace, paced
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.storage.event_log import Recording
-from rxtemporal.storage.event_log.source import RecordedSource
+
+if TYPE_CHECKING:
+    from reactivex.scheduler import VirtualTimeScheduler
 
 E = TypeVar("E", bound=Event)
 
@@ -60,6 +59,9 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     >>> rxt.replay(folder.name)["readings"].where(lambda row: row["payload"] > 20).to_events()
     [IntervalEvent(7, 8, 25)]
     """
+    from rxtemporal.storage.event_log import Recording
+    from rxtemporal.storage.event_log.source import RecordedSource
+
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"replay takes the path of a recording's folder, got {path!r}")
     recording = Recording(path)
