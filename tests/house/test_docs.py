@@ -136,3 +136,12 @@ def test_the_picture_of_the_layers_is_that_of_the_contract() -> None:
     assert drawn == expected
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)`(?:, private)? \|", page, re.M)) == set(expected)
+
+
+def test_the_files_that_the_architecture_names_exist() -> None:
+    """Each path of a Python file on the page is one of the project."""
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w/]+\.pyi?)`", page)) - {"rxtemporal/operators/sample.py"}
+    named -= {"rxtemporal/engine/steps/sample.py"}
+    roots = (ROOT, ROOT / "rxtemporal")
+    assert [name for name in sorted(named) if not any((r / name).exists() for r in roots)] == []
