@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import compress, count, groupby
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
@@ -42,7 +41,8 @@ Item: TypeAlias = Event | Mark | Rows
 # so many payloads that follow each other show the fields, as a rule
 SHOWING_ROWS = 1_024
 
-_END = kind_code("end")
+_EACH_KIND = [pl.Series("kind", [kind], KINDS) for kind in KINDS.categories]
+_ROW, _END = kind_code("row"), kind_code("end")
 _CODES = {
     PointEvent: kind_code("point"),
     IntervalEvent: kind_code("interval"),
@@ -55,6 +55,16 @@ def to_frame(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
     """Return the records as columns, in order; ``reader`` turns payload objects into fields."""
     frames = list(_frames(items, reader))
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
+
+
+def find_kinds(items: Sequence[Item]) -> set[str]:
+    """Return the kinds of the records that items are."""
+    codes = {_code(item) for item in items if not isinstance(item, Rows)}
+    for item in items:
+        if isinstance(item, Rows):
+            codes |= {_ROW} if len(item.batch) else set()
+            codes |= {_CODES[Cti]} if item.own else set()
+    return {KINDS.categories[code] for code in codes}
 
 
 def empty_frame(schema: pl.Schema) -> pl.DataFrame:
@@ -81,9 +91,8 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
 
 def _of_rows(rows: Rows) -> pl.DataFrame:
     batch = rows.batch
-    frame = _frame(
-        np.full(len(batch), kind_code("row"), np.uint8), batch.start, batch.end, batch.payload
-    )
+    kinds = [_ROW] * len(batch)
+    frame = _frame(kinds, batch.start, batch.end, batch.payload)
     if batch.edge.any():
         frame.insert_column(3, pl.Series("edge", batch.edge, pl.Int64))
     if not rows.own:
@@ -122,7 +131,7 @@ def _code(item: Any) -> int:
 
 def _frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.DataFrame:
     columns = [
-        pl.Series("kind", kinds, pl.UInt8).cat.to(KINDS),
+        _kind_column(kinds),
         pl.Series("start_time", starts, pl.Int64),
         pl.Series("end_time", ends, pl.Int64),
     ]
@@ -130,6 +139,13 @@ def _frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.Data
     if payload.width:
         columns.append(payload.to_struct("payload"))
     return pl.DataFrame(columns)
+
+
+def _kind_column(codes: Sequence[int]) -> pl.Series:
+    if len(codes) and (len(codes) == 1 or min(codes) == max(codes)):
+        # a tenth of what the general case costs
+        return _EACH_KIND[int(codes[0])].new_from_index(0, len(codes))
+    return pl.Series("kind", codes, pl.UInt8).cat.to(KINDS)
 
 
 def _nothing(height: int, schema: pl.Schema) -> pl.DataFrame:

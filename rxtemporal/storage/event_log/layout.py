@@ -67,6 +67,10 @@ class StreamFacts:
         # what is compared with it later must not grow with this one
         return {**facts, "kinds": [*self.kinds], "settings": _settings_dict(self.settings)}
 
+    def copy(self) -> StreamFacts:
+        """Return them as they are now."""
+        return dataclasses.replace(self, kinds=[*self.kinds])
+
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> StreamFacts:
         """Read them back."""

@@ -69,7 +69,7 @@ class RunStore(StoredLog):
         self._lock: WriterLock | None = None
         self._database: Database | None = None
         self._header: dict[str, Any] = {}
-        self._written = b""
+        self._written: list[StreamFacts] = []
         # bytes of the entries that have not been merged
         self._small = 0
 
@@ -207,12 +207,13 @@ class RunStore(StoredLog):
             self._lock.release()
 
     def _put_header(self, connection: sqlite3.Connection, **changed: Any) -> None:
+        """Write the header if it has changed."""
+        if self._header | changed == self._header and self.streams == self._written:
+            return
         self._header |= changed
+        self._written = [each.copy() for each in self.streams]
         streams = [each.to_dict() for each in self.streams]
-        content = _json({**self._header, "streams": streams})
-        if content != self._written:
-            connection.execute(_PUT_FACT, _fact("header", content))
-            self._written = content
+        connection.execute(_PUT_FACT, _fact("header", _json({**self._header, "streams": streams})))
 
     # Entries --------------------------------------------------------------------------------------
 

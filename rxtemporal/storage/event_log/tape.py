@@ -13,7 +13,7 @@ from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.columns import Item, Mark, Rows, to_frame
+from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_kinds, to_frame
 from rxtemporal.storage.event_log.layout import StreamFacts
 
 
@@ -123,8 +123,7 @@ class Tape:
             rows = [n for n, item in enumerate(items) if isinstance(item, RowEvent)]
             raise MisfitError(error, rows[error.row]) from error
         self._learned = reader.schema
-        new = set(frame.get_column("kind").unique().to_list()).difference(self.facts.kinds)
-        self.facts.kinds += sorted(new)
+        self.facts.kinds += sorted(find_kinds(items).difference(self.facts.kinds))
         return frame
 
 
