@@ -1,4 +1,4 @@
-"""Row events: what the per-event side carries, one frozen object for each event.
+"""Row events: one frozen object for each event on the per-event side.
 
 An event keeps the times it was given, as ``start_time`` and ``end_time``, and the same times as
 ticks, as ``start`` and ``end``; code that computes reads the ticks. Payloads are never looked into.

@@ -15,7 +15,7 @@ _REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
 
 
 class BadPayloadError(SchemaError):
-    """A payload that does not fit; ``row`` says which of those given it is."""
+    """A payload that does not fit; ``row`` is its number among those given."""
 
     row: int = 0
 

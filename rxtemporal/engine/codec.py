@@ -255,7 +255,7 @@ def _decode_datetime(encoded: Any, parts: Parts) -> datetime:
 
 
 def _many(tag: str, kind: type) -> _Form:
-    """Return the form of a collection other than a list."""
+    """Return the form of collections of one type other than lists."""
     return _Form(
         tag,
         lambda value, encoder: [encoder.encode(each) for each in value],

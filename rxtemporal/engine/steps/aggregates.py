@@ -264,7 +264,7 @@ class Extreme(Stateful):
         return result
 
     def _make_room(self, more: int) -> None:
-        """Have at least ``more`` unused nodes on the stack of unused nodes."""
+        """Make sure that at least ``more`` nodes are unused."""
         unused = int(self._free[0])
         have, short = len(self._value), more - unused
         if short <= 0:

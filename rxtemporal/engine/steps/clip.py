@@ -94,7 +94,7 @@ class ClipStep(Stateful):
         self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
 
     def result(self) -> EventBatch:
-        """Return the rows that have begun, and the ends of rows that are out."""
+        """Return the rows that have begun, and the ends of rows that have left."""
         cti = min(self._ctis)
         time, what = self._begins.due(cti)
         self._head = grow(self._head, len(self._keying), -1)

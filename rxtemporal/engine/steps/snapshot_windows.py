@@ -38,10 +38,11 @@ class SnapshotBounds(Stateful):
         return batch.end
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return the CTI as the limit of starts, and the tick after it as the limit of ends.
+        """Return the limits below which starts and ends are known: the CTI, and the tick after it.
 
-        More rows may begin at the CTI itself; but each of them ends the snapshot before it, and
-        where only finished snapshots are returned nothing else counts.
+        Starts at the CTI itself are not all known. Each of them ends the snapshot before it,
+        though, and where only finished snapshots are returned nothing else counts; so there the
+        tick after the CTI is the limit of starts too.
         """
         return (cti + 1 if self._finished else cti), cti + 1
 
