@@ -181,7 +181,7 @@ class Door:
         return max(self.cti, MIN_TIME)
 
     @property
-    def announced(self) -> int:
+    def importable_cti(self) -> int:
         """The CTI for streams that import it: the last one before the end of time, which is not.
 
         A batch may bring both at once.

@@ -54,7 +54,7 @@ class EventRun:
 
     @property
     def rows(self) -> int:
-        """How many items are rows."""
+        """The number of items that are rows."""
         return len(self.items) - int(self.ctis.sum())
 
 

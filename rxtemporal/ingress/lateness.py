@@ -1,4 +1,4 @@
-"""What happens to an event that breaks a CTI: one verdict for doors and subjects alike.
+"""Verdicts on events that break a CTI: the same for doors and subjects.
 
 The rules (from *Advancing Application Time*, section "CTI Violation Policies", with the edges that
 the subjects' document leaves open settled here):
@@ -30,7 +30,7 @@ NO_CTI = MIN_TIME - 1
 
 
 class LateReason(Enum):
-    """What became of an event that came too late."""
+    """The fate of an event that came too late."""
 
     DROPPED = "dropped"
     ADJUSTED = "adjusted"

@@ -26,9 +26,9 @@ from rxtemporal.ingress.source import StreamSource
 MOST_ROWS = 65_536
 BOTH = "a stream is either of events or of batches, got both"
 # so many events may pass before a field that has always been null is taken to be of type null
-UNSETTLED_ROWS = 1_024
+UNTYPED_ROWS = 1_024
 # fewer events than these are taken one by one
-RUN_LEAST = UNSETTLED_ROWS
+RUN_LEAST = UNTYPED_ROWS
 
 # late events as they came, one or many
 Late: TypeAlias = tuple[RowEvent, Lateness] | LateRows
@@ -81,7 +81,7 @@ class Packer:
 
     @property
     def rows(self) -> int:
-        """How many rows wait."""
+        """The number of rows that wait."""
         return len(self._waiting)
 
     @property
@@ -111,8 +111,8 @@ class Packer:
         waiting = len(self._waiting)
         if door.cti > self.sent:
             # without rows there is nothing to merge, and somebody may wait for the time
-            return None if 0 < waiting < self.least else self._pack_settled()
-        return None if waiting < self.most else self._pack_settled()
+            return None if 0 < waiting < self.least else self._pack_if_typed()
+        return None if waiting < self.most else self._pack_if_typed()
 
     def trust_events(self) -> None:
         """Take points and intervals from now on as a subject has judged them, which sends them."""
@@ -126,8 +126,8 @@ class Packer:
         """Return a batch if it is time for one."""
         waiting = len(self._waiting)
         if self.door.cti > self.sent:
-            return self._pack_settled() if waiting >= self.least or not waiting else None
-        return self._pack_settled() if waiting >= self.most else None
+            return self._pack_if_typed() if waiting >= self.least or not waiting else None
+        return self._pack_if_typed() if waiting >= self.most else None
 
     # Batches and runs -----------------------------------------------------------------------------
 
@@ -176,13 +176,13 @@ class Packer:
         if self.door.settings is None and (len(verdicts.late) or verdicts.backwards):
             return None
         kept = verdicts.kept & ~run.ctis
-        payload = self._frame_if_settled(kept_payloads(run, kept))
+        payload = self._frame_if_typed(kept_payloads(run, kept))
         return None if payload is None else JudgedRun(run, verdicts, kept, payload)
 
-    def _frame_if_settled(self, payloads: list[Any]) -> pl.DataFrame | None:
+    def _frame_if_typed(self, payloads: list[Any]) -> pl.DataFrame | None:
         try:
             self.payloads.learn(payloads)
-            if not self.payloads.is_complete and len(payloads) < UNSETTLED_ROWS:
+            if not self.payloads.is_complete and len(payloads) < UNTYPED_ROWS:
                 return None
             return self.payloads.frame(payloads)
         except BadPayloadError:
@@ -209,11 +209,11 @@ class Packer:
         self.door.finish()
         return self.pack()
 
-    def _pack_settled(self) -> EventBatch | None:
+    def _pack_if_typed(self) -> EventBatch | None:
         # time alone has no fields to wait for
         if self._waiting and not self.payloads.is_complete:
             self.payloads.learn([row.payload for row, _, _ in self._waiting])
-            if not self.payloads.is_complete and len(self._waiting) < UNSETTLED_ROWS:
+            if not self.payloads.is_complete and len(self._waiting) < UNTYPED_ROWS:
                 return None
         return self.pack()
 

@@ -17,7 +17,7 @@ from rxtemporal.errors import AdvanceTimeError, ArgumentError
 
 
 class AdvanceTimePolicy(Enum):
-    """What to do with an event that breaks a CTI."""
+    """The fate of an event that breaks a CTI."""
 
     DROP = "drop"
     ADJUST = "adjust"
@@ -25,7 +25,7 @@ class AdvanceTimePolicy(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeGenerationSettings:
-    """How CTIs are made out of the events that come.
+    """Settings by which CTIs are generated from the events that come.
 
     ``frequency`` is a count N (every N-th event makes a CTI due; dropped events count, end edges
     never do) or a timedelta T (the first start makes one due, then each start at least T after the
@@ -76,7 +76,7 @@ class AdvanceTimeImportSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeSettings:
-    """How a stream's time advances, and what happens to events that come too late for it.
+    """Settings by which a stream's time advances, with the policy for late events.
 
     CTIs are generated, imported from another stream, or both. The policy has no default: whoever
     lets time be made up must say what to do with late events.
@@ -107,7 +107,7 @@ class AdvanceTimeSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdapterAdvanceTimeSettings:
-    """What an adapter says of its own time: how CTIs are generated, and the policy."""
+    """Time settings that an adapter declares: the generation of CTIs, and the policy."""
 
     generation: AdvanceTimeGenerationSettings
     policy: AdvanceTimePolicy
@@ -161,16 +161,16 @@ class Heartbeat:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveliness:
-    """What a source has asked for: a heartbeat, a time-out after which it is idle, or both."""
+    """Measures against a silent source: a heartbeat, a time-out after which it is idle, or both."""
 
     heartbeat: Heartbeat | None
     idle_after: int | None
 
     @classmethod
-    def checked(
+    def check(
         cls, heartbeat: Any, idle_after: Any, settings: AdvanceTimeSettings | None
     ) -> Liveliness | None:
-        """Return it if anything is asked for; refuse what is no such thing or has no policy."""
+        """Return the measures, or None; refuse wrong ones, and any without a policy."""
         if heartbeat is None and idle_after is None:
             return None
         if not isinstance(heartbeat, Heartbeat | None):
@@ -180,12 +180,12 @@ class Liveliness:
             )
         after = None if idle_after is None else span(idle_after, "idle_after", least=1)
         if settings is None:
-            raise needs_policy("heartbeat=" if heartbeat else "idle_after=")
+            raise policy_error("heartbeat=" if heartbeat else "idle_after=")
         return cls(heartbeat, after)
 
 
-def needs_policy(what: str) -> AdvanceTimeError:
-    """Return the error that says why something cannot be had without settings."""
+def policy_error(what: str) -> AdvanceTimeError:
+    """Return the error for a request that needs a policy, and there is none."""
     return AdvanceTimeError(
         f"{what} advances a stream while its source is silent, and events that come afterwards may "
         "be late: it needs a policy. Hint: advance_time=AdvanceTimeSettings(…, "

@@ -21,7 +21,7 @@ from rxtemporal.core.schema import SCALAR_FIELD
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
 
-def unpacked(
+def make_unpacker(
     emit: Callable[[Event], None],
     shape: EventShape,
     ctis: bool,

@@ -1,4 +1,4 @@
-"""Where streams begin: functions that make a ``Streamable`` of frames, files and events."""
+"""Functions that make a ``Streamable`` of frames, files, events and sources."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def from_async(
         )
     given = None if schema is None else payload_schema(schema)
     settings = _settings(advance_time)
-    lively = Liveliness.checked(heartbeat, idle_after, settings)
+    lively = Liveliness.check(heartbeat, idle_after, settings)
     return _stream(EventSource(AsyncEvents(events), given, settings, name, lively))
 
 
@@ -131,9 +131,11 @@ def from_observable(
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     if not isinstance(hand_off, HandOff | None):
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+    # subjects are loaded by the first stream that may come of one
+
     given = None if schema is None else payload_schema(schema)
     settings = _settings(advance_time)
-    lively = Liveliness.checked(heartbeat, idle_after, settings)
+    lively = Liveliness.check(heartbeat, idle_after, settings)
     source = ObservableSource(
         observable,
         given,
@@ -178,7 +180,7 @@ def from_source(
     if batch_rows is not None and batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     settings = _settings(advance_time)
-    lively = Liveliness.checked(heartbeat, idle_after, settings)
+    lively = Liveliness.check(heartbeat, idle_after, settings)
     if not source.pushes and (hand_off is not None or lively is not None):
         raise ArgumentError(
             f"the source {source.name!r} is read, and hand_off=, heartbeat= and idle_after= are "
@@ -324,7 +326,7 @@ def _read(
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     frames, schema = scan_batches(scan, batch_rows, str(path))
     if fields is not None:
-        wanted = _wanted(fields, [start] if end is None else [start, end], schema, path)
+        wanted = _select_fields(fields, [start] if end is None else [start, end], schema, path)
         frames, schema = scan_batches(lambda: scan().select(wanted), batch_rows, str(path))
     settings = _settings(advance_time)
     return _stream(
@@ -332,7 +334,7 @@ def _read(
     )
 
 
-def _wanted(
+def _select_fields(
     fields: Sequence[str], times: list[str], schema: pl.Schema, path: str | Path
 ) -> list[str]:
     if isinstance(fields, str):

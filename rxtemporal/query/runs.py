@@ -24,7 +24,7 @@ from rxtemporal.core.ticks import MIN_TIME, Span
 from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.unpacker import unpacked
+from rxtemporal.ingress.unpacker import make_unpacker
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
@@ -35,7 +35,7 @@ from rxtemporal.runtime.execution import Execution, Output
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
 from rxtemporal.runtime.recovery import make_log
-from rxtemporal.runtime.time_flow import imported
+from rxtemporal.runtime.time_flow import find_imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log import Recorder
 
@@ -66,7 +66,7 @@ def check_shape(shape: Any) -> None:
 
 def execute(stream: Stream, shape: EventShape) -> Execution:
     """Return a new execution of a query."""
-    return Execution(shape_output(stream, shape), others=imported([stream._node], {}))
+    return Execution(shape_output(stream, shape), others=find_imported([stream._node], {}))
 
 
 def observe(
@@ -79,7 +79,7 @@ def observe(
         observer: abc.ObserverBase[Event], scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
         run = execute(stream, shape)
-        emit = unpacked(observer.on_next, shape, ctis, lambda: time or run.time)
+        emit = make_unpacker(observer.on_next, shape, ctis, lambda: time or run.time)
         run.start(emit, observer.on_error, observer.on_completed)
         # in turn, when whoever subscribes has the means to stop it (take, for one, does)
         CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
@@ -135,7 +135,7 @@ def iterate_async(
     check_shape(shape)
 
     def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
-        return unpacked(emit, shape, ctis, lambda: time or run.time)
+        return make_unpacker(emit, shape, ctis, lambda: time or run.time)
 
     return iterate_results(partial(execute, stream, shape), form)
 
@@ -146,7 +146,7 @@ def collect_events(
     """Run a query to the end of its source, and return its results as events."""
     events: list[Event] = []
     run = execute(stream, shape)
-    emit = unpacked(events.append, shape, ctis, lambda: time or run.time)
+    emit = make_unpacker(events.append, shape, ctis, lambda: time or run.time)
     for batch in iterate(run):
         emit(batch)
     return events
@@ -175,7 +175,7 @@ def start_process(
     """Start queries that leave into sinks as one process; ``named`` are the input streams."""
     outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
     outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]
-    others = imported(
+    others = find_imported(
         [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
     )
     checkpointer = make_checkpointer(resume, record, log, name)

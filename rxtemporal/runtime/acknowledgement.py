@@ -1,4 +1,4 @@
-"""Where what is pushed into a run with an input log comes in: it returns when that is on disk."""
+"""An observer that acknowledges what is pushed once it is durable in the event log."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from rxtemporal.errors import BindingError
 from rxtemporal.storage.event_log import Tape, count_pushed
 
 
-class Acknowledging(abc.ObserverBase[Any]):
-    """Stands before what takes a source's pushes, and lets no producer go before its own is safe.
+class Acknowledger(abc.ObserverBase[Any]):
+    """Observer whose ``on_next`` returns once the event is durable in the event log.
 
-    Producers wait outside of the run's lock, so those of several streams share a sync. ``failed``
-    is told what keeps things from being logged; the producer is told, too. ``safe`` is called when
-    something is.
+    Producers wait outside of the run's lock, so those of several streams share a commit. ``failed``
+    is called with the error if an event cannot be logged; the producer gets it, too. ``safe`` is
+    called when something has become durable.
     """
 
     def __init__(
         self,
-        pusher: abc.ObserverBase[Any],
+        observer: abc.ObserverBase[Any],
         tape: Tape,
         failed: Callable[[Exception], None],
         safe: Callable[[], object],
     ) -> None:
-        self._pusher = pusher
+        self._observer = observer
         self._tape = tape
         self._failed = failed
         self._on_safe = safe
 
     def on_next(self, item: Any) -> None:
-        """Push an event or a batch; it is on disk afterwards, or else an error is raised."""
+        """Push an event or a batch; it is durable afterwards, or else an error is raised."""
         whole = self._tape.accepted + count_pushed(item)
-        self._pusher.on_next(item)
-        # of a batch that a hand-off takes in parts the run's end may have cut off some
+        self._observer.on_next(item)
+        # a hand-off takes a large batch in parts, and the run may have ended between them
         if self._tape.accepted < whole:
             raise BindingError(
                 f"stream {self._tape.facts.name!r} has not accepted what was pushed, and it is not "
-                "in the input log: the run has ended, or ends by it. Hint: wait() of the process "
-                "tells why; a run with the same log goes on after what was accepted."
+                "in the event log: the run has ended, or ends because of it. Hint: wait() of the "
+                "process raises the error; a run with the same log goes on after what was accepted."
             )
-        self._safe()
+        self._make_durable()
 
     def on_error(self, error: Exception) -> None:
-        """Fail the source, which is not logged: in the next run it may be there again."""
-        self._pusher.on_error(error)
+        """Fail the source; this is not logged, for it may be back in the next run."""
+        self._observer.on_error(error)
 
     def on_completed(self) -> None:
-        """End the source; on disk afterwards."""
-        self._pusher.on_completed()
-        self._safe()
+        """End the source; its end is durable afterwards."""
+        self._observer.on_completed()
+        self._make_durable()
 
-    def _safe(self) -> None:
+    def _make_durable(self) -> None:
         try:
             self._tape.flush()
             self._on_safe()

@@ -86,7 +86,7 @@ class Checkpointer:
             for reader in execution.readers:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
-                    reader.position.keep(folder, self.gate, self._save_piece)
+                    reader.position.save_with(folder, self.gate, self._save_piece)
             execution.keep(self._log, logged)
         except BaseException:
             self._store.release()
@@ -142,7 +142,7 @@ class Checkpointer:
 
     def _release(self) -> None:
         """Release the folder as soon as nobody pushes into this run any more."""
-        if not self._execution.followed or not self._store.is_open:
+        if not self._execution.has_subscriptions or not self._store.is_open:
             self._store.close(complete=True)
             return
         released = _releasing[self.path] = threading.Event()

@@ -15,7 +15,7 @@ from rxtemporal.errors import BindingError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.packer import packer_of
-from rxtemporal.ingress.resumable import Following
+from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
@@ -25,7 +25,7 @@ from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
-from rxtemporal.runtime.pace import Pacing
+from rxtemporal.runtime.pace import Pacer
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, replay_log
 from rxtemporal.runtime.run_state import RunState
@@ -93,8 +93,8 @@ class Execution:
         self._flow.connect(self.readers)
         self._others = {id(node.source) for node in others}
         pulled = [reader for reader in self.readers if reader.pulls]
-        self._pacing = self._paced()
-        self._asked = group_recordings(pulled, exact=self.imports or self._pacing is not None)
+        self._pacer = self._make_pacer()
+        self._asked = group_recordings(pulled, exact=self.imports or self._pacer is not None)
 
     def _reader(self, entry: _SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
@@ -145,7 +145,7 @@ class Execution:
         """True if asking a source for more may take for ever."""
         return any(reader.pulls and not reader.source.bounded for reader in self.readers)
 
-    def _paced(self) -> Pacing | None:
+    def _make_pacer(self) -> Pacer | None:
         paces = set(self.wiring.paces)
         if not paces:
             return None
@@ -158,7 +158,7 @@ class Execution:
             )
         for reader in self.readers:
             reader.answer_promptly()
-        return Pacing(paces.pop(), lambda: self.ended or self.stopping)
+        return Pacer(paces.pop(), lambda: self.ended or self.stopping)
 
     def record(self, recorder: Recorder) -> None:
         """Have what comes recorded; before ``start``."""
@@ -300,8 +300,8 @@ class Execution:
         waiting = [each for each in self._asked if each.unread]
         if not waiting or self.ended:
             return False
-        if self.imports or self._pacing is not None:
-            accept_next(waiting, self._flow, self._pacing)
+        if self.imports or self._pacer is not None:
+            accept_next(waiting, self._flow, self._pacer)
         else:
             min(waiting, key=lambda each: each.place).read_batch()
         return not self.ended
@@ -330,9 +330,9 @@ class Execution:
             self._consumer.finish()
 
     @property
-    def followed(self) -> bool:
-        """Whether sources are followed that end by themselves, some time after ``dispose``."""
-        return any(isinstance(each, Following) for each in self._subscriptions)
+    def has_subscriptions(self) -> bool:
+        """True if a source's subscription ends some time after ``dispose``."""
+        return any(isinstance(each, Subscription) for each in self._subscriptions)
 
     def join(self) -> None:
         """Wait until nobody pushes any more and the hand-offs' thread has ended.
@@ -340,7 +340,7 @@ class Execution:
         After ``dispose``, and not from inside what is pushed.
         """
         for subscription in self._subscriptions:
-            if isinstance(subscription, Following):
+            if isinstance(subscription, Subscription):
                 subscription.join()
         if self._consumer is not None:
             self._consumer.join()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StreamState(Enum):
-    """What a stream is doing."""
+    """The state of a stream in a run."""
 
     READING = "reading"
     IDLE = "idle"
@@ -79,7 +79,7 @@ class InputStream:
 
     @property
     def rows(self) -> int:
-        """How many rows have come in and wait for a CTI to go on with."""
+        """The number of rows that have come in and wait for a CTI."""
         return self.packer.rows
 
     @property

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.ingress.batch_verdicts import judge_merged
 from rxtemporal.ingress.sources import FrameCursor
-from rxtemporal.runtime.pace import Pacing
+from rxtemporal.runtime.pace import Pacer
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log.source import RecordedSource
@@ -35,7 +35,7 @@ class Readable(Protocol):
         """Accept what comes next until a batch goes on."""
 
 
-def accept_next(waiting: Sequence[Readable], flow: TimeFlow, pacing: Pacing | None = None) -> None:
+def accept_next(waiting: Sequence[Readable], flow: TimeFlow, pacer: Pacer | None = None) -> None:
     """Accept the event with the lowest time of all streams next; ties go by order of the streams.
 
     What follows it on its own stream before any other stream's next event is accepted with it: no
@@ -44,15 +44,15 @@ def accept_next(waiting: Sequence[Readable], flow: TimeFlow, pacing: Pacing | No
     With a pace it is waited for, and no more is accepted than it is time for.
     """
     places = [each.peek() for each in waiting]
-    if pacing is None and _accept_at_once(waiting, flow):
+    if pacer is None and _accept_at_once(waiting, flow):
         return
     first = min(range(len(places)), key=lambda i: (places[i], i))
     others = [(place, i) for i, place in enumerate(places) if i != first]
     until, other = min(others, default=(MAX_TIME, len(places)))
     if other < first:
         until -= 1  # at the same time the other one comes first
-    if pacing is not None:
-        until = min(until, pacing.wait_for(places[first]))
+    if pacer is not None:
+        until = min(until, pacer.wait_for(places[first]))
     waiting[first].read(until)
 
 

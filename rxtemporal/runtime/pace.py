@@ -13,7 +13,7 @@ from rxtemporal.operators.plan import Pace
 SLICE = 0.1
 
 
-class Pacing:
+class Pacer:
     """A pace in one run: its time begins at the first event of all sources, when that is asked for.
 
     Not for two threads at once.

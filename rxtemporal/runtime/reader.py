@@ -14,10 +14,10 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.ingress.resumable import Position
+from rxtemporal.ingress.positions import Position
 from rxtemporal.ingress.source import Cursor, StreamSource
 from rxtemporal.reactive.meters import Meter
-from rxtemporal.runtime.acknowledgement import Acknowledging
+from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.input_stream import InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
@@ -113,7 +113,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         if self.queue is not None:
             observer = add_backpressure(self.queue, observer, self.packer)
         if self._log is not None:
-            observer = Acknowledging(observer, self._log, self._fail_unlogged, self.on_safe)
+            observer = Acknowledger(observer, self._log, self._fail_unlogged, self.on_safe)
         return self._cursor.connect(observer)
 
     def _fail_unlogged(self, error: Exception) -> None:

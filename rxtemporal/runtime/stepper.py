@@ -33,12 +33,12 @@ class Stepwise:
 
     @property
     def rows(self) -> int:
-        """How many rows all steps hold."""
+        """The number of rows that all steps hold."""
         return sum(step.rows for step in self._steps.values())
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """What each step is and what it takes: the state of anything else is not gone on with."""
+        """The fingerprints of the steps: only the state of equal ones can be loaded."""
         return tuple(Fingerprints(n for n in self._nodes if n.operator is not None).told)
 
     def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
@@ -77,7 +77,7 @@ class Stepwise:
             raise blame(error, node.operator.place) from error.__cause__
 
     def _brings(self, node: Node, batch: EventBatch) -> bool:
-        """Whether a batch brings rows or time; one that brings neither is not passed on."""
+        """Return True if a batch brings rows or time; one that brings neither is not passed on."""
         if not len(batch) and batch.cti <= self._ctis[id(node)]:
             return False
         self._ctis[id(node)] = batch.cti

@@ -8,14 +8,14 @@ from functools import partial
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.ingress.settings import needs_policy
+from rxtemporal.ingress.settings import policy_error
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, Clock, RepeatingTimer
 from rxtemporal.runtime.input_stream import InputStream, StreamState
 from rxtemporal.runtime.reader import Reader
 
 
-def imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
+def find_imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
     """Return the streams whose CTIs are imported, and theirs in turn, beside the outputs' own.
 
     They are found among those named here, and beside a recorded one in its recording.
@@ -114,7 +114,7 @@ class TimeFlow:
         waiting = [reader]
         while waiting:
             reader = waiting.pop()
-            cti = reader.door.announced
+            cti = reader.door.importable_cti
             waiting += [each for each in self.importers_of(reader) if each.import_cti(cti)]
 
     def _advance_idle(self) -> None:
@@ -159,7 +159,7 @@ class TimeFlow:
                 "with idle_after=, which follow a source that may be silent."
             )
         if reader.source.settings is None:
-            raise needs_policy(f"declaring stream {name!r} idle")
+            raise policy_error(f"declaring stream {name!r} idle")
         self.set_idle(reader, at_once=at_once)
 
     def set_idle(self, reader: Reader, *, at_once: bool = True) -> None:

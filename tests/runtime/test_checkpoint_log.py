@@ -22,7 +22,7 @@ from runs import SOON, Log
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
-from rxtemporal.ingress.resumable import Following, PositionedSource
+from rxtemporal.ingress.positions import PositionedSource, Subscription
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime import checkpoint as resuming
@@ -316,24 +316,37 @@ class Pieces(PositionedSource):
     """Pushes numbered batches when it is told to."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(Subject(), pl.Schema({"x": pl.Int64}), None, name, 1)
+        self.name, self.schema = name, pl.Schema({"x": pl.Int64})
         self.observer: Any = None
 
-    def follow(self, observer: Any, position: Any) -> Following:
-        """Remember who listens."""
-        self.observer, self.position = observer, position
-        return Nobody()
+    def open(self, position: Any = None) -> rxt.Cursor:
+        """Remember the position."""
+        self.position = position
+        return PieceCursor(self)
 
     def bring(self, number: int, then: Callable[[], object] = lambda: None) -> None:
         """Bring a piece; ``then`` is what happens before it is saved."""
-        with self.position.taking(number):
+        with self.position.accept(number):
             self.observer.on_next(PointEvent(number, {"x": number}))
             self.observer.on_next(Cti(number + 1))
             then()
 
 
-class Nobody(Following):
-    """Is there no more."""
+class PieceCursor(rxt.Cursor):
+    """Remembers who listens."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        super().__init__()
+        self._pieces = pieces
+
+    def connect(self, observer: Any) -> Subscription:
+        """Remember the observer."""
+        self._pieces.observer = observer
+        return Nobody()
+
+
+class Nobody(Subscription):
+    """A subscription that has nothing to end."""
 
     def dispose(self) -> None:
         """Do nothing."""

@@ -29,7 +29,7 @@ from rxtemporal import EventBatch, EventShape, agg
 from rxtemporal.errors import CheckpointError
 from rxtemporal.query.runs import shape_output
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.time_flow import imported
+from rxtemporal.runtime.time_flow import find_imported
 from rxtemporal.testing import assert_same_history
 
 # of the steps themselves the laws ask this with many examples
@@ -65,7 +65,7 @@ class Broken:
         outputs = [shape_output(query, self._shape) for query in self._queries(streams)]
         nodes = {name: stream._node for name, stream in streams.items()}
         named = {id(node.source): name for name, node in nodes.items()}
-        others = imported([node for node, _ in outputs], nodes)
+        others = find_imported([node for node, _ in outputs], nodes)
         self.run = Execution(*outputs, names=named, others=others)
         if state is not None:
             self.run.load(state)

@@ -95,7 +95,7 @@ def test_a_dataframe_that_is_read(java: Any) -> None:
     java(-9)
     given: Any = type("Given", (), {"frame": Broken(), "in_order": ()})
     with pytest.raises(JavaError, match=r"code -9 .* make it anew in a new session"):
-        list(reading._fetched(given, [], SCHEMA, 1))
+        list(reading._fetch(given, [], SCHEMA, 1))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def from_dataframe(
             "run(query, …=stream(df, cti=…)) reads it; or leave out the rows that are CTIs."
         )
     if frame.isStreaming:
-        source = _followed(given, schema, advance_time, name, batch_rows, trigger)
+        source = _make_micro_batches(given, schema, advance_time, name, batch_rows, trigger)
         return Streamable(Node(source.schema, (), source=source))
     if trigger is not None:
         raise ArgumentError(
@@ -82,7 +82,7 @@ def from_dataframe(
         )
 
     def frames() -> Iterator[pl.DataFrame]:
-        yield from _fetched(given, [*times, *given.schema], schema, batch_rows)
+        yield from _fetch(given, [*times, *given.schema], schema, batch_rows)
 
     read = FrameSource(
         frames, schema, start=given.start, end=given.end, settings=advance_time, name=name
@@ -90,7 +90,7 @@ def from_dataframe(
     return Streamable(Node(read.schema, (), source=read))
 
 
-def _followed(
+def _make_micro_batches(
     given: DataFrameInput,
     schema: pl.Schema,
     settings: AdvanceTimeSettings | None,
@@ -117,7 +117,7 @@ def _followed(
     return MicroBatches(given, schema, settings, name, batch_rows=batch_rows, trigger=trigger)
 
 
-def _fetched(
+def _fetch(
     given: DataFrameInput, columns: list[str], schema: pl.Schema, batch_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows in order, as frames; a partition is fetched when the one before is used up."""

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import reactivex
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch, time_column
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError
-from rxtemporal.ingress.resumable import Following, Position, PositionedSource
+from rxtemporal.ingress.positions import Position, PositionedSource, Subscription
 from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.source import Cursor
 from rxtemporal.runtime.run_state import ANEW
 from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.query.inputs import DataFrameInput
@@ -57,7 +57,7 @@ class MicroBatches(PositionedSource):
     ) -> None:
         empty = pl.DataFrame(schema=dict(schema))
         payload = EventBatch.from_polars(empty, start=given.start, end=given.end).schema
-        super().__init__(reactivex.never(), payload, settings, name, 1)
+        self.schema, self.settings, self.name = payload, settings, name
         generation = None if settings is None else settings.generation
         ends = generation is None or generation.advance_to_infinity_on_shutdown
         self.goes_on = given.cti is not None or not ends
@@ -67,9 +67,9 @@ class MicroBatches(PositionedSource):
         self.given, self.trigger = given, trigger
         self._columns, self._batch_rows = schema, batch_rows
 
-    def follow(self, observer: abc.ObserverBase[Any], position: Position) -> Following:
-        """Start the Spark query, from after a position."""
-        return _Query(self, observer, position).start()
+    def open(self, position: Any = None) -> Cursor:
+        """Return a cursor that starts the Spark query after a position."""
+        return _MicroBatchCursor(self, Position() if position is None else position)
 
     def batches(self, frame: DataFrame) -> Iterator[EventBatch]:
         """Yield the rows of one micro-batch in order; Spark sorts them, and all are held here."""
@@ -87,7 +87,20 @@ class MicroBatches(PositionedSource):
             yield EventBatch.empty(self.schema, cti)
 
 
-class _Query(Following):
+class _MicroBatchCursor(Cursor):
+    """Cursor that pushes micro-batches."""
+
+    def __init__(self, source: MicroBatches, position: Position) -> None:
+        super().__init__()
+        self._source, self._position = source, position
+        self.completes = not source.omits_ctis
+
+    def connect(self, observer: abc.ObserverBase[Any]) -> Subscription:
+        """Start the Spark query."""
+        return _Query(self._source, observer, self._position).start()
+
+
+class _Query(Subscription):
     """A Spark query that feeds one run. Micro-batches arrive in one of pyspark's threads.
 
     When a micro-batch returns, what came of it has left and has been saved; only then does Spark
@@ -109,7 +122,7 @@ class _Query(Following):
         try:
             if self._kept:
                 self._claim()
-            self._query = self._started()
+            self._query = self._start_query()
         except BaseException:
             self._clear()
             raise
@@ -143,7 +156,7 @@ class _Query(Following):
         _check_places(folder / "checkpoint", self._reached)
         note(folder, own)
 
-    def _started(self) -> Any:
+    def _start_query(self) -> Any:
         source = self._source
         pause: dict[str, Any] = {"processingTime": source.trigger}
         if source.trigger == AVAILABLE:
@@ -163,7 +176,7 @@ class _Query(Following):
             if number > self._reached + 1:
                 raise _gap(self._folder / "checkpoint", self._reached, number)
             batches = list(self._source.batches(frame))
-            with self._position.taking(number):
+            with self._position.accept(number):
                 for batch in batches:
                     self._observer.on_next(batch)
                 self._check_running()
