@@ -306,7 +306,7 @@ def test_a_missing_column_is_an_error_when_the_stream_is_made(
         (pl.struct("x", "s"), r"'nested' has type Struct.*Hint: .*flatten them"),
         (
             pl.concat_list("x", "x"),
-            r"'nested' has type List\(Int64\).*Hint: .*lists live only",
+            r"'nested' has type List\(Int64\).*Hint: .*lists exist only",
         ),
         (pl.col("x").cast(pl.UInt64), r"'nested' has type UInt64.*Hint: Spark has no UInt64; cast"),
     ],

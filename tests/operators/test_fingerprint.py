@@ -20,6 +20,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
+from rxtemporal.query.runs import shape_output
 from rxtemporal.runtime.execution import Execution
 
 TWO = [name for name, case in CASES.items() if case.inputs == 2]
@@ -172,7 +173,7 @@ def execution(query: Query) -> tuple[Execution, dict[str, Subject[Any]]]:
         name: rxt.from_observable(each, schema={"x": int}, advance_time=in_order)
         for name, each in subjects.items()
     }
-    outputs = [each._output(EventShape.INTERVAL) for each in query(streams)]
+    outputs = [shape_output(each, EventShape.INTERVAL) for each in query(streams)]
     named = {id(stream._node.source): name for name, stream in streams.items()}
     return Execution(*outputs, names=named), subjects
 
