@@ -2,7 +2,7 @@
 
 Sensors report late and out of order; what comes more than ten minutes late is dropped. Which event
 is late depends on the order in which all of them came, so that the replay has them in that order,
-and Spark is told the column that has it.
+and Spark gets the name of the column that has it.
 
     python samples/same_query_three_ways.py
 """
@@ -34,7 +34,7 @@ def warm_hours(readings: rxt.Streamable) -> rxt.Streamable:
 
 
 def arrived() -> pl.DataFrame:
-    """What came, in the order in which it came: every seventh reading some minutes late."""
+    """Return readings in the order of their arrival: every seventh some minutes late."""
     return pl.DataFrame(
         [
             {

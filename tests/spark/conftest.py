@@ -44,13 +44,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def reports(terminal: pytest.TerminalReporter) -> list[Any]:
-    """What has been reported of the tests that ran."""
+    """Return the reports of the tests that ran."""
     return [*terminal.stats.get("passed", []), *terminal.stats.get("failed", [])]
 
 
 @pytest.fixture(scope="session")
 def database() -> Iterator[str]:
-    """What to connect with to a PostgreSQL server that all tests share."""
+    """Address of a PostgreSQL server that all tests share."""
     if programs() is None:
         skip_or_fail("postgres", "there is no PostgreSQL server to start")
     with server() as address:
@@ -59,7 +59,7 @@ def database() -> Iterator[str]:
 
 @pytest.fixture
 def connect(database: str) -> Iterator[Callable[[], psycopg.Connection]]:
-    """How to connect; the database is empty before and after."""
+    """Function that connects; the database is empty before and after."""
     yield partial(psycopg.connect, database)
     with psycopg.connect(database) as connection:
         connection.execute("DROP SCHEMA public CASCADE")

@@ -11,7 +11,7 @@ from moments import POINTS
 
 
 def report(outcome: str, *crashes: Any, when: str = "call") -> Any:
-    """What pytest reports of a test that has recorded its crashes."""
+    """Return pytest's report of a test that has recorded its crashes."""
     return SimpleNamespace(outcome=outcome, when=when, user_properties=[("crashes", crashes)])
 
 
@@ -44,7 +44,7 @@ def test_without_crashes_there_is_no_table() -> None:
 
 @pytest.mark.parametrize("noted", ["its note is half", "its note is named"])
 def test_a_point_that_no_round_has_hit_is_named(noted: str) -> None:
-    """What the killer met while Spark noted counts, and not what it was after; over all rounds."""
+    """The point that a kill met counts, not the point it aimed at; over all rounds."""
     met = {"during checkpoint": noted, "after checkpoint": "its note is named"}
     hits = [
         [f"{part} {step}", met.get(f"{part} {step}", point)]

@@ -43,7 +43,7 @@ def longer(hours: rxt.Streamable) -> rxt.Streamable:
 
 
 def expected(query: Any, settings: Any = SETTINGS) -> pl.DataFrame:
-    """What a query of the readings gives in this process."""
+    """Return the results of a query of the readings in this process."""
     made = query(rxt.from_polars(IN_ORDER, start="time", advance_time=settings)).to_polars()
     assert made.height
     return made

@@ -1,4 +1,4 @@
-"""What a user's ``connect`` may give, and what one run leaves to the next in a database's table."""
+"""A user's ``connect``, and a database's table after one run and in the next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 
 
 def origin(spool: str = "id", schema: pl.Schema = SCHEMA) -> Origin:
-    """Where rows come from."""
+    """Return an origin of rows."""
     return Origin("q", spool, schema, 0)
 
 
@@ -99,7 +99,7 @@ def closed(address: str) -> psycopg.Connection[Any]:
 
 @pytest.mark.parametrize(("way", "says"), [(failed, "INERROR"), (closed, "closed")])
 def test_a_connection_that_cannot_be_used_is_refused(database: str, way: Any, says: str) -> None:
-    """What was set up is undone after a failure, and a closed one stays closed: said at once."""
+    """After a failure the setup is undone, a closed connection stays closed: both are refused."""
     with pytest.raises(BindingError, match=rf"{says}.*Hint"):
         DatabaseTable(partial(way, database), "t").open(origin())
 
@@ -150,7 +150,7 @@ def test_two_runs_without_a_spool_at_a_time_are_refused(connect: Any, query: Que
 
 
 def test_edges_that_are_left_are_not_overwritten(connect: Any, query: Query) -> None:
-    """Where only the ledger's line was deleted to begin anew, the old rows are in the way."""
+    """If only the ledger's row was deleted to start again, the old rows are in the way."""
     settled = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
     source = origin("id", settled.schema)
     writer = DatabaseTable(connect, "t").open(source)

@@ -227,7 +227,7 @@ def end_while_noting(run: Run, index: int, jvm: int, victim: int) -> str:
 
 
 def rows(table: Path) -> list[tuple[object, ...]]:
-    """What the table holds, sorted."""
+    """Return the table's rows, sorted."""
     frame = pl.read_parquet(table / "**" / "*.parquet", hive_partitioning=True)
     return sorted(frame.select("start_time", "end_time", "k", "v").rows())
 

@@ -43,12 +43,12 @@ FIRST = [
 
 
 def alive(rows: rxt.Streamable) -> rxt.Streamable:
-    """How many rows are alive: a second stage over anything, which sees all rows together."""
+    """Count the rows that are alive: a second stage, which sees all rows together."""
     return rows.snapshot_window().aggregate(n=agg.count())
 
 
 def plain(rows: rxt.Streamable) -> rxt.Streamable:
-    """What leaves a stage: groups end there."""
+    """Return the output of a stage: groups end there."""
     return rows.ungroup() if rows._node.keys else rows
 
 
@@ -80,7 +80,7 @@ def rows_of(frame: pl.DataFrame) -> list[oracle.Row]:
 
 
 def here(query: Any, rows: list[oracle.Row]) -> list[oracle.Row]:
-    """What a query makes of a history in this process."""
+    """Return the results of a query over a history in this process."""
     records = [{"start_time": r.start, "end_time": r.end, **r.payload} for r in rows]
     frame = pl.DataFrame(records, schema={name: RAW[name] for name in RAW if name != "cti"})
     ends = frame.with_columns(end_time=pl.col("end_time").replace(oracle.MAX_TIME, None))
@@ -124,12 +124,12 @@ SCHEMA = {"k": pl.String, "x": pl.Int64}
 
 
 def stage(buckets: int = BUCKETS) -> Stage:
-    """How many rows of each key are alive."""
+    """Count the rows of each key that are alive."""
     return Stage(lambda rows: alive(rows.group_by("k")), SCHEMA, buckets, Random(1))
 
 
 def given_out(of: Stage, *records: tuple[int | None, str | None, int | None]) -> list[Any]:
-    """What a stage gives for start, key and CTI: the starts of its rows, and its CTIs.
+    """Return the results of a stage for start, key and CTI: starts of rows, and CTIs.
 
     Rows that go in live for twenty ticks.
     """
@@ -154,7 +154,7 @@ def test_the_lowest_of_all_buckets() -> None:
 
 
 def test_a_part_of_the_buckets_promises_nothing() -> None:
-    """Where not all have told how far they are, none is known to be the lowest."""
+    """Without the CTIs of all buckets the lowest is unknown."""
     one = stage()
     packed = pa.record_batch({"data": [b""] * 2, "before": [5, 5], "after": [9, 9]})
     assert not list(one.gathered(iter([packed])))

@@ -27,7 +27,7 @@ def direct(target: Any, path: Path, spark: SparkSession) -> SparkSink:
 
 
 def given_to(path: Path, spark: SparkSession, mode: Any) -> tuple[dict[str, str], list[Any], int]:
-    """What a function sees in a mode: types, rows, and the last CTI."""
+    """Return what a function sees in a mode: types, rows, and the last CTI."""
     types: dict[str, str] = {}
     got: list[Any] = []
     ctis: list[int] = []

@@ -71,7 +71,7 @@ def test_a_source_that_gives_nothing_twice_gets_new_numbers(tmp_path: Path) -> N
 
 
 def test_an_input_log_keeps_the_numbers(tmp_path: Path) -> None:
-    """What comes again from the log has the number it had, and is closed by it."""
+    """A row that comes again from the log has its old number, and is closed by it."""
     options = {"log": tmp_path / "log"}
     first = run(tmp_path, begins(1), begins(5), begins(9), **options)
     assert first == {1: (1, MAX_TIME, 1), 2: (5, MAX_TIME, 5)}

@@ -1,4 +1,4 @@
-"""Which Java is found, and what is said where none is."""
+"""The Java that is found, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_java_that_spark_does_not_start_in_is_told(tmp_path: Path) -> None:
-    """What Java wrote to its error output is part of the one error, with what to do."""
+    """Java's error output is part of the one error, with a hint."""
     pytest.importorskip("pyspark")
     home = java(tmp_path / "home", "21.0.2")
     text = (home / "bin" / "java").read_text(encoding="utf-8")

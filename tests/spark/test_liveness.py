@@ -1,4 +1,4 @@
-"""A Java process that is gone: the same clear error, whichever way led to it."""
+"""A dead Java process: the same clear error in every way of using it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Process:
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
-    """What makes the Java process one that has ended with a code, or one that goes on."""
+    """Return a function that makes the Java process one that has ended, or one that runs."""
     pyspark = pytest.importorskip("pyspark")
 
     def put(code: int | None) -> None:
@@ -67,7 +67,7 @@ def test_an_error_is_itself_while_java_runs(java: Any) -> None:
 
 @pytest.mark.parametrize("missing", [True, False])
 def test_without_a_process_nothing_is_known(monkeypatch: pytest.MonkeyPatch, missing: bool) -> None:
-    """Where pyspark is not installed that is the error, and where another has started Java."""
+    """Without pyspark, and if somebody else has started Java, the error itself is raised."""
     if missing:
         monkeypatch.setitem(sys.modules, "pyspark", None)
     else:
@@ -102,7 +102,7 @@ def test_a_dataframe_that_is_read(java: Any) -> None:
     ("wrong", "failed"), [(CUT[0], None), (None, CUT[1]), (SourceError("x"), CUT[1])]
 )
 def test_a_streaming_dataframe(java: Any, wrong: Any, failed: Any) -> None:
-    """Whether it ends in a micro-batch or between two of them."""
+    """Java may die in a micro-batch or between two of them."""
     from rxtemporal.spark.dataframes import streaming as microbatches
 
     query = microbatches._Query.__new__(microbatches._Query)

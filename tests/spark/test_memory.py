@@ -1,4 +1,4 @@
-"""How much memory Spark's Java process gets: of a machine, in a container, as somebody wants it."""
+"""Memory of Spark's Java process: on a machine, in a container, as a user sets it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_limits_of_control_groups_count(
 
 
 def test_a_system_without_control_groups_has_what_it_has(tmp_path: Path) -> None:
-    """Where there is no such file the machine's memory counts."""
+    """Without such a file the machine's memory counts."""
     assert usable_memory(tmp_path) == 64 * GIGABYTE
 
 

@@ -27,7 +27,7 @@ NEW_YEAR = ticks(datetime(2024, 1, 1, tzinfo=UTC))
 
 
 def origin(query: str = "q", spool: str = "id", committed: int = 0) -> Origin:
-    """Where rows come from."""
+    """Return an origin of rows."""
     return Origin(query, spool, SCHEMA, committed)
 
 
@@ -49,7 +49,7 @@ def values(path: Path) -> list[int]:
 
 
 def of_segments(*numbers: int) -> list[int]:
-    """What ``values`` gives for these segments."""
+    """Return the rows that ``values`` gives for these segments."""
     return [10 * number + j for number in numbers for j in range(2)]
 
 
@@ -220,7 +220,7 @@ def test_undoing_is_on_disk_before_it_is_done_again(
 
 @pytest.mark.java
 def test_what_lies_in_the_stage_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
-    """What an earlier run's Java process staged too late stays out, whatever the session says."""
+    """Files that an earlier run's Java process staged too late are not published."""
     table = ParquetTable(tmp_path / "t", partition_by="x")
     writer = table.open(origin())
     late = tmp_path / ".t.rxtemporal" / "q.stage" / "x=77"

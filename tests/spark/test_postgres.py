@@ -30,7 +30,7 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 
 
 def origin(name: str = "q", spool: str = "id", committed: int = 0, **fields: Any) -> Origin:
-    """Where rows come from."""
+    """Return an origin of rows."""
     return Origin(name, spool, pl.Schema({**SCHEMA, **fields}), committed)
 
 

@@ -1,4 +1,4 @@
-"""What Spark does itself of a query gives the same; what it would do otherwise, it is not given."""
+"""Pushed-down operators give the same rows in Spark; others are not pushed down."""
 
 from __future__ import annotations
 

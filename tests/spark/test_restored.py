@@ -79,7 +79,7 @@ def test_a_spool_that_ends_before_its_ledger_is_refused(
 def test_a_spool_that_was_emptied_is_taken_up(
     tmp_path: Path, target: tuple[Any, Published]
 ) -> None:
-    """What is published and gone keeps its number: the ledger may end where the spool does."""
+    """Deleted segments keep their numbers: the ledger may end where the spool does."""
     table, note = target
     run(tmp_path, table, 9, 6)
     folder = SegmentFolder(tmp_path / "sink" / "spool")

@@ -1,4 +1,4 @@
-"""What a sink appends and what it leaves out, without any Spark."""
+"""Rows that a resumed sink appends and skips, without Spark."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ def of_spark(text: str, name: str = "StreamingQueryException") -> Exception:
 
 
 def told(error: BaseException) -> str:
-    """What Spark tells of an error that one of its Python processes has met."""
+    """Return Spark's message for an error in one of its Python processes."""
     name = f"{type(error).__module__}.{type(error).__name__}"
     return f"org.apache.spark.api.python.PythonException: Traceback:\n{name}: {error}\n\n\tat org…"
 
 
 def spool_error(code: int) -> errors.SpoolError:
-    """What the spool's reader raises where the system refuses."""
+    """Return the error of the spool's reader when the system refuses."""
     with pytest.raises(errors.SpoolError) as refused, reported("cannot list the spool /x"):
         raise OSError(code, os.strerror(code), "/x")
     return refused.value
@@ -95,7 +95,7 @@ def raised(how: str) -> Exception:
     [("in its handling", "never"), ("from None", "never"), ("from it", "always")],
 )
 def test_a_users_error_counts_by_the_cause_it_names(how: str, expected: str) -> None:
-    """What it was raised in the handling of is not why it was raised."""
+    """The error during whose handling it was raised is not its cause."""
     assert retry_after(raised(how)) == expected
 
 

@@ -181,7 +181,7 @@ def test_room_in_the_spool_is_seen_soon(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_another_shape_on_the_same_path_is_refused(tmp_path: Path) -> None:
-    """What was spooled in one shape is not continued in another that has the same columns."""
+    """A spool of one shape is not continued in another shape with the same columns."""
     opened(tmp_path).close(RuntimeError())
     with pytest.raises(ValueError, match="were in interval shape"):
         opened(tmp_path, shape=EventShape.POINT)
@@ -270,7 +270,7 @@ def test_retry_after_an_error(error: BaseException, expected: str) -> None:
 
 
 def test_a_spool_that_is_full_counts_its_bytes(tmp_path: Path) -> None:
-    """What is discarded no longer counts."""
+    """Discarded segments do not count."""
     with Spool.open(tmp_path, "q", SCHEMA) as spool:
         for batch in batches(2)[:2]:
             spool.append(batch)

@@ -36,7 +36,7 @@ def hourly(readings: rxt.Streamable) -> rxt.Streamable:
 
 
 def result(frame: DataFrame) -> pl.DataFrame:
-    """What Spark gives, in an order of its own."""
+    """Return Spark's results, sorted."""
     found = pl.DataFrame(pl.from_arrow(frame.toArrow()))
     return found.sort(found.columns)
 
@@ -55,7 +55,7 @@ def test_split_by_key(spark: SparkSession) -> None:
 
 
 def test_one_bucket(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    """What cannot be split runs in one bucket, says so, and says why."""
+    """A query that cannot be split runs in one bucket, and says why."""
 
     def warmest(readings: rxt.Streamable) -> rxt.Streamable:
         return readings.tumbling_window(timedelta(hours=1)).aggregate(most=agg.max("temp"))
@@ -189,6 +189,6 @@ IMPORTING = rxt.AdvanceTimeSettings(
     ],
 )
 def test_refused(spark: SparkSession, call: Any, error: type[Exception], says: str) -> None:
-    """What does not fit is refused when it is composed, and says what would."""
+    """Wrong arguments are refused when a query is composed, with a hint."""
     with pytest.raises(error, match=says):
         call(in_spark(spark, READINGS))

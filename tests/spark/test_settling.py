@@ -55,7 +55,7 @@ def drawn(rng: random.Random) -> list[Row]:
 
 
 def table(records: list[EventBatch]) -> dict[int, tuple[int, int, int]]:
-    """What a table holds that is updated by ``_edge``; no record contradicts an earlier one."""
+    """Return a table that is updated by ``_edge``; no record contradicts an earlier one."""
     held: dict[int, tuple[int, int, int]] = {}
     for made in records:
         frame = made.payload

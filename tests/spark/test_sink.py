@@ -87,7 +87,7 @@ def test_a_finished_run_repeated_adds_nothing(
 
 
 def test_a_broken_off_run_is_taken_up(spark: SparkSession, tmp_path: Path) -> None:
-    """What ends a run loses nothing; the next one, cut otherwise, adds just the rest."""
+    """The end of a run loses nothing; the next run, in other batches, adds just the rest."""
     table = ParquetTable(tmp_path / "table", partition_by="start_time")
     first = sink(table, tmp_path, spark)
     first.open("q", SCHEMA)

@@ -58,7 +58,7 @@ def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
 
 
 def test_cases_run_together() -> None:
-    """What can be split is, and by each field that a case can be split by; few run alone."""
+    """Cases are grouped by each field that can split them; few run alone."""
     assert len(asking.ALONE) == 3
     together = [name for name in law_seven.CASES if name not in asking.ALONE]
     groups = combining.in_groups(together)

@@ -1,4 +1,4 @@
-"""What a bucket keeps between micro-batches: it goes on as if never stopped, or says why not."""
+"""A bucket's state between micro-batches: it continues as if never stopped, or is refused."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_inputs_are_known_by_name(order: list[str]) -> None:
 
 
 class Column:
-    """What stands in for a column of Spark's: the field that it is of, and its name."""
+    """Stand-in for a Spark column: its field and its name."""
 
     def __init__(self, field: str, name: str = "") -> None:
         self.field, self.name = field.strip("`"), name
@@ -196,7 +196,7 @@ class Column:
 
 
 class Frame:
-    """What stands in for a DataFrame of integers, whose rows nobody reads."""
+    """Stand-in for a DataFrame of integers, whose rows nobody reads."""
 
     def __init__(self, *columns: str) -> None:
         self.columns = [*columns]
@@ -212,7 +212,7 @@ class Frame:
 
 @pytest.fixture
 def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Spark would be asked for without a JVM."""
+    """Replace the functions of Spark that need a JVM."""
     functions = pytest.importorskip("pyspark.sql.functions")
     monkeypatch.setattr(functions, "col", Column)
     monkeypatch.setattr(functions, "lit", lambda value: Column("constant"))
@@ -227,7 +227,7 @@ EVERY = ("start_time", "end_time", "other", "cti", "cti2")
 
 
 def what_is_kept(query: Any, **changes: Any) -> QueryFingerprint:
-    """What a checkpoint is begun with by a query over one input."""
+    """Return the fingerprint of a query over one input."""
     from rxtemporal.operators.partition import splitting
     from rxtemporal.spark.query.inputs import DataFrameInput
     from rxtemporal.spark.query.job import Job

@@ -73,7 +73,7 @@ def test_a_run_goes_on_with_the_next_micro_batch(
 
 @pytest.fixture
 def undisturbed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a run that nothing happens to leaves in the sink's spool."""
+    """Return the rows that an undisturbed run leaves in the sink's spool."""
     without_sparks_sink(monkeypatch.setattr)
     sink = SparkSink(print, path=tmp_path / "whole" / "sink", shape=EventShape.EDGE)
     counted(WHOLE).run(sink).wait(SOON)
@@ -246,7 +246,7 @@ def test_a_run_that_is_stopped(spark: SparkSession, tmp_path: Path, inside: bool
 
 
 def test_a_query_that_spark_ends_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """What is wrong with the files, or in a micro-batch, ends the run, and the cause is told."""
+    """An error in the files or in a micro-batch ends the run and names its cause."""
     trickle = trickled(tmp_path / "in", PARTS[:1])
     (tmp_path / "in" / "9.parquet").write_bytes(b"no rows")
     with pytest.raises(SourceError, match="Spark ended the query of stream 'readings'"):

@@ -1,4 +1,4 @@
-"""What the tests of the sink feed, and what they expect to find."""
+"""Input of the sink's tests, and the expected tables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def batches(hours: int, *, end: int = MAX_TIME, step: int = 1, shift: int = 0) -
 
 
 def expected(hours: int) -> list[Row]:
-    """What a table has to hold, sorted."""
+    """Return the expected rows of a table, sorted."""
     return sorted(
         (moment(row["start_time"]), moment(row["end_time"]), row["k"], row["v"])
         for row in rows(hours)
@@ -63,7 +63,7 @@ def moment(tick: int | None) -> datetime | None:
 
 
 def found(table: Path) -> list[Row]:
-    """What a table holds, as polars reads it, sorted."""
+    """Return the rows of a table, as polars reads it, sorted."""
     return sorted(pl.read_parquet(table).select("start_time", "end_time", "k", "v").rows())
 
 

@@ -1,5 +1,5 @@
-"""What law 7 is asked of: drawn streams as frames, the results of many cases in one job, and what
-the Rx side makes of the same streams."""
+"""Law 7: drawn streams as frames, the results of many cases in one job, and the results of the Rx
+side for the same streams."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def wrong(sides: Mapping[str, Sides], found: Mapping[str, list[Row]]) -> list[st
 
 
 def same(name: str, sides: Sides, made: list[Row]) -> bool:
-    """Whether Spark's rows are the Rx side's; prints them where they are not."""
+    """Return True if Spark's rows are the Rx side's; print both if they are not."""
     expected = rx_side(name, sides)
     tolerance = CASES[name].tolerance(oracle.canonical(sides[0]))
     equal = oracle.equal_up_to(expected, made, MAX_TIME, tolerance=tolerance)

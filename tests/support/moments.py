@@ -75,7 +75,7 @@ class Moments:
         return sum(self.file("done", index).exists() for index in range(len(self.all)))
 
     def next_is(self, point: str) -> bool:
-        """Whether the next one is at this point."""
+        """Return True if the next one is at this point."""
         return [each.point for each in self.all[self.current() :]][:1] == [point]
 
     def at(self, point: str, segment: int) -> None:
@@ -98,7 +98,7 @@ class Moments:
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def may_write(self, segment: int) -> bool:
-        """Whether a segment may come that leaves some for the moments that are still to come."""
+        """Return True if a segment may be written that leaves some for the moments to come."""
         done = self.current()
         return done == len(self.all) or segment <= 1 + BLOCK * (done + 1)
 

@@ -23,7 +23,7 @@ IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
 
 class Notes:
-    """What appears in the folder of Spark's notes from now on; a context manager."""
+    """New files in the folder of Spark's commits; a context manager."""
 
     def __init__(self, commits: Path) -> None:
         self._commits = commits
@@ -53,7 +53,7 @@ class Notes:
         return set(os.listdir(self._commits)) - self._known
 
     def state(self) -> str:
-        """How far Spark has come: ``nothing``, ``half`` of a note, or the note is ``named``."""
+        """Return Spark's progress: ``nothing``, ``half`` of a note, or the note is ``named``."""
         fresh = self.fresh()
         if any(map(str.isdigit, fresh)):
             return "named"

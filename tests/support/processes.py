@@ -54,7 +54,7 @@ def who_is(who: str, ingest: int, at_work: int) -> list[int]:
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return True if a process runs."""
     return pid in table()
 
 

@@ -26,7 +26,7 @@ LIFETIMES = {"flights": ("departure", "landing"), "weather": ("valid_from", "val
 
 
 def is_there() -> bool:
-    """Whether the year is at hand."""
+    """Return True if the year is at hand."""
     return FLIGHTS.exists() and WEATHER.exists()
 
 
@@ -50,7 +50,7 @@ def frames() -> dict[str, pl.DataFrame]:
 
 
 def on_rx(query: Any, given: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """What the query gives on the Rx side, sorted."""
+    """Return the query's results on the Rx side, sorted."""
     streams = {
         name: rxt.from_polars(frame, start=LIFETIMES[name][0], end=LIFETIMES[name][1])
         for name, frame in given.items()
