@@ -20,7 +20,7 @@ def main(orders: int, reports: int, parent: int) -> int:
     try:
         job: SinkJob = pickle.loads(source.recv_bytes())
     except Exception as error:
-        sender.send(WorkerExit(_unusable_target(error), "never"))
+        sender.send(WorkerExit(_explain_load_error(error), "never"))
         return 1
     runner = Runner(job, sender.send)
     threading.Thread(target=_stop_at_end, args=(runner, source, parent), daemon=True).start()
@@ -30,7 +30,7 @@ def main(orders: int, reports: int, parent: int) -> int:
     return 0 if ended is None else 1
 
 
-def _unusable_target(cause: Exception) -> ArgumentError:
+def _explain_load_error(cause: Exception) -> ArgumentError:
     error = ArgumentError(
         "the target cannot be loaded in the process that runs Spark: "
         f"{type(cause).__name__}: {cause}. Hint: let it hold only what another process can import, "
@@ -64,12 +64,12 @@ class _Sender:
     def send(self, message: Report | WorkerExit) -> None:
         """Send a message; without a parent that reads it, do nothing."""
         if isinstance(message, WorkerExit):
-            message = WorkerExit(_portable(message.error), message.retry)
+            message = WorkerExit(_make_portable(message.error), message.retry)
         with self._lock, contextlib.suppress(ConnectionError):
             self._connection.send(message)
 
 
-def _portable(error: BaseException) -> BaseException:
+def _make_portable(error: BaseException) -> BaseException:
     """Return the error with its traceback as a note, or its text if it cannot be pickled."""
     notes = getattr(error, "__notes__", [])
     try:

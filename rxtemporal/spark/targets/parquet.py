@@ -145,7 +145,7 @@ class _ParquetWriter:
     def _move(self, name: str) -> None:
         """Move the staged files into the table, on disk before the ledger is written."""
         folders = {self._table.path}
-        for k, (staged, folder) in enumerate(self._staged()):
+        for k, (staged, folder) in enumerate(self._list_staged()):
             folder.mkdir(parents=True, exist_ok=True)
             _sync(staged)
             os.replace(staged, folder / f"{name}-{k}.parquet")
@@ -153,7 +153,7 @@ class _ParquetWriter:
         for folder in folders:
             sync_folder(folder)
 
-    def _staged(self) -> Iterator[tuple[Path, Path]]:
+    def _list_staged(self) -> Iterator[tuple[Path, Path]]:
         """Yield each staged file that has rows, and the table's folder that it belongs to."""
         import pyarrow.parquet as pq
 
