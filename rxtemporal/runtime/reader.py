@@ -220,7 +220,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                     self.give(batch)
             else:
                 self.accept(item)
-            if self._flow.active and self.state is _READING:
+            if self._flow.active and self.state is not StreamState.ENDED:
                 self._flow.follow(self)
 
     def on_error(self, error: Exception) -> None:
