@@ -19,9 +19,9 @@ from rxtemporal.operators.aggregates import (
     Aggregate,
     TimeSensitiveAggregate,
     UserDefinedAggregate,
-    reading,
+    parse_field,
 )
-from rxtemporal.operators.expressions import field_type, of_many
+from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.aggregates import RunningAggregate
@@ -73,9 +73,9 @@ class _Incremental(Aggregate):
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.reads is None or self.kind == "count":
             if self.reads is not None:
-                field_type(self.reads, schema)
+                infer_field_type(self.reads, schema)
             return pl.Int64()
-        dtype = field_type(self.reads, schema)
+        dtype = infer_field_type(self.reads, schema)
         if self.kind in ("min", "max"):
             return dtype
         if not _is_number(dtype):
@@ -90,7 +90,7 @@ class _Incremental(Aggregate):
             return None
         if self.kind == "count":
             return running.Count()
-        dtype = field_type(self.reads, schema)
+        dtype = infer_field_type(self.reads, schema)
         if self.kind == "avg":
             return running.Average()
         if self.kind in ("std", "var"):
@@ -117,10 +117,10 @@ class _Expression(Aggregate):
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.of is not None:
-            dtype = field_type(self.of, schema)
+            dtype = infer_field_type(self.of, schema)
             if self.numeric and not _is_number(dtype):
                 raise _undefined(self, dtype)
-        return of_many(self.expression, schema, self.shown)
+        return infer_aggregate_type(self.expression, schema, self.shown)
 
     def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
         from rxtemporal.engine.steps.window_rows import ListedExpression
@@ -130,48 +130,48 @@ class _Expression(Aggregate):
 
 def count(field: str | pl.Expr | None = None) -> Aggregate:
     """Count the rows, or the values of a field that are not null. Int64."""
-    return _Incremental("count", None if field is None else reading(field, "count"))
+    return _Incremental("count", None if field is None else parse_field(field, "count"))
 
 
 def sum(field: str | pl.Expr) -> Aggregate:
     """Add up a field. Int64 of integers and bools (overflow is an error), Float64 of floats."""
-    return _Incremental("sum", reading(field, "sum"))
+    return _Incremental("sum", parse_field(field, "sum"))
 
 
 def avg(field: str | pl.Expr) -> Aggregate:
     """Return the mean of a field. Float64, null of nothing."""
-    return _Incremental("avg", reading(field, "avg"))
+    return _Incremental("avg", parse_field(field, "avg"))
 
 
 def min(field: str | pl.Expr) -> Aggregate:
     """Return the least value of a field, in the field's type; NaN only if there is nothing else."""
-    return _Incremental("min", reading(field, "min"))
+    return _Incremental("min", parse_field(field, "min"))
 
 
 def max(field: str | pl.Expr) -> Aggregate:
     """Return the greatest value of a field, in its type; NaN only if there is nothing else."""
-    return _Incremental("max", reading(field, "max"))
+    return _Incremental("max", parse_field(field, "max"))
 
 
 def var(field: str | pl.Expr) -> Aggregate:
     """Return the variance of a field as a sample's (ddof 1). Float64, null below two values."""
-    return _Incremental("var", reading(field, "var"))
+    return _Incremental("var", parse_field(field, "var"))
 
 
 def std(field: str | pl.Expr) -> Aggregate:
     """Return the standard deviation of a field as a sample's (ddof 1). Float64, null below two."""
-    return _Incremental("std", reading(field, "std"))
+    return _Incremental("std", parse_field(field, "std"))
 
 
 def first(field: str | pl.Expr) -> Aggregate:
     """Return the first value that is not null, rows taken by (start, payload), in its type."""
-    values = reading(field, "first")
+    values = parse_field(field, "first")
     return _Expression(f"first({field})", values.drop_nulls().first(), values)
 
 
 def last(field: str | pl.Expr) -> Aggregate:
     """Return the last value that is not null, rows taken by (start, payload), in its type."""
-    values = reading(field, "last")
+    values = parse_field(field, "last")
     return _Expression(f"last({field})", values.drop_nulls().last(), values)
 
 
@@ -187,7 +187,7 @@ def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nea
             f"agg.quantile interpolates by one of {', '.join(_INTERPOLATIONS)}, "
             f"got {interpolation!r}"
         )
-    values = reading(field, "quantile")
+    values = parse_field(field, "quantile")
     expression = values.quantile(q, interpolation).cast(pl.Float64)
     return _Expression(f"quantile({field}, {q})", expression, values, numeric=True)
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.cli.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA, departures, flights
-from rxtemporal.query.replay import merged_by_time
+from rxtemporal.query.replay import merge_by_time
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     hourly.to_observable(ctis=False, time="datetime").subscribe(results.append)
 
     inputs = {airport: subject.input(airport) for airport in AIRPORTS}
-    for airport, event in merged_by_time(feeds):
+    for airport, event in merge_by_time(feeds):
         inputs[airport].on_next(event)
         inputs[airport].on_next(rxt.Cti(event.start))  # the subject drops one that does not advance
     subject.on_completed()

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.core.schema import declared_type
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.expressions import field_type, row_by_row
+from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.aggregates import RunningAggregate
@@ -37,12 +37,12 @@ class Aggregate:
         raise NotImplementedError
 
 
-def reading(field: Any, who: str) -> pl.Expr:
+def parse_field(field: Any, who: str) -> pl.Expr:
     """Return what an aggregate reads: a field by its name, or an expression of each row."""
     if isinstance(field, str):
         return pl.col(field)
     if isinstance(field, pl.Expr):
-        return row_by_row(field, f"agg.{who}")
+        return check_row_by_row(field, f"agg.{who}")
     raise ArgumentError(f"agg.{who} takes a field's name or a polars expression, got {field!r}")
 
 
@@ -52,7 +52,7 @@ class _UserCode(Aggregate):
     _dtype: Any = None
 
     def __init__(self, field: str | pl.Expr | None = None, *, dtype: Any = None) -> None:
-        self.reads = None if field is None else reading(field, type(self).__name__)
+        self.reads = None if field is None else parse_field(field, type(self).__name__)
         if dtype is not None:
             self._dtype = dtype
 
@@ -69,7 +69,7 @@ class _UserCode(Aggregate):
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.reads is not None:
-            field_type(self.reads, schema)
+            infer_field_type(self.reads, schema)
         return self._given()
 
     def _given(self) -> pl.DataType:

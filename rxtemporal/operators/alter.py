@@ -14,8 +14,8 @@ from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.expressions import output_schema, row_by_row
-from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.alter import LengthFunction, TimeFunction
@@ -29,7 +29,7 @@ _FORMS: tuple[pl.DataType, ...] = (pl.Datetime("us", "UTC"), pl.Int64())
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class AlterEventLifetime(RowByRow):
+class AlterEventLifetime(RowOperator):
     """Starts altered by a function of time, and durations by one of the row; None keeps them."""
 
     name: str = "alter_event_lifetime"
@@ -108,7 +108,7 @@ def _make_times(given: TimesGiven | None, name: str) -> TimeFunction | None:
 
 def _one_by_name(expression: pl.Expr, name: str) -> None:
     """Refuse an expression that looks at other rows, or that does not name what it reads."""
-    row_by_row(expression, name)
+    check_row_by_row(expression, name)
     if '"Selector":' in expression.meta.serialize(format="json"):
         raise ArgumentError(f"{name} takes an expression that names its fields, got {expression}")
 
@@ -149,7 +149,7 @@ def _form(
     for form in _FORMS:
         fields = pl.Schema({**schema, **dict.fromkeys(times, form)})
         try:
-            types = output_schema(fields, [expression], name)
+            types = infer_schema(fields, [expression], name)
         except SchemaError:
             if form is _FORMS[-1]:
                 raise

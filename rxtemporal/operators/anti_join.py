@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.operators.join import Handed, Matching, On, pairs_of
+from rxtemporal.operators.join import Handed, Matching, On, read_pairs
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
 
@@ -29,7 +29,7 @@ class LeftAntiJoin(Matching):
             self.check_where(self._joined(left, right, keys)[1])
         return left
 
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """The left's fields."""
         return [(name, (name, None)) for name in left]
 
@@ -38,7 +38,7 @@ class LeftAntiJoin(Matching):
     ) -> tuple[dict[str, str], pl.Schema]:
         # only where= sees the joined names: a clash gets a suffix by itself
         suffix = self.suffix or "_right"
-        return dataclasses.replace(self, suffix=suffix).merged(left, right, keys)
+        return dataclasses.replace(self, suffix=suffix).merge_fields(left, right, keys)
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
@@ -54,7 +54,7 @@ class LeftAntiJoin(Matching):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class TurnedAntiJoin(LeftAntiJoin):
+class SwappedAntiJoin(LeftAntiJoin):
     """An anti join with its sides exchanged, whose ``where`` still sees the names of the join."""
 
     taken: dict[str, str]
@@ -79,5 +79,5 @@ def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) ->
     when something covers it. In ``where``, right fields that clash have the suffix ``_right``. Rows
     are held until they have ended before both CTIs.
     """
-    pairs = pairs_of(on, "left_anti_join")
+    pairs = read_pairs(on, "left_anti_join")
     return Beside(LeftAntiJoin(on=pairs, where=where), other)

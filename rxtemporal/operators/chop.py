@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
-from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Chop(RowByRow):
+class Chop(RowOperator):
     """Lifetimes cut at every boundary ``offset + n * period`` strictly inside."""
 
     name = "chop"

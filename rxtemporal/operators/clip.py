@@ -11,9 +11,9 @@ import polars as pl
 
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.join import Handed, Matching, On, pairs_of
-from rxtemporal.operators.operator import Beside, Keys, Operator, RowByRow
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.join import Handed, Matching, On, read_pairs
+from rxtemporal.operators.operator import Beside, Keys, Operator, RowOperator
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Clip(Matching):
         self.key_types(left, right, keys)
         return left
 
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """The left's fields."""
         return [(name, (name, None)) for name in left]
 
@@ -73,9 +73,9 @@ class ToSignal(Operator):
                 )
         return _Same(on=self.on).key_types(schema, schema, keys)
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """A row lasts until the next one of its key."""
-        return each_by((*keys, *(name for name, _ in self.on)), schemas[0])
+        return partition_by_keys((*keys, *(name for name, _ in self.on)), schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -111,7 +111,7 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside |
         if on is not None:
             raise ArgumentError("clip_event_duration takes on= only with another stream")
         return clip_to_limit(other_or_limit)
-    pairs = pairs_of(on, "clip_event_duration")
+    pairs = read_pairs(on, "clip_event_duration")
     return Beside(Clip(on=pairs), other_or_limit)
 
 
@@ -124,11 +124,11 @@ def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
-    return ToSignal(on=pairs_of(on, "to_signal"))
+    return ToSignal(on=read_pairs(on, "to_signal"))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ClipToLimit(RowByRow):
+class ClipToLimit(RowOperator):
     """Each row ended at the latest a fixed span after its start."""
 
     name = "clip_event_duration"

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain
-from rxtemporal.operators.session_windows import StartWindows, checked_output
+from rxtemporal.operators.session_windows import StartWindows, check_output
 from rxtemporal.operators.windows import Windowed, windows
 
 if TYPE_CHECKING:
@@ -52,5 +52,5 @@ def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) ->
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
-    at = checked_output(output)
+    at = check_output(output)
     return windows(lambda result: CountWindows(n=n, at=at, result=result))

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
@@ -38,10 +38,10 @@ class Distinct(Operator):
                 raise SchemaError(f"distinct: {name!r} is a list, which is no value to compare")
         return pl.Schema({name: schema[name] for name in names})
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """A value is alive or not."""
         fields = self.output(schemas[0], keys)
-        return each_by(fields, fields)
+        return partition_by_keys(fields, fields)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, alone
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
@@ -37,9 +37,9 @@ class Explode(Operator):
             )
         return pl.Schema({**schema, self.field: dtype.inner})
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Any row may be anywhere; the other fields stay."""
-        return alone(name for name in schemas[0] if name != self.field)
+        return partition_by_row(name for name in schemas[0] if name != self.field)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

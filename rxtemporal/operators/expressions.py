@@ -32,7 +32,7 @@ _TAKES_A_SET = {"IsIn", "Business", "Replace", "ReplaceStrict"}
 Tree = Any
 
 
-def told(expression: pl.Expr) -> str:
+def describe(expression: pl.Expr) -> str:
     """Return an expression as text that tells it from any other, the same in another process.
 
     polars' own text leaves options out, and the middle of a list; a checksum of the tree does not.
@@ -47,7 +47,7 @@ def told(expression: pl.Expr) -> str:
     return f"{expression} #{zlib.crc32(tree.encode()):08x}"
 
 
-def row_by_row(expression: Any, operator: str) -> pl.Expr:
+def check_row_by_row(expression: Any, operator: str) -> pl.Expr:
     """Return the expression, if it computes each row from that row alone."""
     if not isinstance(expression, pl.Expr):
         raise ArgumentError(f"{operator} takes polars expressions, got {expression!r}")
@@ -58,7 +58,7 @@ def row_by_row(expression: Any, operator: str) -> pl.Expr:
             f"{operator} cannot look into {expression}. Hint: instead of map_elements or "
             "map_batches give where() a plain Python function of the row."
         ) from error
-    culprits = sorted(set(_looking_around(tree)))
+    culprits = sorted(set(_find_culprits(tree)))
     if culprits:
         raise ArgumentError(
             f"{operator} computes row by row, and {expression} looks at other rows "
@@ -68,47 +68,47 @@ def row_by_row(expression: Any, operator: str) -> pl.Expr:
     return expression
 
 
-def _looking_around(tree: Tree) -> Iterator[str]:
+def _find_culprits(tree: Tree) -> Iterator[str]:
     """Yield the name of each part of a serialized expression that looks at other rows."""
     if isinstance(tree, str):
         yield from {tree} & _NODES
     elif isinstance(tree, list):
         for inner in tree:
-            yield from _looking_around(inner)
+            yield from _find_culprits(inner)
     elif isinstance(tree, dict):
         for name, inner in tree.items():
             yield from {name} & _NODES
             # the rest is the user's: names, constants, types
             if name == "Function":
-                yield from _function(inner)
+                yield from _check_function(inner)
             elif name == "Literal":
                 yield from {"Series"} & set(inner)
             elif name == "Alias":
-                yield from _looking_around(inner[0])
+                yield from _find_culprits(inner[0])
             elif name == "RenameAlias":
-                yield from _looking_around(inner["expr"])
+                yield from _find_culprits(inner["expr"])
             elif name == "Eval":  # of each list by itself, or of all rows so far
                 yield from set() if inner["variant"] in ("List", "Array") else {name}
-                yield from _looking_around(inner["expr"])
+                yield from _find_culprits(inner["expr"])
             elif name not in ("Column", "Selector", "dtype"):
-                yield from _looking_around(inner)
+                yield from _find_culprits(inner)
 
 
-def _function(node: Tree) -> Iterator[str]:
-    names = list(_path(node["function"]))
+def _check_function(node: Tree) -> Iterator[str]:
+    names = list(_function_names(node["function"]))
     inputs = node["input"]
-    if not _CHANGES_LENGTH.isdisjoint(names[:1]) or not _separable(node):
+    if not _CHANGES_LENGTH.isdisjoint(names[:1]) or not _is_separable(node):
         yield names[0]
     if _TAKES_A_SET.isdisjoint(names):
-        yield from _looking_around(inputs)
+        yield from _find_culprits(inputs)
         return
-    if "IsIn" in names and _reads_a_column(inputs[1]):
+    if "IsIn" in names and _has_column(inputs[1]):
         yield "IsIn"  # among all values of a column, which polars calls separable
-    yield from _looking_around(inputs[0])
-    yield from (name for name in _looking_around(inputs[1:]) if name != "Series")
+    yield from _find_culprits(inputs[0])
+    yield from (name for name in _find_culprits(inputs[1:]) if name != "Series")
 
 
-def _path(function: Tree) -> Iterator[str]:
+def _function_names(function: Tree) -> Iterator[str]:
     """Yield the name of a function and of its kinds, from the outermost."""
     while isinstance(function, dict) and function:
         name, function = next(iter(function.items()))
@@ -117,13 +117,13 @@ def _path(function: Tree) -> Iterator[str]:
         yield function
 
 
-def _reads_a_column(tree: Tree) -> bool:
+def _has_column(tree: Tree) -> bool:
     if isinstance(tree, dict):
-        return bool({"Column", "Selector"} & set(tree)) or any(map(_reads_a_column, tree.values()))
-    return isinstance(tree, list) and any(map(_reads_a_column, tree))
+        return bool({"Column", "Selector"} & set(tree)) or any(map(_has_column, tree.values()))
+    return isinstance(tree, list) and any(map(_has_column, tree))
 
 
-def _separable(node: Tree) -> bool:
+def _is_separable(node: Tree) -> bool:
     """Ask polars about a function, whatever its inputs are."""
     function = {"Function": {**node, "input": [{"Column": ""}] * len(node["input"])}}
     try:
@@ -133,39 +133,41 @@ def _separable(node: Tree) -> bool:
         return False
 
 
-def output_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str) -> pl.Schema:
+def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str) -> pl.Schema:
     """Return the schema of the expressions' results over rows of ``schema``."""
     expressions = list(expressions)
     try:
         result = pl.LazyFrame(schema=dict(schema)).select(expressions).collect_schema()
     except pl.exceptions.ColumnNotFoundError as error:
         missing = str(error).split("\n")[0]
-        raise SchemaError(f"{operator}: {missing}; there are {_listed(schema)}") from error
+        raise SchemaError(f"{operator}: {missing}; there are {_list_fields(schema)}") from error
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n")[0]
-        raise SchemaError(f"{operator}: {reason}; there are {_listed(schema)}") from error
+        raise SchemaError(f"{operator}: {reason}; there are {_list_fields(schema)}") from error
     return pl.Schema(
         {name: payload_type(name, dtype, lists=True) for name, dtype in result.items()}
     )
 
 
-def field_type(expression: pl.Expr, schema: pl.Schema, operator: str = "aggregate") -> pl.DataType:
+def infer_field_type(
+    expression: pl.Expr, schema: pl.Schema, operator: str = "aggregate"
+) -> pl.DataType:
     """Return the type of one expression over rows of ``schema``."""
-    fields = output_schema(schema, [expression], operator)
+    fields = infer_schema(schema, [expression], operator)
     if len(fields) != 1:
         raise SchemaError(f"{expression} gives {len(fields)} fields where one is needed")
     ((name, dtype),) = fields.items()
     return payload_type(name, dtype)  # nothing is computed over lists
 
 
-def of_many(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
+def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
     """Return the type of an expression that gives one value for many rows of ``schema``."""
     group = pl.LazyFrame(schema=dict(schema)).group_by(pl.lit(0).alias("__group__"))
     try:
         types = dict(group.agg(expression).collect_schema())
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n")[0]
-        raise SchemaError(f"{what}: {reason}; there are {_listed(schema)}") from error
+        raise SchemaError(f"{what}: {reason}; there are {_list_fields(schema)}") from error
     types.pop("__group__")
     if len(types) != 1:
         raise SchemaError(f"{what} gives {len(types)} fields where one is needed")
@@ -178,5 +180,5 @@ def of_many(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
     return payload_type(name, dtype)
 
 
-def _listed(schema: pl.Schema) -> str:
+def _list_fields(schema: pl.Schema) -> str:
     return "no fields" if not schema else ", ".join(f"{n}: {t}" for n, t in schema.items())

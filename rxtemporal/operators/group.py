@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.operator import Branch, Keys, RowByRow
+from rxtemporal.operators.operator import Branch, Keys, RowOperator
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class GroupBy(RowByRow):
+class GroupBy(RowOperator):
     """A grouped stream: everything after it is per key."""
 
     name = "group_by"
@@ -71,7 +71,7 @@ def group_by(*keys: str) -> GroupBy:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Ungroup(RowByRow):
+class Ungroup(RowOperator):
     """The end of a grouping; ``keys_first`` puts the keys first in the payload."""
 
     name = "ungroup"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.expressions import output_schema, row_by_row
+from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
-from rxtemporal.operators.partition_keys import Apart, Fields
+from rxtemporal.operators.partition_keys import Fields, PartitionRule
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
 
 
-def pairs_of(on: On, operator: str) -> tuple[tuple[str, str], ...]:
+def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
     """Return ``on`` as pairs of a left and a right field."""
     if on is None:
         return ()
@@ -50,7 +50,7 @@ class Matching(TwoInputs):
 
     def __post_init__(self) -> None:
         if self.where is not None:
-            row_by_row(self.where, self.name)
+            check_row_by_row(self.where, self.name)
         if self.suffix is not None and (not isinstance(self.suffix, str) or not self.suffix):
             raise ArgumentError(f"suffix is a non-empty str, got {self.suffix!r}")
 
@@ -59,7 +59,7 @@ class Matching(TwoInputs):
         """Rows that may still meet others."""
         return "rows of both inputs until they end before both CTIs, and open pairs"
 
-    def assumed(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
+    def assume_fields(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the fields that rows are matched by: an input without rows needs no others."""
         types = {key: known[key] for key in keys}
         for pair in self.on:
@@ -94,7 +94,7 @@ class Matching(TwoInputs):
             "Hint: cast one of them with with_columns(…) first."
         )
 
-    def merged(
+    def merge_fields(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
     ) -> tuple[dict[str, str], pl.Schema]:
         """Return which of the right's fields are added under which names, and the joined schema."""
@@ -122,13 +122,13 @@ class Matching(TwoInputs):
             taken[new], fields[new] = name, dtype
         return taken, pl.Schema(fields)
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Rows that match agree in the group's keys and in ``on``."""
         left, right = schemas
         pairs = (*((key, key) for key in keys), *self.on)
-        return Apart(pairs, tuple(self.handed_on(left, right, keys)))
+        return PartitionRule(pairs, tuple(self.trace_fields(left, right, keys)))
 
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """Return which output fields have which input fields' values."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class Matching(TwoInputs):
         """Refuse a predicate that is no bool over the joined fields."""
         if self.where is None:
             return
-        types = output_schema(joined, [self.where], self.name)
+        types = infer_schema(joined, [self.where], self.name)
         if len(types) != 1 or next(iter(types.values())) not in (pl.Boolean, pl.Null):
             shown = ", ".join(f"{name}: {dtype}" for name, dtype in types.items())
             raise SchemaError(
@@ -152,13 +152,13 @@ class Join(Matching):
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the left fields, then the right ones that are not the same."""
-        _, schema = self.merged(left, right, keys)
+        _, schema = self.merge_fields(left, right, keys)
         self.check_where(schema)
         return schema
 
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """Both sides' fields: a pair stands where both of its rows do."""
-        taken, _ = self.merged(left, right, keys)
+        taken, _ = self.merge_fields(left, right, keys)
         once = [*keys, *(mine for mine, other in self.on if mine == other)]
         rights = {**taken, **{name: name for name in once}}
         return [
@@ -172,7 +172,7 @@ class Join(Matching):
         from rxtemporal.engine.steps.join_keys import KeyMatcher
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
-        merged = JoinedPayload(*self.merged(left, right, keys))
+        merged = JoinedPayload(*self.merge_fields(left, right, keys))
         return JoinStep(keying, (left, right), merged, self.where, keys)
 
 
@@ -199,7 +199,7 @@ def join(
     >>> cars.join(tolls, on="k").to_events()
     [IntervalEvent(4, 9, {'k': 1, 'plate': 'A', 'toll': 7})]
     """
-    pairs = pairs_of(on, "join")
+    pairs = read_pairs(on, "join")
     return Beside(Join(on=pairs, where=where, suffix=suffix), other)
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ShiftEventTime(RowByRow):
+class ShiftEventTime(RowOperator):
     """Both ends of each lifetime, and the CTI, moved by a fixed span."""
 
     name = "shift_event_time"
@@ -31,7 +31,7 @@ class ShiftEventTime(RowByRow):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ToPointEvents(RowByRow):
+class ToPointEvents(RowOperator):
     """Each row as a point at its start."""
 
     name = "to_point_events"
@@ -44,7 +44,7 @@ class ToPointEvents(RowByRow):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class PointAtEnd(RowByRow):
+class PointAtEnd(RowOperator):
     """Each row that ends as a point at its end."""
 
     name = "point_at_end"
@@ -57,7 +57,7 @@ class PointAtEnd(RowByRow):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class ExtendLifetime(RowByRow):
+class ExtendLifetime(RowOperator):
     """Each end moved by a fixed span, of either sign."""
 
     name = "extend_lifetime"

@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.operators import expressions
-from rxtemporal.operators.partition_keys import Apart, alone
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -84,7 +84,7 @@ class _Description:
         """Return what the stream is grouped by afterwards."""
         return keys
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return which rows of inputs of these schemas have to be in one place.
 
         Every operator says so itself: a plan that is split where it must not be is wrong silently.
@@ -94,17 +94,17 @@ class _Description:
 
 def _settings(described: Any) -> str:
     fields = [f.name for f in dataclasses.fields(described) if f.name != "line"]
-    return ", ".join(f"{name}={_told(getattr(described, name))}" for name in fields)
+    return ", ".join(f"{name}={_describe(getattr(described, name))}" for name in fields)
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Return a setting of an operator as text that is the same in another process."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return f"{type(value).__name__}({_settings(value)})"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_told, value))}]"
+        return f"[{', '.join(map(_describe, value))}]"
     if isinstance(value, pl.Expr):
-        return expressions.told(value)
+        return expressions.describe(value)
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     if " at 0x" in repr(value):  # where it happens to lie says nothing
@@ -149,20 +149,20 @@ class Operator(_Description):
         """
         from rxtemporal.reactive.lift import lift
 
-        return lift(self._make_checked, self.place, passes_time=self.passes_time)(source, gauge)
+        return lift(self._check_and_make, self.place, passes_time=self.passes_time)(source, gauge)
 
-    def _make_checked(self, batch: EventBatch) -> Step:
+    def _check_and_make(self, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
         return self.step(batch.schema, batch.keys)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class RowByRow(Operator):
+class RowOperator(Operator):
     """An operator that looks at each row by itself, and keeps its payload."""
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Any row may be anywhere."""
-        return alone(schemas[0])
+        return partition_by_row(schemas[0])
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,15 +216,15 @@ class TwoInputs(_Description):
         """
         from rxtemporal.reactive.lift_two import lift_two
 
-        return lift_two(self._make_checked, self.place, self.absent)(left, right, gauge)
+        return lift_two(self._check_and_make, self.place, self.make_absent)(left, right, gauge)
 
-    def assumed(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
+    def assume_fields(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the fields of an input (0 or 1) that ends without ever having shown any."""
         return known
 
-    def absent(self, missing: int, known: EventBatch) -> EventBatch:
+    def make_absent(self, missing: int, known: EventBatch) -> EventBatch:
         """Return an empty batch of an input that ends without ever having shown its fields."""
-        schema = self.assumed(missing, known.schema, known.keys)
+        schema = self.assume_fields(missing, known.schema, known.keys)
         empty = EventBatch.empty(schema, MIN_TIME)
         if known.groups is None:
             return empty
@@ -233,7 +233,7 @@ class TwoInputs(_Description):
         coder = KeyCoder({key: schema[key] for key in known.keys})
         return empty.replace(groups=Groups(empty.start, coder))
 
-    def _make_checked(self, left: EventBatch, right: EventBatch) -> TwoInputStep:
+    def _check_and_make(self, left: EventBatch, right: EventBatch) -> TwoInputStep:
         self._output(left.schema, right.schema, left.keys, right.keys)
         return self.step(left.schema, right.schema, left.keys)
 

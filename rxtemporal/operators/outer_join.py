@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.operators.anti_join import LeftAntiJoin, TurnedAntiJoin
-from rxtemporal.operators.join import Handed, Join, Matching, On, pairs_of
+from rxtemporal.operators.anti_join import LeftAntiJoin, SwappedAntiJoin
+from rxtemporal.operators.join import Handed, Join, Matching, On, read_pairs
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
 
@@ -37,7 +37,7 @@ class OuterJoin(Matching):
         """Return the joined fields."""
         return self._join().output(left, right, keys)
 
-    def handed_on(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """The left's fields; where the right's come alone, those that stand for both."""
         if not self.full:
             return [(name, (name, None)) for name in left]
@@ -49,11 +49,11 @@ class OuterJoin(Matching):
         from rxtemporal.engine.steps.outer_join import NullFields, OuterJoinStep
 
         join = self._join()
-        taken, schema = join.merged(left, right, keys)
+        taken, schema = join.merge_fields(left, right, keys)
         lonely = [LeftAntiJoin(on=self.on, where=self.where, suffix=self.suffix, line=self.line)]
         missing = [NullFields({name: name for name in left}, schema)]
         if self.full:
-            lonely.append(self._turned(left, right, keys))
+            lonely.append(self._swap(left, right, keys))
             both = {mine for mine, other in self.on if mine == other} | set(keys)
             names = {name: name for name in both} | taken
             missing.append(NullFields(names, schema))
@@ -61,13 +61,13 @@ class OuterJoin(Matching):
         antis += [each.make(right, left, keys) for each in lonely[1:]]
         return OuterJoinStep(join.make(left, right, keys), antis, missing, keys, schema)
 
-    def _turned(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> LeftAntiJoin:
+    def _swap(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> LeftAntiJoin:
         """Return the anti join of the right input with the left one, ``where`` in its names."""
         on = tuple((other, mine) for mine, other in self.on)
         if self.where is None:
             return LeftAntiJoin(on=on, line=self.line)
-        taken, schema = self._join().merged(left, right, keys)
-        return TurnedAntiJoin(
+        taken, schema = self._join().merge_fields(left, right, keys)
+        return SwappedAntiJoin(
             on=on, where=self.where, line=self.line, taken=taken, joined=schema, lefts=tuple(left)
         )
 
@@ -79,7 +79,7 @@ def left_outer_join(
 
     When rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
     """
-    pairs = pairs_of(on, "left_outer_join")
+    pairs = read_pairs(on, "left_outer_join")
     return Beside(OuterJoin(on=pairs, where=where, suffix=suffix), other)
 
 
@@ -91,6 +91,6 @@ def full_outer_join(
     Missing fields are null; fields in ``on`` under one name come from whichever side is there. When
     rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
     """
-    pairs = pairs_of(on, "full_outer_join")
+    pairs = read_pairs(on, "full_outer_join")
     operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True)
     return Beside(operator, other)

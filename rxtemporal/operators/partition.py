@@ -3,7 +3,7 @@
 A *split* names one field of each source. The rows of all sources are put into buckets by a hash of
 that field's value, and the split holds if no operator ever sees rows of two buckets together: then
 running the plan on each bucket and uniting the results gives what one run gives. Which rows an
-operator sees together, and which fields it hands on unchanged, it says itself (``apart``).
+operator sees together, and which fields it hands on unchanged, it says itself (``partition``).
 
 If several splits hold, so does the one by all their fields at once, which spreads rows better.
 """
@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.operators.operator import Keys
-from rxtemporal.operators.partition_keys import Apart
+from rxtemporal.operators.partition_keys import PartitionRule
 from rxtemporal.operators.plan import Node
 
 # so many fields spread the rows well enough
@@ -28,7 +28,7 @@ _Split: TypeAlias = tuple[dict[int, str | None], frozenset[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Splitting:
+class Partition:
     """The fields by whose values the rows of each source go to buckets; or why they cannot.
 
     ``fields`` has an entry for each source node, by its id: fields in an order that is the same for
@@ -44,22 +44,22 @@ class Splitting:
         return self.fields[id(source)]
 
 
-def splitting(output: Node) -> Splitting:
+def find_partition(output: Node) -> Partition:
     """Return what a plan can be split by; its fields have to be known."""
     nodes = output.every()
     sources = [node for node in nodes if node.source is not None]
     if any(isinstance(node.source, LateSource) for node in sources):
         reason = "what is late is told by one door, in the order of all rows"
-        return Splitting(dict.fromkeys(map(id, sources), ()), reason)
+        return Partition(dict.fromkeys(map(id, sources), ()), reason)
     needed = _needed(nodes)
     found: dict[int, list[_Split]] = {}
     for node in nodes:
         splits = list(_splits(node, needed, found))
         if not splits:
-            return Splitting(dict.fromkeys(map(id, sources), ()), _reason(node, found))
+            return Partition(dict.fromkeys(map(id, sources), ()), _reason(node, found))
         found[id(node)] = splits
     chosen = [fields for fields, _ in islice(found[id(output)], _MOST_FIELDS)]
-    return Splitting(
+    return Partition(
         {
             id(source): tuple(name for split in chosen if (name := split[id(source)]) is not None)
             for source in sources
@@ -67,18 +67,18 @@ def splitting(output: Node) -> Splitting:
     )
 
 
-def _apart(node: Node) -> Apart:
+def _rule(node: Node) -> PartitionRule:
     assert node.operator is not None
     schemas = tuple(each.schema for each in node.inputs)
     assert None not in schemas
-    return node.operator.apart(schemas, node.inputs[0].keys)  # type: ignore[arg-type]
+    return node.operator.partition(schemas, node.inputs[0].keys)  # type: ignore[arg-type]
 
 
 def _needed(nodes: list[Node]) -> set[int]:
     """Return the streams that go to an operator which sees rows together, now or later on."""
     needed: set[int] = set()
     for node in reversed(nodes):
-        if node.operator is not None and (id(node) in needed or _apart(node).together is not None):
+        if node.operator is not None and (id(node) in needed or _rule(node).together is not None):
             needed.update(map(id, node.inputs))
     return needed
 
@@ -91,12 +91,12 @@ def _splits(node: Node, needed: set[int], found: dict[int, list[_Split]]) -> Ite
         for name in names:
             yield {id(node): name}, frozenset() if name is None else frozenset([name])
         return
-    apart = _apart(node)
+    rule = _rule(node)
     for splits in product(*(found[id(each)] for each in node.inputs)):
         known = [fields for _, fields in splits]
-        if not (_agree(splits) and _holds(apart, known)):
+        if not (_agree(splits) and _holds(rule, known)):
             continue
-        after = frozenset(name for name, given in apart.hands_on if _known(given, known))
+        after = frozenset(name for name, given in rule.keeps if _known(given, known))
         if after or id(node) not in needed:
             yield {source: name for fields, _ in splits for source, name in fields.items()}, after
 
@@ -110,9 +110,9 @@ def _agree(splits: tuple[_Split, ...]) -> bool:
     return True
 
 
-def _holds(apart: Apart, known: list[frozenset[str]]) -> bool:
+def _holds(rule: PartitionRule, known: list[frozenset[str]]) -> bool:
     """Whether what is seen together is in one bucket: it agrees in the field that is split by."""
-    return apart.together is None or any(_known(given, known) for given in apart.together)
+    return rule.together is None or any(_known(given, known) for given in rule.together)
 
 
 def _known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> bool:
@@ -122,18 +122,18 @@ def _known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> bool:
 def _reason(node: Node, found: Mapping[int, list[_Split]]) -> str:
     """Say why no split holds up to here."""
     assert node.operator is not None
-    apart, name = _apart(node), node.operator.name
+    rule, name = _rule(node), node.operator.name
     agreeing = [s for s in product(*(found[id(each)] for each in node.inputs)) if _agree(s)]
     if not agreeing:
         return f"the inputs of {name} share a source, which each would have split by another field"
-    if any(_holds(apart, [fields for _, fields in splits]) for splits in agreeing):
+    if any(_holds(rule, [fields for _, fields in splits]) for splits in agreeing):
         return f"no field goes through {name} unchanged, and what follows sees rows together"
-    assert apart.together is not None
-    if not apart.together and len(node.inputs) == 1:
+    assert rule.together is not None
+    if not rule.together and len(node.inputs) == 1:
         return f"{name} of an ungrouped stream sees all rows"
-    if not apart.together:
+    if not rule.together:
         return f"{name} without keys compares every row with every other"
-    pairs = [" = ".join(dict.fromkeys(map(str, pair))) for pair in apart.together]
+    pairs = [" = ".join(dict.fromkeys(map(str, pair))) for pair in rule.together]
     return (
         f"{name} sees the rows together that agree in {', '.join(pairs)}, and no field of the "
         "sources that could be split by comes through to there"

@@ -14,29 +14,29 @@ Fields = tuple[str | None, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Apart:
+class PartitionRule:
     """How far the rows of an operator's inputs may be kept apart.
 
     ``together``: the operator sees rows together only if they agree in all of these fields (of two
     inputs: pairs, the left's and the right's). None: it looks at each row by itself. Empty: it sees
     all rows together.
 
-    ``hands_on``: an output field, and the input fields whose value it has. Of two inputs, where one
+    ``keeps``: an output field, and the input fields whose value it has. Of two inputs, where one
     is None, the other's value is that of every row that comes out.
     """
 
     together: tuple[Fields, ...] | None
-    hands_on: tuple[tuple[str, Fields], ...]
+    keeps: tuple[tuple[str, Fields], ...]
 
 
-def alone(fields: Iterable[str]) -> Apart:
+def partition_by_row(fields: Iterable[str]) -> PartitionRule:
     """Each row is looked at by itself, and these of its fields stay as they are."""
-    return Apart(None, _same(fields))
+    return PartitionRule(None, _same(fields))
 
 
-def each_by(keys: Iterable[str], fields: Iterable[str]) -> Apart:
+def partition_by_keys(keys: Iterable[str], fields: Iterable[str]) -> PartitionRule:
     """Rows of equal keys are seen together, and these fields of theirs stay as they are."""
-    return Apart(tuple((key,) for key in keys), _same(fields))
+    return PartitionRule(tuple((key,) for key in keys), _same(fields))
 
 
 def _same(fields: Iterable[str]) -> tuple[tuple[str, Fields], ...]:

@@ -48,10 +48,10 @@ class Node:
 
     def every(self) -> list[Node]:
         """Return the nodes that this one stands on and itself, each once, inputs first."""
-        return every_node((self,))
+        return list_nodes((self,))
 
 
-def every_node(outputs: Sequence[Node]) -> list[Node]:
+def list_nodes(outputs: Sequence[Node]) -> list[Node]:
     """Return the nodes that these stand on and themselves, each once, inputs first."""
     found: dict[int, Node] = {}
     stack = [(output, False) for output in reversed(outputs)]
@@ -65,7 +65,7 @@ def every_node(outputs: Sequence[Node]) -> list[Node]:
     return list(found.values())
 
 
-def paced(output: Node, pace: Pace) -> Node:
+def set_pace(output: Node, pace: Pace) -> Node:
     """Return the same plan over sources that are replayed at a pace."""
     made: dict[int, Node] = {}
     for node in output.every():

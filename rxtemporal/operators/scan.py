@@ -11,7 +11,7 @@ import polars as pl
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
@@ -39,9 +39,9 @@ class Scan(Operator):
                 )
         return pl.Schema({**{key: schema[key] for key in keys}, **self.fields})
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Each key has a state of its own; what the function returns is anything."""
-        return each_by(keys, keys)
+        return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

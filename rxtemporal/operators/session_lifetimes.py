@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
@@ -24,9 +24,9 @@ class SessionLifetimes(Operator):
     max_duration: int | None = None
     holds = "rows of sessions that have not ended, and some numbers for each key seen"
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """A session is that of one key."""
-        return each_by(keys, schemas[0])
+        return partition_by_keys(keys, schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

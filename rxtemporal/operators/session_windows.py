@@ -12,7 +12,7 @@ from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.window_results import ResultSpec
 from rxtemporal.operators.windows import Windowed, windows
 
@@ -51,9 +51,9 @@ class StartWindows(Operator):
         """Return new bounds of this kind of windows."""
         raise NotImplementedError
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """A window holds rows of one key."""
-        return each_by(keys, keys)
+        return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -89,7 +89,7 @@ class SessionWindows(StartWindows):
         return SessionBounds(self.timeout, self.max_duration, schema)
 
 
-def checked_output(output: WindowOutput) -> WindowOutput:
+def check_output(output: WindowOutput) -> WindowOutput:
     """Return where results stand in time; refuse what is no ``WindowOutput``."""
     if not isinstance(output, WindowOutput):
         raise ArgumentError(f"output is a WindowOutput, got {output!r}")
@@ -111,7 +111,7 @@ def session_window(
     Held: the rows of open sessions.
     """
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
-    gap, at = span(timeout, "timeout", least=1), checked_output(output)
+    gap, at = span(timeout, "timeout", least=1), check_output(output)
     return windows(
         lambda result: SessionWindows(timeout=gap, max_duration=most, at=at, result=result)
     )

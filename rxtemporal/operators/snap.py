@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.ticks import Span, Time, span, time_ticks
-from rxtemporal.operators.operator import Keys, RowByRow
+from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class SnapToWindowIntervals(RowByRow):
+class SnapToWindowIntervals(RowOperator):
     """Lifetimes altered to cover the assigned interval of every hopping window they touch."""
 
     name = "snap_to_window_intervals"

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
@@ -32,9 +32,9 @@ class Stitch(Operator):
                 )
         return schema
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Rows of equal payload continue each other."""
-        return each_by(schemas[0], schemas[0])
+        return partition_by_keys(schemas[0], schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.operator import Beside, Keys, TwoInputs
-from rxtemporal.operators.partition_keys import Apart
+from rxtemporal.operators.partition_keys import PartitionRule
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Union(TwoInputs):
             )
         return left
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Any row may be anywhere; a field keeps its value if it does in both."""
-        return Apart(None, tuple((name, (name, name)) for name in schemas[0]))
+        return PartitionRule(None, tuple((name, (name, name)) for name in schemas[0]))
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""

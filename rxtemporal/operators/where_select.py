@@ -11,27 +11,27 @@ import polars as pl
 
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.expressions import output_schema, row_by_row
-from rxtemporal.operators.operator import Chain, Keys, Operator, RowByRow
-from rxtemporal.operators.partition_keys import Apart, Fields, alone
+from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowOperator
+from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Where(RowByRow):
+class Where(RowOperator):
     """Rows whose payload satisfies a polars predicate."""
 
     name = "where"
     predicate: pl.Expr
 
     def __post_init__(self) -> None:
-        row_by_row(self.predicate, self.name)
+        check_row_by_row(self.predicate, self.name)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema, if the predicate is a bool over it."""
-        types = output_schema(schema, [self.predicate], self.name)
+        types = infer_schema(schema, [self.predicate], self.name)
         if len(types) != 1:
             raise SchemaError(
                 f"where takes predicates of one result, and {self.predicate} gives {len(types)}. "
@@ -50,7 +50,7 @@ class Where(RowByRow):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class WhereRow(RowByRow):
+class WhereRow(RowOperator):
     """Rows for which a Python function of the payload is true."""
 
     name = "where"
@@ -77,7 +77,7 @@ class Select(Operator):
 
     def __post_init__(self) -> None:
         for expression in self.expressions:
-            row_by_row(expression, self.name)
+            check_row_by_row(expression, self.name)
         if not self.expressions and not self.drops:
             raise ArgumentError(f"{self.name} takes at least one field")
 
@@ -93,9 +93,9 @@ class Select(Operator):
                 raise SchemaError(f"drop: there is no field {field!r}; there are {list(schema)}")
         if lost := set(self.drops) & set(keys):
             raise SchemaError(f"drop: {min(lost)!r} is a group key, which a grouped stream keeps")
-        new = output_schema(schema, self.expressions, self.name)
+        new = infer_schema(schema, self.expressions, self.name)
         computing = [e for e in self.expressions if not e.meta.is_column_selection()]
-        computed = set(output_schema(schema, computing, self.name))
+        computed = set(infer_schema(schema, computing, self.name))
         if changed := set(keys) & set(new) & computed:
             raise SchemaError(
                 f"{self.name}: {min(changed)!r} is a group key and cannot be changed. "
@@ -105,12 +105,12 @@ class Select(Operator):
         fields = {name: dtype for name, dtype in kept.items() if name not in self.drops}
         return pl.Schema({**fields, **new})
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Any row may be anywhere; what is only chosen or renamed keeps its value."""
         (schema,) = schemas
         made: dict[str, Fields | None] = {}
         for expression in self.expressions:
-            names = list(output_schema(schema, [expression], self.name))
+            names = list(infer_schema(schema, [expression], self.name))
             roots = expression.meta.root_names()
             if expression.meta.is_column_selection():
                 made |= {name: (name,) for name in names}
@@ -120,7 +120,7 @@ class Select(Operator):
                 made |= dict.fromkeys(names)
         stays = {name: (name,) for name in self.output(schema, keys) if name not in made}
         known = {name: fields for name, fields in made.items() if fields is not None}
-        return Apart(None, tuple({**stays, **known}.items()))
+        return PartitionRule(None, tuple({**stays, **known}.items()))
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -151,9 +151,9 @@ class SelectRow(Operator):
             )
         return pl.Schema({**{key: schema[key] for key in keys}, **fields})
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Any row may be anywhere; keys alone are known to stay."""
-        return alone(keys)
+        return partition_by_row(keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -182,7 +182,7 @@ def _returned(function: Callable[..., Any]) -> Any:
     return returned if dataclasses.is_dataclass(returned) or hasattr(returned, "_fields") else None
 
 
-def by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
+def select_by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
     """Return the select of a Python function, if there is one among what select was given.
 
     ``schema=`` then names the fields that the function returns; without a function it is the name
@@ -245,7 +245,9 @@ def select(*expressions: Any, **named: Any) -> Select | SelectRow:
     >>> readings.select(celsius, schema={"celsius": float}).to_polars().rows()
     [(1, 2, 100.0)]
     """
-    return by_function(expressions, named) or Select(expressions=_expressions(expressions, named))
+    return select_by_function(expressions, named) or Select(
+        expressions=_expressions(expressions, named)
+    )
 
 
 def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.aggregates import Aggregate, TimeSensitiveAggregate
-from rxtemporal.operators.expressions import field_type, row_by_row
+from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
 from rxtemporal.operators.operator import Keys
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TopK(ResultSpec):
                 f"top_k takes a field's name or a polars expression to rank by, got {self.by!r}"
             )
         if isinstance(self.by, pl.Expr):
-            row_by_row(self.by, "top_k")
+            check_row_by_row(self.by, "top_k")
 
     @property
     def _by(self) -> pl.Expr:
@@ -108,7 +108,7 @@ class TopK(ResultSpec):
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, the other fields, and the rank."""
-        field_type(self._by, schema, "top_k")
+        infer_field_type(self._by, schema, "top_k")
         if RANK in schema:
             raise SchemaError(
                 "top_k adds the field 'rank', which there is already. "

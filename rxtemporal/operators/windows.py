@@ -14,7 +14,7 @@ import polars as pl
 
 from rxtemporal.operators.aggregates import Aggregate
 from rxtemporal.operators.operator import Chain, Keys, Operator
-from rxtemporal.operators.partition_keys import Apart, each_by
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.window_results import Aggregates, Apply, ResultSpec, TopK
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class TimeWindows(Operator):
         """Whether results are points at the windows' ends."""
         return False
 
-    def apart(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Apart:
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """A window holds rows of one key."""
-        return each_by(keys, keys)
+        return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -10,7 +10,7 @@ from reactivex import Observable
 from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.operators.plan import AnySource, Node, every_node
+from rxtemporal.operators.plan import AnySource, Node, list_nodes
 from rxtemporal.reactive.lift import Entry
 from rxtemporal.reactive.meters import Gauge, Meter
 
@@ -25,7 +25,7 @@ class Wiring:
         self, *outputs: Node, others: Sequence[Node] = (), clock: Callable[[], float] = float
     ) -> None:
         # others are sources that nothing is computed from: their time alone counts
-        nodes = every_node((*outputs, *others))
+        nodes = list_nodes((*outputs, *others))
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
         self.entries: list[tuple[AnySource, Entry]] = []

@@ -15,7 +15,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.operators.plan import Node, Pace, paced
+from rxtemporal.operators.plan import Node, Pace, set_pace
 from rxtemporal.query.streamable import Streamable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     return Streams({name: Streamable(node) for name, node in nodes.items()}, recording.path)
 
 
-def merged_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]]:
+def merge_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]]:
     """Yield ``(name, event)`` from all streams, the one with the lowest place next.
 
     Within a stream the recorded order stays: its place is the highest start that it has shown,
@@ -92,7 +92,7 @@ def merged_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]
 
     >>> from rxtemporal import PointEvent
     >>> a, b = [PointEvent(1, "a"), PointEvent(9, "a"), PointEvent(2, "a")], [PointEvent(5, "b")]
-    >>> [(name, event.start) for name, event in merged_by_time({"a": a, "b": b})]
+    >>> [(name, event.start) for name, event in merge_by_time({"a": a, "b": b})]
     [('a', 1), ('b', 5), ('a', 9), ('a', 2)]
     """
     iterators = {name: iter(events) for name, events in streams.items()}
@@ -151,4 +151,4 @@ def at_speed(
             )
     if speed == math.inf:
         return stream
-    return Streamable(paced(stream._node, Pace(float(speed), clock)))
+    return Streamable(set_pace(stream._node, Pace(float(speed), clock)))

@@ -18,7 +18,7 @@ from law_streams import CASES, Sides, plan
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.operators.operator import Operator, TwoInputs
-from rxtemporal.operators.partition import splitting
+from rxtemporal.operators.partition import find_partition
 
 # each example is several runs, and there are many cases
 examples = settings(max_examples=max(10, settings().max_examples // 6))
@@ -42,11 +42,11 @@ def test_every_operator_says_how_it_splits() -> None:
     found = {type(n.operator) for name in CASES for n in plan(name)._node.every() if n.operator}
     assert found
     for kind in found:
-        says = next(each for each in kind.__mro__ if "apart" in vars(each))
-        assert says.__module__ != Operator.__module__ or says.__name__ == "RowByRow", kind
+        says = next(each for each in kind.__mro__ if "partition" in vars(each))
+        assert says.__module__ != Operator.__module__ or says.__name__ == "RowOperator", kind
     for kind in unsaid:
         with pytest.raises(NotImplementedError):
-            kind.apart(None, (), ())  # type: ignore[arg-type]
+            kind.partition(None, (), ())  # type: ignore[arg-type]
 
 
 def streams() -> tuple[rxt.Streamable, rxt.Streamable]:
@@ -133,4 +133,4 @@ def test_late_events_are_not_split() -> None:
     told = "what is late is told by one door, in the order of all rows"
     late = stream.late_events()
     for query in late.distinct("k"), stream.union(late.select("k")):
-        assert splitting(query._node).reason == told
+        assert find_partition(query._node).reason == told

@@ -13,7 +13,7 @@ import pytest
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.expressions import field_type, output_schema, row_by_row
+from rxtemporal.operators.expressions import check_row_by_row, infer_field_type, infer_schema
 
 x, y, s, d = pl.col("x"), pl.col("y"), pl.col("s"), pl.col("d")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -189,14 +189,14 @@ def cut(expression: pl.Expr) -> list[Any]:
 @pytest.mark.parametrize("expression", ROW_BY_ROW.values(), ids=ROW_BY_ROW)
 def test_what_is_computed_row_by_row_is_accepted(expression: pl.Expr) -> None:
     """A row's result is the same in any batch, so the expression is taken."""
-    assert row_by_row(expression, "select") is expression
+    assert check_row_by_row(expression, "select") is expression
     assert cut(expression) == FRAME.with_columns(expression).rows()
 
 
 @pytest.mark.parametrize("expression", EXPANDED.values(), ids=EXPANDED)
 def test_what_stands_for_several_fields_is_accepted(expression: pl.Expr) -> None:
     """Selectors and what is computed of them row by row are taken, as polars takes them."""
-    assert row_by_row(expression, "select") is expression
+    assert check_row_by_row(expression, "select") is expression
     assert cut(expression) == FRAME.with_columns(expression).rows()
     stream = rxt.from_polars(FRAME, start="Sort").select(expression)
     assert stream.schema == FRAME.drop("Sort").select(expression).schema
@@ -209,7 +209,7 @@ def test_what_looks_at_other_rows_is_refused(make: Any) -> None:
         warnings.simplefilter("ignore")
         expression = make()
     with pytest.raises(ArgumentError, match=r"^where .*Hint: "):
-        row_by_row(expression, "where")
+        check_row_by_row(expression, "where")
 
 
 def test_each_operator_that_takes_expressions_looks_at_them() -> None:
@@ -230,12 +230,12 @@ def test_each_operator_that_takes_expressions_looks_at_them() -> None:
 def test_what_is_no_expression_is_refused(value: Any) -> None:
     """The operator and the value are named."""
     with pytest.raises(ArgumentError, match="where takes polars expressions, got"):
-        row_by_row(value, "where")
+        check_row_by_row(value, "where")
 
 
 def test_the_output_schema_is_polars() -> None:
     """Types and names of results are those of a polars select; unsigned integers are widened."""
-    schema = output_schema(FRAME.schema, [x + 1, (y > 0).alias("up"), s.str.len_chars()], "select")
+    schema = infer_schema(FRAME.schema, [x + 1, (y > 0).alias("up"), s.str.len_chars()], "select")
     assert schema == pl.Schema({"x": pl.Int64, "up": pl.Boolean, "s": pl.Int64})
 
 
@@ -252,20 +252,20 @@ def test_the_output_schema_is_polars() -> None:
 def test_what_does_not_fit_the_fields_is_refused(expressions: Any, message: str) -> None:
     """Unknown fields, two fields of one name, nested results and wrong types are named."""
     with pytest.raises(SchemaError, match=message):
-        output_schema(FRAME.schema, expressions, "select")
+        infer_schema(FRAME.schema, expressions, "select")
 
 
 def test_lists_of_scalars_are_made_for_explode() -> None:
     """A list field may be made inside a query, of elements that a payload can carry."""
     lengths = s.str.split(",").list.eval(pl.element().str.len_chars())
-    assert output_schema(FRAME.schema, [lengths], "select") == pl.Schema({"s": pl.List(pl.Int64)})
+    assert infer_schema(FRAME.schema, [lengths], "select") == pl.Schema({"s": pl.List(pl.Int64)})
 
 
 def test_an_aggregate_reads_one_field() -> None:
     """An expression of several results cannot be aggregated."""
-    assert field_type(x * 1.5, FRAME.schema) == pl.Float64()
+    assert infer_field_type(x * 1.5, FRAME.schema) == pl.Float64()
     with pytest.raises(SchemaError, match="gives 2 fields where one is needed"):
-        field_type(pl.col("x", "y"), FRAME.schema)
+        infer_field_type(pl.col("x", "y"), FRAME.schema)
 
 
 @pytest.mark.parametrize("predicate", [pl.col("x", "y") > 1, pl.all().is_null(), cs.numeric() > 0])

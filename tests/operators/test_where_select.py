@@ -17,9 +17,9 @@ from rxtemporal import ArgumentError, SchemaError
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.operators.chop import chop
 from rxtemporal.operators.explode import Explode, explode
-from rxtemporal.operators.expressions import field_type
+from rxtemporal.operators.expressions import infer_field_type
 from rxtemporal.operators.group import group_by
-from rxtemporal.operators.where_select import Select, by_function
+from rxtemporal.operators.where_select import Select, select_by_function
 
 READINGS = rxt.EventBatch.from_dicts(
     [
@@ -41,7 +41,7 @@ def results(*operators: Any) -> list[tuple[Any, ...]]:
 
 def select(function: Any, **named: Any) -> Any:
     """The select of a function."""
-    return by_function((function,), named)
+    return select_by_function((function,), named)
 
 
 # select by a function ----------------------------------------------------------------------------
@@ -139,10 +139,10 @@ def test_what_select_takes_is_checked_when_composed() -> None:
     with pytest.raises(ArgumentError, match="takes one function and schema="):
         select(as_dict, schema=Length, other=pl.col("x"))
     with pytest.raises(ArgumentError, match="takes one function and schema="):
-        by_function((as_dict, as_pair), {})
+        select_by_function((as_dict, as_pair), {})
     with pytest.raises(SchemaError, match="field 'x' has type"):
         select(as_dict, schema={"x": dict})
-    assert by_function(("x",), {"schema": pl.col("y")}) is None, "a field like any other"
+    assert select_by_function(("x",), {"schema": pl.col("y")}) is None, "a field like any other"
 
 
 def test_select_by_a_function_of_no_rows() -> None:
@@ -256,7 +256,7 @@ def test_lists_are_of_scalars_and_nothing_is_computed_over_them() -> None:
         with pytest.raises(SchemaError, match="no payload can carry"):
             payload_schema({"x": nested}, lists=True)
     with pytest.raises(SchemaError, match="lists exist only inside"):
-        field_type(pl.col("x"), pl.Schema({"x": pl.List(pl.Int64)}))
+        infer_field_type(pl.col("x"), pl.Schema({"x": pl.List(pl.Int64)}))
 
 
 @pytest.mark.parametrize("value", [5, "ab", [1.5], [True], {"a": 1}])

@@ -20,7 +20,7 @@ from trickling import Trickle, read_out
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.operators.partition import splitting
+from rxtemporal.operators.partition import find_partition
 from rxtemporal.spark import run, stream
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_cases_run_together() -> None:
     assert {*groups} == {None, *physical.SCHEMA}
     for field, names in groups.items():
         plan = physical.planned(combining.one_query(names), 2, combining.FIELDS)._node
-        split = splitting(plan)
+        split = find_partition(plan)
         found = {split.of(node) for node in plan.every() if node.source is not None}
         assert found == {(field,) if field else ()}, names
         assert (split.reason is None) == (field is not None)

@@ -228,7 +228,7 @@ EVERY = ("start_time", "end_time", "other", "cti", "cti2")
 
 def what_is_kept(query: Any, **changes: Any) -> QueryFingerprint:
     """Return the fingerprint of a query over one input."""
-    from rxtemporal.operators.partition import splitting
+    from rxtemporal.operators.partition import find_partition
     from rxtemporal.spark.query.inputs import DataFrameInput
     from rxtemporal.spark.query.job import Job
     from rxtemporal.spark.query.push_down import push_down
@@ -240,7 +240,7 @@ def what_is_kept(query: Any, **changes: Any) -> QueryFingerprint:
     given = DataFrameInput(frame, **{**columns, **order, **changes})
     plan, inputs, handed = push_down(compose_plan(query, {"rows": given.schema}), {"rows": given})
     assert bool(handed["rows"]) == (query is not plain)
-    return fingerprint_job(Job(plan, inputs, splitting(plan), 2, handed))
+    return fingerprint_job(Job(plan, inputs, find_partition(plan), 2, handed))
 
 
 def plain(rows: rxt.Streamable) -> rxt.Streamable:

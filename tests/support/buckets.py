@@ -15,17 +15,17 @@ from law_streams import Sides
 from oracle import Event
 
 import rxtemporal as rxt
-from rxtemporal.operators.partition import Splitting, splitting
+from rxtemporal.operators.partition import Partition, find_partition
 from rxtemporal.operators.plan import Node
 
 BUCKETS = 3
 
 
 @cache
-def split(query: rxt.Streamable) -> tuple[Splitting, dict[str, Node]]:
+def split(query: rxt.Streamable) -> tuple[Partition, dict[str, Node]]:
     """What a query can be split by, and its sources by name."""
     nodes = query._node.every()
-    return splitting(query._node), {n.source.name: n for n in nodes if n.source is not None}
+    return find_partition(query._node), {n.source.name: n for n in nodes if n.source is not None}
 
 
 def bucket(event: Event, fields: tuple[str, ...]) -> int:

@@ -18,7 +18,7 @@ import polars as pl
 from law_seven import CASES, Sides
 
 import rxtemporal as rxt
-from rxtemporal.operators.partition import splitting
+from rxtemporal.operators.partition import find_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +43,7 @@ def in_groups(names: Iterable[str]) -> dict[str | None, list[str]]:
 
 def _split_by(name: str) -> str | None:
     plan = physical.planned(CASES[name].query, CASES[name].inputs)._node
-    split = splitting(plan)
+    split = find_partition(plan)
     if split.reason is not None:
         return None
     fields = [split.of(node) for node in plan.every() if node.source is not None]

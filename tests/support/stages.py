@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rxtemporal.core.batch import END, START
-from rxtemporal.operators.partition import splitting
+from rxtemporal.operators.partition import find_partition
 from rxtemporal.runtime.stepper import Stepwise
 from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
@@ -34,7 +34,7 @@ class Stage:
 
     def __init__(self, query: Query, schema: Mapping[str, Any], buckets: int, random: Random):
         plan = compose_plan(lambda rows: query(rows), {"rows": pl.Schema(schema)})
-        split = splitting(plan)
+        split = find_partition(plan)
         source = next(node for node in plan.every() if node.source is not None)
         self.schema, self.split_by = pl.Schema(schema), split.of(source)
         self.buckets = 1 if split.reason is not None else buckets

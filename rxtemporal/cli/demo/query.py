@@ -17,7 +17,7 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeSettings,
 )
 from rxtemporal.query.inputs import from_observable, from_polars
-from rxtemporal.query.replay import merged_by_time
+from rxtemporal.query.replay import merge_by_time
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import CtiSynchronizingSubject
 
@@ -61,7 +61,7 @@ class Merge:
     def run(self, feeds: Mapping[str, Iterable[PointEvent]], accepted: Callable[[], None]) -> None:
         """Push the events of the feeds in order of time; call ``accepted`` after each."""
         inputs = {name: self.subject.input(name) for name in feeds}
-        for name, event in merged_by_time(feeds):
+        for name, event in merge_by_time(feeds):
             door, into = self.doors[name], inputs[name]
             before = door.cti
             kept, _, _ = door.accept(event)

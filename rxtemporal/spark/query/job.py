@@ -13,7 +13,7 @@ from rxtemporal.core.batch import END, START
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.operators.explain import explain as explain_plan
 from rxtemporal.operators.operator import Keys
-from rxtemporal.operators.partition import Splitting, splitting
+from rxtemporal.operators.partition import Partition, find_partition
 from rxtemporal.operators.plan import Node
 from rxtemporal.spark.jvm.session import require_pyspark
 from rxtemporal.spark.query.bounded_bucket import InputReader
@@ -34,7 +34,7 @@ class Job:
 
     plan: Node
     inputs: Mapping[str, DataFrameInput]
-    split: Splitting
+    split: Partition
     buckets: int
     pushed_down: Mapping[str, list[Node]]
     cti: str | None = None
@@ -52,7 +52,7 @@ class Job:
         if cti is not None:
             check_cti(cti, plan.schema or pl.Schema())
         plan, inputs, pushed_down = push_down(plan, inputs)
-        split = splitting(plan)
+        split = find_partition(plan)
         if buckets is None:
             session = next(iter(inputs.values())).frame.sparkSession
             buckets = int(session.conf.get("spark.sql.shuffle.partitions", "2") or 2)

@@ -112,7 +112,7 @@ def _push_select(select: Select, given: DataFrameInput) -> DataFrameInput:
 
     schema = given.schema
     output = select.output(schema, ())
-    stays = {name: fields[0] for name, fields in select.apart((schema,), ()).hands_on}
+    stays = {name: fields[0] for name, fields in select.partition((schema,), ()).keeps}
     times = list(dict.fromkeys(filter(None, (given.start, given.end, given.cti))))
     names = [name.casefold() for name in [*times, *output]]
     if set(stays) != set(output) or len(set(names)) < len(names):
