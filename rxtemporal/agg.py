@@ -1,4 +1,4 @@
-"""Aggregates: what ``aggregate(name=agg.…)`` computes over the rows of a window.
+"""Aggregates for ``aggregate(name=agg.…)``, over the rows of a window.
 
 Nulls are ignored; ``count()`` counts rows, ``count(x)`` values that are not null. The sum of
 nothing is 0; ``avg``, ``min`` and ``max`` of nothing are null. ``count, sum, avg, min, max, std,

@@ -1,4 +1,4 @@
-"""What an aggregate is: what it reads, what type it gives, and how it is made."""
+"""Aggregates as descriptions: the field that each reads, its type, and the state that it makes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def parse_field(field: Any, who: str) -> pl.Expr:
 
 
 class _UserCode(Aggregate):
-    """What users' own aggregates have in common: what they read, and what type they give."""
+    """Common part of users' own aggregates: the field that they read, and their type."""
 
     _dtype: Any = None
 

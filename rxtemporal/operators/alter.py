@@ -47,7 +47,7 @@ class AlterEventLifetime(RowOperator):
 
     @property
     def passes_time(self) -> bool:
-        """Where starts are altered the CTI is, from the beginning."""
+        """True if starts stay: then CTIs pass from the beginning."""
         return self.start is None
 
     @property
@@ -159,7 +159,7 @@ def _form(
 
 
 def _takes_datetime(function: Callable[..., Any]) -> bool:
-    """Whether a function's first parameter is annotated as a datetime."""
+    """Return True if a function's first parameter is annotated as a datetime."""
     for resolved in (True, False):  # an annotation may name what cannot be found at run time
         try:
             parameters = inspect.signature(function, eval_str=resolved).parameters

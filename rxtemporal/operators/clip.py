@@ -57,7 +57,7 @@ class ToSignal(Operator):
 
     @property
     def holds(self) -> str:
-        """Whatever still lasts."""
+        """Rows that still last."""
         return "the latest rows of each key"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:

@@ -1,4 +1,4 @@
-"""What a query will do, in words: its plan, each operator's CTI rule, and where time comes from."""
+"""Plans in words: operators, their CTI rules, and where time comes from."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> I
         label = f"{names[id(node)]}: "
     if node.operator is None:
         assert node.source is not None
-        yield f"{indent}{label}source {node.source.name!r}: {_fields(node)}"
-        yield f"{indent}  | time: {_time_of(node.source)}"
+        yield f"{indent}{label}source {node.source.name!r}: {_describe_fields(node)}"
+        yield f"{indent}  | time: {_describe_time(node.source)}"
         if node.source.settings is None:
             yield f"{indent}  | hint: advance_time= makes CTIs out of its events"
         return
     operator = node.operator
     grouped = f", by {', '.join(node.inputs[0].keys)}" if node.inputs[0].keys else ""
-    yield f"{indent}{label}{operator.name}{grouped}: {_fields(node)}"
+    yield f"{indent}{label}{operator.name}{grouped}: {_describe_fields(node)}"
     yield f"{indent}  | CTI: {operator.cti_rule}; holds {operator.holds}"
     for each in node.inputs:
         yield from _lines(each, depth + 1, shared, names)
 
 
-def _fields(node: Node) -> str:
+def _describe_fields(node: Node) -> str:
     if node.schema is None:
         return "fields known from its first event"
     return ", ".join(f"{name} {dtype}" for name, dtype in node.schema.items()) or "no fields"
 
 
-def _time_of(source: AnySource) -> str:
+def _describe_time(source: AnySource) -> str:
     """Return in words where a source's CTIs come from, and what becomes of late events."""
     if isinstance(source, LateSource):
         return f"the CTIs of {source.of.name!r}"
@@ -71,7 +71,7 @@ def _time_of(source: AnySource) -> str:
     if settings is None:
         return "the CTIs that it sends; if it sends none, nothing is final before its end"
     generation, imports = settings.generation, settings.imports
-    words = [] if generation is None else [_generated(generation)]
+    words = [] if generation is None else [_describe_generation(generation)]
     words += [] if imports is None else [f"the CTIs of {imports.stream_name!r}"]
     words.append(LATE[settings.policy])
     if generation is not None and not generation.advance_to_infinity_on_shutdown:
@@ -83,7 +83,7 @@ def _time_of(source: AnySource) -> str:
     return "; ".join(words)
 
 
-def _generated(generation: AdvanceTimeGenerationSettings) -> str:
+def _describe_generation(generation: AdvanceTimeGenerationSettings) -> str:
     frequency, delay = generation.frequency, generation.delay_ticks
     if not isinstance(frequency, int):
         every = f"each {describe_span(span(frequency, 'frequency'))} of event time"

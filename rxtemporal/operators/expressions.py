@@ -36,7 +36,7 @@ def describe(expression: pl.Expr) -> str:
     """Return an expression as text that tells it from any other, the same in another process.
 
     polars' own text leaves options out, and the middle of a list; a checksum of the tree does not.
-    Of a Python function inside nothing is told, wherever in a file it stands.
+    A Python function inside it leaves no trace: it may stand elsewhere in its file the next time.
     """
     try:
         tree = expression.meta.serialize(format="json")

@@ -28,11 +28,11 @@ class Fingerprints:
     def __init__(self, steps: Iterable[Node], names: Mapping[int, str] = _NONE) -> None:
         self._names = names
         self._steps: dict[int, str] = {}
-        self.told: list[str] = []
+        self.lines: list[str] = []
         for node in steps:
-            self.told.append(f"{_operator(node)}, of {' and '.join(map(self.place, node.inputs))}")
+            self.lines.append(f"{_operator(node)}, of {' and '.join(map(self.place, node.inputs))}")
             assert node.operator is not None
-            self._steps[id(node)] = f"{node.operator.name} (step {len(self.told)})"
+            self._steps[id(node)] = f"{node.operator.name} (step {len(self.lines)})"
 
     def place(self, node: Node) -> str:
         """Return which stream of the query this is."""
@@ -76,7 +76,7 @@ def _inputs(
 
 
 def _operator(node: Node) -> str:
-    """Return what tells an operator of a plan from any other, as far as the plan knows."""
+    """Return the fingerprint of an operator of a plan, as far as the plan knows."""
     assert node.operator is not None
     schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
     # where a source has not told its fields yet, the steps themselves say what they were made for

@@ -44,7 +44,7 @@ class HoppingWindows(TimeWindows):
 
     @property
     def points(self) -> bool:
-        """Whether results are points at the windows' ends."""
+        """True if results are points at the windows' ends."""
         return self.at is WindowOutput.POINT_AT_END
 
     def bounds(self) -> Bounds:

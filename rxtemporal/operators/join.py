@@ -42,7 +42,7 @@ def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Matching(TwoInputs):
-    """What operators that match rows of two streams have in common."""
+    """Common part of operators that match rows of two streams."""
 
     on: tuple[tuple[str, str], ...] = ()
     where: pl.Expr | None = None

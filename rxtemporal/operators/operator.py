@@ -41,7 +41,7 @@ def composing_line() -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class _Description:
-    """What operators of one and of two inputs have in common.
+    """Common part of operators of one and of two inputs.
 
     An operator has no state: each subscription makes a step of its own.
     """
@@ -60,21 +60,21 @@ class _Description:
 
     @property
     def holds(self) -> str:
-        """What a step of this operator holds, and until when, for people."""
+        """The rows that a step of this operator holds, and until when, for people."""
         return "nothing"
 
     @property
     def place(self) -> str:
-        """What an error is blamed on: the operator and the line that composed it."""
+        """The place that an error names: the operator and the line that composed it."""
         return f"in {self.name}, composed at {self.line}"
 
     @property
     def passes_time(self) -> bool:
-        """Whether the output CTI is the input's as long as no row has come."""
+        """True if the output CTI is the input's as long as no row has come."""
         return True
 
     def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:
-        """Return what tells this operator over these fields from any other, for people too."""
+        """Return a text that differs from that of any other operator, or over other fields."""
         fields = "; ".join(
             ", ".join(f"{name} {dtype}" for name, dtype in schema.items()) for schema in schemas
         )

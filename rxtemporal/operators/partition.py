@@ -1,4 +1,4 @@
-"""What a plan can be split by, so that every bucket of rows computes its part alone.
+"""Partitions of a plan: fields to split its sources by, so that each bucket computes its part.
 
 A *split* names one field of each source. The rows of all sources are put into buckets by a hash of
 that field's value, and the split holds if no operator ever sees rows of two buckets together: then
@@ -49,7 +49,7 @@ def find_partition(output: Node) -> Partition:
     nodes = output.every()
     sources = [node for node in nodes if node.source is not None]
     if any(isinstance(node.source, LateSource) for node in sources):
-        reason = "what is late is told by one door, in the order of all rows"
+        reason = "late events are judged by one door, in the order of all rows"
         return Partition(dict.fromkeys(map(id, sources), ()), reason)
     needed = _needed(nodes)
     found: dict[int, list[_Split]] = {}
@@ -102,7 +102,7 @@ def _splits(node: Node, needed: set[int], found: dict[int, list[_Split]]) -> Ite
 
 
 def _agree(splits: tuple[_Split, ...]) -> bool:
-    """Whether the splits of several inputs split the sources that they share by the same field."""
+    """Return True if the inputs split the sources that they share by the same field."""
     merged: dict[int, str | None] = {}
     for fields, _ in splits:
         if any(merged.setdefault(source, name) != name for source, name in fields.items()):
@@ -111,7 +111,7 @@ def _agree(splits: tuple[_Split, ...]) -> bool:
 
 
 def _holds(rule: PartitionRule, known: list[frozenset[str]]) -> bool:
-    """Whether what is seen together is in one bucket: it agrees in the field that is split by."""
+    """Return True if rows seen together are in one bucket: they agree in the field to split by."""
     return rule.together is None or any(_known(given, known) for given in rule.together)
 
 

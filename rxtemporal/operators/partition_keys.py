@@ -1,4 +1,4 @@
-"""Which rows an operator has to see together, and which fields it hands on unchanged.
+"""Rules of partition: the rows an operator has to see together, the fields it leaves unchanged.
 
 That is all that splitting a plan into buckets asks of an operator: rows that it does not see
 together may be computed in different places, and the results united.
@@ -15,7 +15,7 @@ Fields = tuple[str | None, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """How far the rows of an operator's inputs may be kept apart.
+    """A rule that says which rows of an operator's inputs have to be in one bucket.
 
     ``together``: the operator sees rows together only if they agree in all of these fields (of two
     inputs: pairs, the left's and the right's). None: it looks at each row by itself. Empty: it sees
@@ -30,12 +30,12 @@ class PartitionRule:
 
 
 def partition_by_row(fields: Iterable[str]) -> PartitionRule:
-    """Each row is looked at by itself, and these of its fields stay as they are."""
+    """Return the rule of an operator that sees each row by itself, and leaves these fields."""
     return PartitionRule(None, _same(fields))
 
 
 def partition_by_keys(keys: Iterable[str], fields: Iterable[str]) -> PartitionRule:
-    """Rows of equal keys are seen together, and these fields of theirs stay as they are."""
+    """Return the rule of an operator that sees rows of equal keys together, and leaves fields."""
     return PartitionRule(tuple((key,) for key in keys), _same(fields))
 
 

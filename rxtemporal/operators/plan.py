@@ -21,7 +21,7 @@ AnySource: TypeAlias = "StreamSource | LateSource"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pace:
-    """How many seconds of application time pass in one of the clock's; None: the clock on the wall.
+    """A speed: seconds of application time in one of the clock's; None is the wall clock.
 
     >>> Pace(60.0).speed
     60.0

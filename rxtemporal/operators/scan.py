@@ -21,7 +21,7 @@ ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Scan(Operator):
-    """What a function makes of each row and of the state so far; ``fields`` are its results'."""
+    """Results of a function of each row and of the state so far; ``fields`` are theirs."""
 
     name = "scan"
     seed: Any

@@ -36,7 +36,7 @@ class StartWindows(Operator):
 
     @property
     def points(self) -> bool:
-        """Whether results are points at the windows' ends."""
+        """True if results are points at the windows' ends."""
         return self.at is WindowOutput.POINT_AT_END
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:

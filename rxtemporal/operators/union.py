@@ -26,12 +26,12 @@ class Union(TwoInputs):
         """Return the fields, if both inputs have the same; their order is the left one's."""
         if dict(left) != dict(right):
             differ = [name for name in {**left, **right} if left.get(name) != right.get(name)]
-            told = "; ".join(
+            differences = "; ".join(
                 f"{name!r}: {left.get(name, 'missing')} and {right.get(name, 'missing')}"
                 for name in differ
             )
             raise SchemaError(
-                f"union takes two streams of the same fields, and these differ in {told}. "
+                f"union takes two streams of the same fields, and these differ in {differences}. "
                 "Hint: select() the same fields in the same types before."
             )
         return left

@@ -1,4 +1,4 @@
-"""What is made of each window's rows, as descriptions: aggregates, ranks, users' operators."""
+"""Results of windows, as descriptions: aggregates, ranks, users' operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ResultSpec:
 
     name: str
     finished = False
-    """Whether a window's end has to be known before there is a result."""
+    """True if a window's end has to be known before there is a result."""
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the schema of the results: the keys first."""
@@ -59,7 +59,7 @@ class Aggregates(ResultSpec):
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        """Whether one of them is sensitive to time."""
+        """True if one of them is sensitive to time."""
         return any(isinstance(each, TimeSensitiveAggregate) for _, each in self.aggregates)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
@@ -127,7 +127,7 @@ class TopK(ResultSpec):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Apply(ResultSpec):
-    """What a user's function returns for the rows of a window."""
+    """The results of a user's function for the rows of a window."""
 
     function: Callable[..., Iterable[Any]]
     schema: Any
@@ -142,7 +142,7 @@ class Apply(ResultSpec):
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        """Whether the function sees lifetimes."""
+        """True if the function sees lifetimes."""
         return self.time_sensitive
 
     def _fields(self) -> pl.Schema:

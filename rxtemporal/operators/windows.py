@@ -1,4 +1,4 @@
-"""Windows as operators: which rows belong together, and what is made of them.
+"""Windows as operators: which rows belong together, and the results over them.
 
 Bounds (snapshot, hopping) and results (aggregates, ranks, users' operators) are two things, and any
 of the one goes with any of the other.
@@ -60,7 +60,7 @@ class TimeWindows(Operator):
 
     @property
     def points(self) -> bool:
-        """Whether results are points at the windows' ends."""
+        """True if results are points at the windows' ends."""
         return False
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:

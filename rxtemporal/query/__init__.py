@@ -1,4 +1,4 @@
-"""What users write: streams, ways in, applications, replay, adapters."""
+"""The side that users write: streams, ways in, applications, replay, adapters."""
 
 import lazy_loader
 

@@ -157,7 +157,7 @@ class Application:
         from rxtemporal.query import runs
 
         following = [each for each in queries if is_sink(each)]
-        asked = [self._query_name(each) for each in queries if not is_sink(each)]
+        asked = [self._find_query(each) for each in queries if not is_sink(each)]
         return runs.start_process(
             name or self.name,
             self._pair(asked, following or sinks),
@@ -169,7 +169,7 @@ class Application:
             scheduler=scheduler,
         )
 
-    def _query_name(self, query: Any) -> str:
+    def _find_query(self, query: Any) -> str:
         for name, each in self._queries.items():
             if query is each or (isinstance(query, str) and query == name):
                 return name
@@ -180,7 +180,7 @@ class Application:
     def _pair(self, asked: list[str], sinks: Any) -> dict[str, tuple[Stream, Sink]]:
         """Return each query that is asked for, with its sink."""
         if isinstance(sinks, Mapping):
-            given = {self._query_name(query): sink for query, sink in sinks.items()}
+            given = {self._find_query(query): sink for query, sink in sinks.items()}
             asked = asked or list(given)
         else:
             listed = [sinks] if is_sink(sinks) else list(sinks)
@@ -211,7 +211,7 @@ class QueryBinder:
         shape: EventShape,
         advance_time: AdvanceTimeSettings | None = None,
     ) -> Streamable:
-        """As ``Application.create_stream``."""
+        """Name an input stream that an adapter brings, as ``Application.create_stream``."""
         return self.application.create_stream(name, adapter_factory, config, shape, advance_time)
 
 

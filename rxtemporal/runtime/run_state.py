@@ -31,7 +31,7 @@ class RunState:
         self._gauges = [*gauges.values(), *(gauge for _, gauge in leaving)]
         self._readers = readers
         found = Fingerprints(gauges, {id(each.source): each.name for each in readers})
-        self._steps = found.told
+        self._steps = found.lines
         self._outputs = [f"an output of {found.place(node)}" for node, _ in leaving]
 
     def save(self) -> bytes:

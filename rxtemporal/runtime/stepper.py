@@ -39,7 +39,7 @@ class Stepwise:
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """The fingerprints of the steps: only the state of equal ones can be loaded."""
-        return tuple(Fingerprints(n for n in self._nodes if n.operator is not None).told)
+        return tuple(Fingerprints(n for n in self._nodes if n.operator is not None).lines)
 
     def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
         """Take one batch of a source, and return the batches that come out for it."""

@@ -130,7 +130,7 @@ def test_late_events_are_not_split() -> None:
     """The verdict on one row hangs on all that came before it, whatever their values."""
     events = [rxt.PointEvent(7, {"k": 1}), rxt.PointEvent(5, {"k": 2})]
     stream = rxt.from_events(events, schema={"k": int}, advance_time=rxt.INCREASING_START_TIME)
-    told = "what is late is told by one door, in the order of all rows"
+    told = "late events are judged by one door, in the order of all rows"
     late = stream.late_events()
     for query in late.distinct("k"), stream.union(late.select("k")):
         assert find_partition(query._node).reason == told

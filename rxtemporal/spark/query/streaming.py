@@ -82,7 +82,10 @@ def fingerprint_job(job: Job) -> QueryFingerprint:
             [
                 _fields(reader),
                 *_columns(job.inputs[reader.name]),
-                *(f"Spark does {each}" for each in Fingerprints(job.pushed_down[reader.name]).told),
+                *(
+                    f"Spark does {each}"
+                    for each in Fingerprints(job.pushed_down[reader.name]).lines
+                ),
                 f"split by {_names(job.split_by(reader.name))}",
             ]
         )
