@@ -59,7 +59,7 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     >>> rxt.replay(folder.name)["readings"].where(lambda row: row["payload"] > 20).to_events()
     [IntervalEvent(7, 8, 25)]
     """
-    from rxtemporal.storage.event_log import Recording
+    from rxtemporal.storage.event_log.reader import Recording
     from rxtemporal.storage.event_log.source import RecordedSource
 
     if not isinstance(path, (str, os.PathLike)):

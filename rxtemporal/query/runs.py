@@ -37,7 +37,7 @@ from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
 from rxtemporal.runtime.recovery import make_log
 from rxtemporal.runtime.time_flow import find_imported
 from rxtemporal.sinks import Sink
-from rxtemporal.storage.event_log import Recorder
+from rxtemporal.storage.event_log.recorder import Recorder
 
 Result = TypeVar("Result")
 Path = str | os.PathLike[str] | None

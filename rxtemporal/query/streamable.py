@@ -238,15 +238,16 @@ class Streamable(Stream):
         ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
         ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
         the same results from it, late events included.
-        ``log`` is the folder of an input log, new or left by a run of the same query: what is there
-        comes first, just as it came, and what comes now is on disk before it is acknowledged and
-        before anything that follows from it reaches the sink. So nothing acknowledged is lost when
-        this process dies. ``run`` returns when the log has been read.
-        ``resume`` is a folder in which the run is kept: a run of the same query with the same
-        folder goes on where this one has stopped, however it stopped. What can be read again from a
-        position is; what pushes, and iterables, are acknowledged when on disk, as with ``log``, in
-        a log of what has come since the last state. That comes again, to the sink as well; a
-        ``SparkSink`` knows what it has. What has completed is not run again.
+        ``log`` is the folder of an event log, new or of an earlier run of the same query. The run
+        replays the log first, exactly as the events came; from then on each event is on disk before
+        it is acknowledged and before any result of it reaches the sink. So no acknowledged event is
+        lost if this process dies. ``run`` returns when the log has been replayed.
+        ``resume`` is a folder for checkpoints: the next run of the same query with the same folder
+        continues where this one stopped, however it stopped. Sources that can be read again from a
+        position are; events that are pushed, and iterables, go through an event log in the folder,
+        as with ``log``, which has the events since the last checkpoint. Their results come again,
+        to the sink as well; a ``SparkSink`` knows which it has. A run that has completed is not
+        repeated.
         When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
         wall; None: never), one line in the log says which input the query waits for and what helps.
         ``scheduler`` stands in for the clock on the wall, in tests.

@@ -17,7 +17,9 @@ from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.run_state import ANEW, refuse_unsavable
-from rxtemporal.storage.event_log import EARLIER, EventLog, RunStore
+from rxtemporal.storage.event_log.event_log import EventLog
+from rxtemporal.storage.event_log.layout import EARLIER
+from rxtemporal.storage.event_log.store import RunStore
 
 _log = get_logger(__name__)
 

@@ -30,7 +30,8 @@ from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, replay_log
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.time_flow import TimeFlow
-from rxtemporal.storage.event_log import EventLog, Recorder
+from rxtemporal.storage.event_log.event_log import EventLog
+from rxtemporal.storage.event_log.recorder import Recorder
 
 _log = get_logger(__name__)
 

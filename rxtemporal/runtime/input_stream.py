@@ -13,7 +13,7 @@ from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import OutsideCti, StreamSource
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.late import LateEvents
-from rxtemporal.storage.event_log import Tape
+from rxtemporal.storage.event_log.tape import Tape
 
 if TYPE_CHECKING:
     from rxtemporal.runtime.time_flow import TimeFlow

@@ -22,7 +22,8 @@ from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.recovery import refuse_unlogged
 from rxtemporal.runtime.stall_watch import StallWatch
-from rxtemporal.storage.event_log import EventLog, Recorder
+from rxtemporal.storage.event_log.event_log import EventLog
+from rxtemporal.storage.event_log.recorder import Recorder
 
 _log = get_logger(__name__)
 

@@ -21,8 +21,8 @@ from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.input_stream import InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
-from rxtemporal.storage.event_log import Tape
 from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.storage.event_log.tape import Tape
 
 if TYPE_CHECKING:
     from rxtemporal.runtime.time_flow import TimeFlow

@@ -19,15 +19,11 @@ from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import to_fields
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.storage.event_log import (
-    EventLog,
-    LoggedStream,
-    Recording,
-    RunStore,
-    StreamRecords,
-)
 from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
+from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.source import RecordedSource
+from rxtemporal.storage.event_log.store import RunStore
 
 # records of the order that are read together
 AT_ONCE = 65_536

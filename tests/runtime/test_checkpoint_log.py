@@ -27,8 +27,8 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.runtime.hand_off import Consumer
-from rxtemporal.storage.event_log import RunStore, database
-from rxtemporal.storage.event_log.store import recover
+from rxtemporal.storage.event_log import database
+from rxtemporal.storage.event_log.store import RunStore, recover
 from rxtemporal.storage.event_log.stored_log import StoredLog
 from rxtemporal.testing import assert_same_history
 

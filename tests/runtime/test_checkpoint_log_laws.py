@@ -21,8 +21,9 @@ from runs import SOON, Log
 import rxtemporal as rxt
 from rxtemporal import EventShape
 from rxtemporal.runtime import checkpoint as resuming
-from rxtemporal.storage.event_log import RunStore, database
+from rxtemporal.storage.event_log import database
 from rxtemporal.storage.event_log import store as stores
+from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.testing import assert_same_history
 
 

@@ -33,8 +33,9 @@ from rxtemporal.errors import (
     SchemaError,
     SpoolError,
 )
-from rxtemporal.storage.event_log import Recording, RunStore
 from rxtemporal.storage.event_log import store as stores
+from rxtemporal.storage.event_log.reader import Recording
+from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.testing import assert_same_history
 
 

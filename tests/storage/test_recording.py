@@ -30,7 +30,8 @@ from rxtemporal.errors import (
     SourceError,
     SpoolError,
 )
-from rxtemporal.storage.event_log import Recording, recorder
+from rxtemporal.storage.event_log import recorder
+from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.segments import SegmentWriter
 from rxtemporal.testing import assert_same_history
 

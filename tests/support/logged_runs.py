@@ -17,7 +17,7 @@ from reactivex.testing import TestScheduler
 
 import rxtemporal as rxt
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.storage.event_log import Recording
+from rxtemporal.storage.event_log.reader import Recording
 
 others = st.one_of(
     st.tuples(st.just("wall"), st.integers(1, 40)),

@@ -26,25 +26,3 @@ struct.
 3. The first segment of a stream with a schema of its own is empty and shows it. Where the first
    events show the fields, one that was null so far may have its type in a later segment only.
 """
-
-from __future__ import annotations
-
-from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
-from rxtemporal.storage.event_log.layout import EARLIER, KINDS
-from rxtemporal.storage.event_log.reader import Recording, StreamRecords
-from rxtemporal.storage.event_log.recorder import Recorder
-from rxtemporal.storage.event_log.store import RunStore
-from rxtemporal.storage.event_log.tape import Tape, count_pushed
-
-__all__ = [
-    "EARLIER",
-    "KINDS",
-    "EventLog",
-    "LoggedStream",
-    "Recorder",
-    "Recording",
-    "RunStore",
-    "StreamRecords",
-    "Tape",
-    "count_pushed",
-]

@@ -17,7 +17,8 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.source import Cursor, Item, OutsideCti
 from rxtemporal.ingress.unpacker import payloads_of
-from rxtemporal.storage.event_log import KINDS, StreamRecords
+from rxtemporal.storage.event_log.layout import KINDS
+from rxtemporal.storage.event_log.reader import StreamRecords
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -1,4 +1,4 @@
-"""Records of several streams in the order in which they came, written by groups."""
+"""Log of several streams: records in the order in which they came, written in groups."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from rxtemporal.storage.event_log.tape import Tape
 
 
 class Log:
-    """Base of what tapes note into: the event log of a run, and a recording.
+    """Base class of event logs and recordings, which write what tapes note.
 
     ``noted`` is the number of the next record, counted over all streams.
 
-    Threads: tapes are noted into and ``flush`` is called by any. Of those that call it at the same
-    time one writes, and what the others have noted meanwhile goes with the next write.
+    Threads: any may call ``flush`` and the methods of tapes. Of those that call ``flush`` at the
+    same time one writes; the next write has everything that the others have noted meanwhile.
     """
-
-    what = "the event log"
 
     def __init__(self) -> None:
         self.noted = 0
@@ -32,7 +30,7 @@ class Log:
         self._error: BaseException | None = None
 
     def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
-        """Put items of so many records behind all others. Used by tapes."""
+        """Append items that are so many records. Used by tapes."""
         with self._changed:
             if not self._admits(tape):
                 return
@@ -46,7 +44,7 @@ class Log:
             self.noted += records
 
     def flush(self) -> None:
-        """Return when everything noted so far is durable; raise what keeps it from being so."""
+        """Wait until everything noted so far is durable; raise the error that prevents it."""
         with self._changed:
             upto = self.noted
             while self._writing and self._error is None and self._durable < upto:
@@ -63,7 +61,7 @@ class Log:
             self._write(runs, items)
             self._durable = noted
         except BaseException as error:
-            interrupted = SpoolError(f"writing {self.what} was interrupted")
+            interrupted = SpoolError("writing the log was interrupted")
             self._error = error if isinstance(error, Exception) else interrupted
             raise
         finally:

@@ -29,21 +29,21 @@ from rxtemporal.storage.event_log.tape import MisfitError, Tape
 from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
 from rxtemporal.storage.segments import SegmentWriter
 
-# records that make a segment full, and seconds after which one is written that is not
+# records in a full segment, and seconds after which one is written that is not full
 MOST_RECORDS = 131_072
 SECONDS = 1.0
-# who brings more waits, when so many have not been written
+# a producer waits while so many have not been written
 MOST_WAITING = 4 * MOST_RECORDS
 
 
 class Recorder(Log):
-    """Records the streams of one run into a folder of its own.
+    """Recorder of the streams of one run, into a folder of its own.
 
-    ``tape`` is asked for each stream, ``begin`` makes the folder, ``close`` writes what waits. What
-    was brought is on disk a second later, or as soon as a segment is full.
+    ``tape`` makes the tape of a stream, ``begin`` makes the folder, ``close`` writes what waits.
+    A record is on disk a second later, or as soon as a segment is full.
 
-    Threads: tapes are noted into by any; one thread of the recorder's own writes. What it fails
-    with is raised to whoever brings the next record, and by ``close``.
+    Threads: any may note; a thread of the recorder writes. The next ``note`` and ``close`` raise
+    the error that it meets.
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str) -> None:
@@ -80,7 +80,7 @@ class Recorder(Log):
         schema: pl.Schema | None,
         time: TimeForm | None,
     ) -> Tape:
-        """Return where what a stream is brought is noted; ``columns``: its rows come in frames."""
+        """Return the tape of a stream; ``columns``: its rows come in frames."""
         number = len(self.tapes)
         facts = StreamFacts(name, columns, settings, time, folder=f"{number + 1:04d}")
         self.tapes.append(Tape(self, number, facts, schema))
@@ -113,14 +113,14 @@ class Recorder(Log):
             self._writers.append(writer)
 
     def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
-        """Put items of so many records behind all others. Used by tapes."""
+        """Append items that are so many records; wait if too many have not been written."""
         super().note(tape, items, records)
         if self._waiting >= MOST_RECORDS:
             with self._changed:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Write what waits and stop; raise what kept it from being written."""
+        """Write what waits and stop; raise the error that prevents it."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -176,7 +176,7 @@ class Recorder(Log):
 
 
 def _to_frame(tape: Tape, items: list[Item]) -> pl.DataFrame:
-    """Return records as columns; where a payload does not fit the stream has failed."""
+    """Return items as columns; a payload that does not fit becomes the failure of the stream."""
     while True:
         try:
             return tape.to_frame(items)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.ingress.sources import SIZED_ROWS
-from rxtemporal.storage.event_log import Recording
 from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.storage.event_log.reader import Recording
 
 # the kinds of record that can be brought as rows of a batch
 _COMPLETE = {"point", "interval", "outside", "completed", "failed"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -16,19 +16,12 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_kinds, to_frame
 from rxtemporal.storage.event_log.layout import StreamFacts
 
-
-class Notes(Protocol):
-    """Log of several streams, as a tape sees it."""
-
-    def note(self, tape: Any, items: Sequence[Item], records: int) -> None:
-        """Put items of so many records behind all others."""
-
-    def flush(self) -> None:
-        """Return when everything noted so far is durable."""
+if TYPE_CHECKING:
+    from rxtemporal.storage.event_log.log import Log
 
 
 class Tape:
-    """Notes what one stream brings into a log, in order.
+    """Tape of one stream: notes its records into a log, in order.
 
     ``accepted`` counts what was pushed: events, a batch's rows, the end. ``brought`` counts records
     of the source, of which a batch's own CTI is one and the end is none. With ``prompt`` each
@@ -37,7 +30,7 @@ class Tape:
 
     def __init__(
         self,
-        log: Notes,
+        log: Log,
         number: int,
         facts: StreamFacts,
         given: pl.Schema | None,
@@ -53,7 +46,7 @@ class Tape:
         self._learned = learned
 
     def event(self, event: Event) -> None:
-        """Note an event; what is none the door refuses."""
+        """Note an event; the door refuses anything else."""
         self.events((event,))
 
     def events(self, events: Sequence[Event]) -> None:
@@ -78,17 +71,17 @@ class Tape:
         self._note([Mark("completed")], 1, accepted=1, brought=0)
 
     def advanced(self, cti: int) -> None:
-        """Note that the stream's time was advanced from outside (ticks): not by what it brought.
+        """Note that the stream's time was advanced from outside, to a CTI in ticks.
 
         A heartbeat and an idle time-out do so. An imported CTI is not noted, for it follows from
-        what the other stream brought.
+        the records of the other stream.
         """
         self._log.note(self, [Mark("outside", cti)], 1)
 
     def failed(self, error: BaseException) -> None:
         """Note that the stream has ended by an error."""
         self.facts.failed = f"{type(error).__name__}: {error}"
-        # where it failed because nothing can be written any more, closing the log says so
+        # if it failed because nothing can be written any more, closing the log raises that error
         with contextlib.suppress(SpoolError):
             self._log.note(self, [Mark("failed")], 1)
 
@@ -107,12 +100,12 @@ class Tape:
             self._log.flush()
 
     def take(self) -> list[Item]:
-        """Return what has been noted, and begin anew. Used by the log."""
+        """Return the items noted so far and forget them. Used by the log."""
         items, self.items = self.items, []
         return items
 
     def to_frame(self, items: Sequence[Item]) -> pl.DataFrame:
-        """Return what has been noted as columns; ``MisfitError`` at a payload that does not fit."""
+        """Return items as columns; ``MisfitError`` at a payload that does not fit."""
         reader = PayloadReader(self._given)
         if self._given is None:
             # a field that has only been null may still show its type
@@ -128,7 +121,7 @@ class Tape:
 
 
 class MisfitError(Exception):
-    """The payload of the item at a place does not fit."""
+    """A payload does not fit; ``place`` is the number of its item."""
 
     def __init__(self, error: BadPayloadError, place: int) -> None:
         super().__init__(str(error))
@@ -137,7 +130,7 @@ class MisfitError(Exception):
 
 
 def count_pushed(item: Any) -> int:
-    """Return for how many things that are accepted an event or a batch stands."""
+    """Return how many things are accepted with an event or a batch: a batch's rows, or one."""
     return max(1, len(item)) if isinstance(item, EventBatch) else 1
 
 
