@@ -81,6 +81,7 @@ def feeding(spark: SparkSession, folder: Trickle) -> DataFrame:
     return run(hourly, readings=given, buckets=3, cti="cti")
 
 
+@pytest.mark.full
 def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     """The first run writes a table, in two runs on one checkpoint; others read it as a stream.
 

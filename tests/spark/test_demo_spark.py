@@ -40,6 +40,7 @@ def table(folder: Path) -> pl.DataFrame:
     return frame.select(names).with_columns(times).sort(ORDER)
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_killed_and_finished(tmp_path: Path) -> None:
     """After SIGKILL a second run gives the undisturbed table, and a third adds nothing."""

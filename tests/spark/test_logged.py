@@ -59,7 +59,7 @@ def main(path: Path, how: str) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("how", ["log", "resume"])
+@pytest.mark.parametrize("how", [pytest.param("log", marks=pytest.mark.full), "resume"])
 def test_what_was_acknowledged_is_in_the_table_once(
     spark: SparkSession, tmp_path: Path, how: str
 ) -> None:

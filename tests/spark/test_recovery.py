@@ -63,6 +63,7 @@ def held(moments: Moments, hours: int) -> Iterator[subprocess.Popen[str]]:
         job.stderr.close()
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_a_killed_run_is_finished_by_the_next(spark: SparkSession, tmp_path: Path) -> None:
     """After SIGKILL in the middle, the next run makes the table that an undisturbed one makes."""

@@ -52,7 +52,13 @@ def test_without_a_folder_each_run_begins_at_the_beginning(
         assert found.sort(found.columns).equals(expected.sort(found.columns))
 
 
-@pytest.mark.parametrize("shape", EventShape)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        EventShape.EDGE,
+        *(pytest.param(each, marks=pytest.mark.full) for each in EventShape if each.name != "EDGE"),
+    ],
+)
 def test_a_run_goes_on_with_the_next_micro_batch(
     spark: SparkSession, tmp_path: Path, shape: EventShape
 ) -> None:
@@ -80,6 +86,7 @@ def undisturbed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return table(tmp_path / "whole", EventShape.EDGE)
 
 
+@pytest.mark.full
 def test_a_run_that_is_killed(spark: SparkSession, tmp_path: Path, undisturbed: list[Any]) -> None:
     """Between what has left and the state, its Java process still there: each row is there once."""
     point = "left"
