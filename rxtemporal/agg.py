@@ -54,7 +54,7 @@ def _is_number(dtype: pl.DataType) -> bool:
     return dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null)
 
 
-def _undefined(aggregate: Aggregate, dtype: pl.DataType) -> SchemaError:
+def _make_type_error(aggregate: Aggregate, dtype: pl.DataType) -> SchemaError:
     units = "take a number of units of it first, such as .dt.total_seconds()"
     advice = units if dtype.is_temporal() else "cast it to Float64"
     return SchemaError(f"{aggregate!r} of type {dtype} is not defined. Hint: {advice}.")
@@ -79,7 +79,7 @@ class _Incremental(Aggregate):
         if self.kind in ("min", "max"):
             return dtype
         if not _is_number(dtype):
-            raise _undefined(self, dtype)
+            raise _make_type_error(self, dtype)
         return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
 
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | None:
@@ -119,7 +119,7 @@ class _Expression(Aggregate):
         if self.of is not None:
             dtype = infer_field_type(self.of, schema)
             if self.numeric and not _is_number(dtype):
-                raise _undefined(self, dtype)
+                raise _make_type_error(self, dtype)
         return infer_aggregate_type(self.expression, schema, self.shown)
 
     def make(self, name: str, schema: pl.Schema) -> ListedAggregate:

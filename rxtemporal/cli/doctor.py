@@ -69,12 +69,12 @@ def _package(name: str) -> Finding:
         return Finding(name, False, "not installed; needed for Spark only", _INSTALL)
     number = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
     if number < least or (below is not None and number >= below):
-        limit = f">= {_dotted(least)}" + (f" and < {_dotted(below)}" if below else "")
+        limit = f">= {_format_version(least)}" + (f" and < {_format_version(below)}" if below else "")
         return Finding(name, False, f"{found}; Spark needs {limit}", _INSTALL)
     return Finding(name, True, found)
 
 
-def _dotted(number: tuple[int, ...]) -> str:
+def _format_version(number: tuple[int, ...]) -> str:
     return ".".join(map(str, number))
 
 
@@ -122,7 +122,7 @@ def _spool(path: Path) -> Iterator[Finding]:
         yield _contents(folder, mark, last)
         yield _checkpoint(place.parent / "checkpoint", mark, last)
     except SpoolError as error:
-        yield _refused("spool", error)
+        yield _report_error("spool", error)
 
 
 def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
@@ -138,7 +138,7 @@ def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
             if number > folder.bounds()[0]:
                 errors.append(error)
     if errors:
-        first = _refused("segments", errors[0])
+        first = _report_error("segments", errors[0])
         return dataclasses.replace(first, detail=f"{len(errors)} damaged; {first.detail}")
     return Finding("segments", True, f"{last - mark} verified, {rows} rows wait for Spark")
 
@@ -148,7 +148,7 @@ def _checkpoint(checkpoint: Path, mark: int, last: int) -> Finding:
     try:
         committed = max(mark, committed_segment(checkpoint))
     except SpoolError as error:
-        return _refused("checkpoint", error)
+        return _report_error("checkpoint", error)
     if committed > last:
         detail = f"Spark has read up to segment {committed}, and the spool ends at {last}"
         advice = f"checkpoint and spool do not belong together: delete {checkpoint}"
@@ -156,6 +156,6 @@ def _checkpoint(checkpoint: Path, mark: int, last: int) -> Finding:
     return Finding("checkpoint", True, f"Spark has committed segment {committed} of {last}")
 
 
-def _refused(name: str, error: SpoolError) -> Finding:
+def _report_error(name: str, error: SpoolError) -> Finding:
     detail, _, advice = str(error).partition(" Hint: ")
     return Finding(name, False, detail, advice)

@@ -111,9 +111,9 @@ class Playback:
     """
 
     def __init__(self, readers: Sequence[Reader], exact: bool) -> None:
-        self._readers = {_recorded(each).number: each for each in readers}
+        self._readers = {_get_source(each).number: each for each in readers}
         self._exact = exact
-        self._runs = self._order(_recorded(readers[0]))
+        self._runs = self._order(_get_source(readers[0]))
         self._run: tuple[int, int] | None = None
         self.unread = True
         self.place = MIN_TIME
@@ -171,13 +171,13 @@ def group_recordings(readers: Sequence[Reader], exact: bool) -> list[Readable]:
             asked.append(reader)
         elif (group := recorded.pop(id(reader.source.recording), None)) is not None:
             # the error of one ends all: what they had given until then they give again
-            fails = any(_recorded(each).records.facts.failed for each in group)
+            fails = any(_get_source(each).records.facts.failed for each in group)
             for each in group if fails else ():
                 each.answer_promptly()
             asked.append(Playback(group, exact or fails))
     return asked
 
 
-def _recorded(reader: Reader) -> RecordedSource:
+def _get_source(reader: Reader) -> RecordedSource:
     assert isinstance(reader.source, RecordedSource)
     return reader.source

@@ -23,7 +23,7 @@ class Stepwise:
     def __init__(self, output: Node) -> None:
         self._nodes = output.every()
         self._output = output
-        self._steps = {id(n): _made(n) for n in self._nodes if n.operator is not None}
+        self._steps = {id(n): _make_step(n) for n in self._nodes if n.operator is not None}
         self._ctis = dict.fromkeys((id(node) for node in self._nodes), MIN_TIME)
 
     @property
@@ -97,7 +97,7 @@ class Stepwise:
             step.load(state)
 
 
-def _made(node: Node) -> Any:
+def _make_step(node: Node) -> Any:
     """Return a new step of a node's operator."""
     given = [each.schema for each in node.inputs]
     if any(schema is None for schema in given):

@@ -21,15 +21,15 @@ DEPARTURE_SCHEMA = {
 
 def flights() -> pl.DataFrame:
     """Return the flights of January 2013, in order of scheduled departure."""
-    return _packaged("flights-2013-01.parquet")
+    return _read_packaged("flights-2013-01.parquet")
 
 
 def weather() -> pl.DataFrame:
     """Return the weather of January 2013, one row for each airport and hour."""
-    return _packaged("weather-2013-01.parquet")
+    return _read_packaged("weather-2013-01.parquet")
 
 
-def _packaged(name: str) -> pl.DataFrame:
+def _read_packaged(name: str) -> pl.DataFrame:
     file = resources.files("rxtemporal.cli.demo") / "data" / name
     with file.open("rb") as opened:
         return pl.read_parquet(opened)

@@ -58,7 +58,7 @@ class SpooledDelivery:
         self.reached = self._promised = MIN_TIME if self._spool.cti is None else self._spool.cti
         if self.reached == MAX_TIME:
             log.info("spark_sink.finished_before", query=job.query, path=str(job.path))
-        if self.reached < MAX_TIME or self._committed() < self._spool.last:
+        if self.reached < MAX_TIME or self._read_committed() < self._spool.last:
             self._supervisor.start()
 
     @property
@@ -155,7 +155,7 @@ class SpooledDelivery:
             return
         if folder.waiting_bytes() >= limit:
             # Spark releases a micro-batch only with a later one, which may never come
-            folder.discard(self._committed())
+            folder.discard(self._read_committed())
         waiting = folder.waiting_bytes()
         if waiting >= limit:
             raise _FullError(
@@ -163,7 +163,7 @@ class SpooledDelivery:
                 'raise spool_limit, wait with when_full="block", or see why Spark is behind.'
             )
 
-    def _committed(self) -> int:
+    def _read_committed(self) -> int:
         return max(self._spool.bounds()[0], committed_segment(self._job.checkpoint))
 
     def _prepare(self) -> Supervisor:
