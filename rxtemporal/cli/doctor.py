@@ -69,7 +69,9 @@ def _package(name: str) -> Finding:
         return Finding(name, False, "not installed; needed for Spark only", _INSTALL)
     number = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
     if number < least or (below is not None and number >= below):
-        limit = f">= {_format_version(least)}" + (f" and < {_format_version(below)}" if below else "")
+        limit = f">= {_format_version(least)}" + (
+            f" and < {_format_version(below)}" if below else ""
+        )
         return Finding(name, False, f"{found}; Spark needs {limit}", _INSTALL)
     return Finding(name, True, found)
 

@@ -329,7 +329,7 @@ class Door:
 
 
 class _Due:
-    """When a CTI is due: every N-th event, or each start at least T after the last that was."""
+    """The next CTI to generate: after every N-th event, or at a start T or more after the last."""
 
     __slots__ = ("count", "delay", "every", "last", "span")
 

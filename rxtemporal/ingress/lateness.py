@@ -39,7 +39,7 @@ class LateReason(Enum):
 
 
 class Lateness(NamedTuple):
-    """Why an event is late: what became of it, the CTI that it broke, and by how many ticks."""
+    """A late event's fate, the CTI that it broke, and by how many ticks."""
 
     reason: LateReason
     cti: int

@@ -30,7 +30,7 @@ _HINTS = {
 
 
 @contextmanager
-def reported(what: str) -> Iterator[None]:
+def report_errors(what: str) -> Iterator[None]:
     """Turn an ``OSError`` inside into a ``SpoolError`` that says path, reason and what to do."""
     try:
         yield
@@ -119,7 +119,7 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process still holds it."""
+        """True while this process holds the lock."""
         return self._handle >= 0
 
     def release(self) -> None:

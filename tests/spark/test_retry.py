@@ -10,7 +10,7 @@ import pytest
 
 from rxtemporal import errors
 from rxtemporal.spark.sink.retry import retry_after
-from rxtemporal.storage.files import reported
+from rxtemporal.storage.files import report_errors
 
 PASSING = ["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EFBIG"]
 
@@ -30,7 +30,7 @@ def told(error: BaseException) -> str:
 
 def spool_error(code: int) -> errors.SpoolError:
     """Return the error of the spool's reader when the system refuses."""
-    with pytest.raises(errors.SpoolError) as refused, reported("cannot list the spool /x"):
+    with pytest.raises(errors.SpoolError) as refused, report_errors("cannot list the spool /x"):
         raise OSError(code, os.strerror(code), "/x")
     return refused.value
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.storage.files import remove, reported
+from rxtemporal.storage.files import remove, report_errors
 
 TIMES = ("start", "end", "edge")
 # in front of a field's name, so that none is that of a time
@@ -31,7 +31,7 @@ class SpillFile:
 
     def read(self) -> EventBatch:
         """Return the batch and delete the file."""
-        with reported(f"cannot read spilled rows from {self.path}"):
+        with report_errors(f"cannot read spilled rows from {self.path}"):
             frame = pl.read_ipc(io.BytesIO(self.path.read_bytes()))
         remove(self.path)
         start, end, edge = (frame[name].to_numpy() for name in TIMES)
@@ -58,7 +58,7 @@ class SpillFiles:
         """Write a batch behind the others; ``SpoolError`` if that fails: then nothing is kept."""
         data = io.BytesIO()
         _to_frame(batch).write_ipc(data)
-        with reported(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
+        with report_errors(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
             path = self._make_folder() / f"{next(self._numbers)}.arrow"
             try:
                 path.write_bytes(data.getbuffer())

@@ -24,7 +24,7 @@ from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.sink.pid_file import claim, leave, note
-from rxtemporal.storage.files import make_folder, reported
+from rxtemporal.storage.files import make_folder, report_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -150,7 +150,7 @@ class _Query(Subscription):
 
     def _claim(self) -> None:
         folder = self._folder
-        with reported(f"cannot keep stream {self._source.name!r} in {folder}"):
+        with report_errors(f"cannot keep stream {self._source.name!r} in {folder}"):
             make_folder(folder)
         own = claim(folder, folder / "checkpoint")
         _check_places(folder / "checkpoint", self._reached)

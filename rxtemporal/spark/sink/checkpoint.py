@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import reported
+from rxtemporal.storage.files import report_errors
 
 
 def last_segment(checkpoint: Path, batch: int) -> int:
@@ -15,7 +15,7 @@ def last_segment(checkpoint: Path, batch: int) -> int:
     ``SpoolError`` for a batch that Spark does not know (it keeps the last hundred).
     """
     path = checkpoint / "offsets" / str(batch)
-    with reported(f"Spark's checkpoint has no micro-batch {batch}"):
+    with report_errors(f"Spark's checkpoint has no micro-batch {batch}"):
         text = path.read_bytes()
     try:
         # the version, the batch's metadata, and the offset of the one source

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.sink.worker import PATIENCE
-from rxtemporal.storage.files import publish, remove, reported
+from rxtemporal.storage.files import publish, remove, report_errors
 
 _FILE = "spark.pid"
 
@@ -43,7 +43,7 @@ def note(path: Path, own: int | None) -> None:
     """Write the id of our Java process."""
     if own is not None:
         file = path / _FILE
-        with reported(f"cannot write {file}"):
+        with report_errors(f"cannot write {file}"):
             publish(file, str(own).encode())
 
 

@@ -20,7 +20,7 @@ from rxtemporal.spark.sink.settled_rows import EDGE
 from rxtemporal.spark.sink.supervisor import Supervisor
 from rxtemporal.spark.sink.worker import Listener, SinkJob, Worker, driver_lock
 from rxtemporal.spark.targets.target import Target, writer_for
-from rxtemporal.storage.files import publish, reported, sync_folder
+from rxtemporal.storage.files import publish, report_errors, sync_folder
 from rxtemporal.storage.segments import Spool
 
 log = get_logger(__name__)
@@ -233,6 +233,6 @@ def _check_shape(path: Path, shape: EventShape) -> None:
                 "the shape as it was, or give the sink another path."
             )
         return
-    with reported(f"cannot write {path}"):
+    with report_errors(f"cannot write {path}"):
         publish(path, json.dumps({"shape": shape.value}).encode())
         sync_folder(path.parent)

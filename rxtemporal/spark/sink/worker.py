@@ -15,7 +15,7 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.spark.sink.retry import Retry
 from rxtemporal.spark.targets.target import Origin
-from rxtemporal.storage.files import WriterLock, reported
+from rxtemporal.storage.files import WriterLock, report_errors
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def driver_lock(path: Path) -> Iterator[None]:
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            with reported(f"cannot lock {path}"):
+            with report_errors(f"cannot lock {path}"):
                 lock = WriterLock(path / "driver.lock")
             break
         except SpoolError as error:

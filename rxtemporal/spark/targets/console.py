@@ -11,7 +11,7 @@ import polars as pl
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.spark.targets.target import DIRECT, Origin, Writer
-from rxtemporal.storage.files import publish, reported
+from rxtemporal.storage.files import publish, report_errors
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Printer:
             print(f"micro-batch {number}: {rows.height} rows", rows.head(self._rows), sep="\n")
         if self._origin.spool != DIRECT:
             entry = {"spool": self._origin.spool, "segment": last}
-            with reported(f"cannot write {self._ledger}"):
+            with report_errors(f"cannot write {self._ledger}"):
                 publish(self._ledger, json.dumps(entry).encode())
         self.last = last
 
@@ -74,7 +74,7 @@ class _Printer:
         """Do nothing; nothing is held."""
 
     def _read_ledger(self) -> int:
-        with reported(f"cannot read {self._ledger}"):
+        with report_errors(f"cannot read {self._ledger}"):
             if not self._ledger.exists():
                 return 0
             text = self._ledger.read_bytes()

@@ -19,7 +19,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.targets.target import Origin, Writer
-from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
+from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ class _ParquetWriter:
         aside = table.path.with_name(f".{table.path.name}.rxtemporal")
         self._ledger = aside / f"{self._query}.json"
         self._stage = aside / f"{self._query}.stage"
-        with reported(f"cannot open the table {table.path}"):
+        with report_errors(f"cannot open the table {table.path}"):
             make_folder(aside)
             # two spools may have a query of this name; before the first ledger only the lock tells
             self._lock = WriterLock(aside / f"{self._query}.lock")
         try:
-            with reported(f"cannot open the table {table.path}"):
+            with report_errors(f"cannot open the table {table.path}"):
                 self.last = self._read_ledger()
                 self._check_layout(aside / LAYOUT)
                 make_folder(table.path)
@@ -119,7 +119,7 @@ class _ParquetWriter:
         # A repeated batch has to run as well: a stateful operator before it would lose its state.
         self._store(self._with_day(frame.where(sf.col(SEGMENT) > self.last).drop(SEGMENT)))
         if last > self.last:
-            with reported(f"cannot publish in the table {self._table.path}"):
+            with report_errors(f"cannot publish in the table {self._table.path}"):
                 self._move(f"{self._query}-{self.last + 1:012d}-{last:012d}")
                 self._write_ledger(last)
         shutil.rmtree(self._stage, ignore_errors=True)

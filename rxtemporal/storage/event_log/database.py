@@ -15,7 +15,7 @@ from typing import Any
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.wal import is_damaged
-from rxtemporal.storage.files import reported
+from rxtemporal.storage.files import report_errors
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"
@@ -126,7 +126,7 @@ class Database:
 @contextmanager
 def explain_errors(what: str, path: Path) -> Iterator[None]:
     """Turn an error of SQLite or the file system into a ``SpoolError`` that says what to do."""
-    with reported(what):
+    with report_errors(what):
         try:
             yield
         except sqlite3.ProgrammingError:

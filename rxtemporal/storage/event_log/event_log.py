@@ -19,7 +19,7 @@ from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.stored_log import FILE
 from rxtemporal.storage.event_log.tape import MisfitError, Tape, count_records
-from rxtemporal.storage.files import reported
+from rxtemporal.storage.files import report_errors
 
 _OTHER = "the same query over the same streams goes on with a log; give another a folder of its own"
 
@@ -122,7 +122,7 @@ class EventLog(Log):
 
 
 def _refuse_other_files(path: Path) -> None:
-    with reported(f"cannot open the event log {path}"):
+    with report_errors(f"cannot open the event log {path}"):
         there = sorted(os.listdir(path)) if path.exists() else []
     if FILE in there:
         return

@@ -19,7 +19,7 @@ from rxtemporal.ingress.settings import (
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
-from rxtemporal.storage.files import reported
+from rxtemporal.storage.files import report_errors
 
 FORMAT = 1
 HEADER = "recording.json"
@@ -85,7 +85,7 @@ def load_header(path: Path) -> dict[str, Any]:
             f"{path} is no recording: it has no {HEADER}. Hint: run(sink, record={str(path)!r}) "
             "makes one."
         )
-    with reported(f"cannot read {place}"):
+    with report_errors(f"cannot read {place}"):
         text = place.read_bytes()
     try:
         header: dict[str, Any] = json.loads(text)

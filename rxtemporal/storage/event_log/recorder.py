@@ -26,7 +26,7 @@ from rxtemporal.storage.event_log.layout import (
 )
 from rxtemporal.storage.event_log.log import Log
 from rxtemporal.storage.event_log.tape import MisfitError, Tape
-from rxtemporal.storage.files import WriterLock, make_folder, publish, reported, sync_folder
+from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentWriter
 
 # records in a full segment, and seconds after which one is written that is not full
@@ -62,7 +62,7 @@ class Recorder(Log):
         self._refuse_other_files()
 
     def _refuse_other_files(self) -> None:
-        with reported(f"cannot record into {self.path}"):
+        with report_errors(f"cannot record into {self.path}"):
             there = sorted(os.listdir(self.path)) if self.path.exists() else []
         if there:
             raise SpoolError(
@@ -89,7 +89,7 @@ class Recorder(Log):
 
     def begin(self) -> None:
         """Make the folder and start to write."""
-        with reported(f"cannot record into {self.path}"):
+        with report_errors(f"cannot record into {self.path}"):
             make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
         try:
@@ -169,7 +169,7 @@ class Recorder(Log):
         header.update(complete=complete, streams=streams)
         if header == self._published:
             return
-        with reported(f"cannot record into {self.path}"):
+        with report_errors(f"cannot record into {self.path}"):
             publish(self.path / HEADER, json.dumps(header, indent=1).encode())
             sync_folder(self.path)
         self._published = header

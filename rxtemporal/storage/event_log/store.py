@@ -35,7 +35,14 @@ from rxtemporal.storage.event_log.stored_log import (
     load_runs,
     part_values,
 )
-from rxtemporal.storage.files import WriterLock, make_folder, remove, reported, sync, sync_folder
+from rxtemporal.storage.files import (
+    WriterLock,
+    make_folder,
+    remove,
+    report_errors,
+    sync,
+    sync_folder,
+)
 
 # bytes of small entries that become one large one
 MOST_BYTES = 8 * 2**20
@@ -93,7 +100,7 @@ class RunStore(StoredLog):
 
         ``begin`` has to follow before anything is written.
         """
-        with reported(f"cannot open {self.path}"):
+        with report_errors(f"cannot open {self.path}"):
             make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
         try:

@@ -1,4 +1,4 @@
-"""What any process may do with a spool: list, read and discard its segments, without a lock."""
+"""A spool as any process may use it, without a lock: list, read and discard its segments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import remove, reported, sync_folder
+from rxtemporal.storage.files import remove, report_errors, sync_folder
 
 # the column that carries the number of each row's segment
 SEGMENT = "_segment"
@@ -29,7 +29,7 @@ _DAMAGED = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Segment:
-    """What is known of a segment without reading it; ``cti`` is the CTI after it, in ticks.
+    """Facts about a segment, known without reading it; ``cti`` is the CTI after it, in ticks.
 
     Where a field numbers rows, ``highest`` is its highest value in all segments up to this one.
     """
@@ -65,7 +65,7 @@ def _check(facts: dict[str, Any]) -> int:
 
 
 class SegmentFolder:
-    """What any process may do with a spool: list, read and discard segments, without a lock.
+    """A spool as any process may use it, without a lock: list, read and discard segments.
 
     Each call looks at the folder anew. Errors of the file system arrive as ``SpoolError``.
     """
@@ -80,7 +80,7 @@ class SegmentFolder:
     def numbers(self) -> dict[str, list[int]]:
         """Return the numbers in the folder by kind of file, each list ascending."""
         found: dict[str, list[int]] = {"arrow": [], "json": [], "done": []}
-        with reported(f"cannot list the spool {self.path}"):
+        with report_errors(f"cannot list the spool {self.path}"):
             names = os.listdir(self.path)
         for match in filter(None, map(_NAME.fullmatch, names)):
             found[match[2]].append(int(match[1]))
@@ -94,7 +94,7 @@ class SegmentFolder:
 
     def header(self) -> dict[str, Any]:
         """Return what ``spool.json`` says; ``SpoolError`` if that is not a spool's header."""
-        with reported(f"cannot read the spool {self.path}"):
+        with report_errors(f"cannot read the spool {self.path}"):
             text = (self.path / "spool.json").read_bytes()
         try:
             header = json.loads(text)
@@ -109,7 +109,7 @@ class SegmentFolder:
         # both, for a reader may turn the one into the other between two looks
         for kind in ("json", "done"):
             path = self.file(sequence, kind)
-            with reported(f"cannot read {path}"), contextlib.suppress(FileNotFoundError):
+            with report_errors(f"cannot read {path}"), contextlib.suppress(FileNotFoundError):
                 return Segment.from_json(path.read_bytes(), path)
         raise SpoolError(f"segment {sequence} of {self.path} is not there. Hint: {_DAMAGED}.")
 
@@ -127,7 +127,7 @@ class SegmentFolder:
     def content(self, sequence: int) -> bytes:
         """Return a segment's Arrow IPC file, its size and CRC-32 verified."""
         expected, path = self.describe(sequence), self.file(sequence, "arrow")
-        with reported(f"cannot read segment {sequence}"):
+        with report_errors(f"cannot read segment {sequence}"):
             data = path.read_bytes()
         if len(data) != expected.size:
             raise SpoolError(
@@ -145,7 +145,7 @@ class SegmentFolder:
         """Delete the segments up to this number; the last one's CTI stays known."""
         found = self.numbers()
         committed = [number for number in found["arrow"] if number <= upto]
-        with reported(f"cannot discard segments of {self.path}"):
+        with report_errors(f"cannot discard segments of {self.path}"):
             if committed:
                 with contextlib.suppress(FileNotFoundError):  # somebody else made the mark
                     os.replace(self.file(committed[-1], "json"), self.file(committed[-1], "done"))

@@ -75,7 +75,7 @@ class Spool(SegmentWriter):
             raise SpoolError(
                 f"CTI {describe(batch.cti)} goes back from the spool's {describe(self.cti)}"
             )
-        if self._unsynced and self._completed(rows_frame(batch, self.last), batch.cti):
+        if self._unsynced and self._complete_last(rows_frame(batch, self.last), batch.cti):
             return self.last
         return self.append_frame(rows_frame(batch, self.last + 1), batch.cti)
 

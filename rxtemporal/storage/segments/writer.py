@@ -14,7 +14,14 @@ import polars as pl
 
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import WriterLock, make_folder, publish, remove, reported, sync_folder
+from rxtemporal.storage.files import (
+    WriterLock,
+    make_folder,
+    publish,
+    remove,
+    report_errors,
+    sync_folder,
+)
 from rxtemporal.storage.segments.folder import Segment, SegmentFolder
 
 # the layout of the folder, as the package's page describes it
@@ -56,7 +63,7 @@ class SegmentWriter(SegmentFolder):
         else has to keep a second writer out. ``SpoolError``: another process writes it, it belongs
         to another name or schema, it is damaged, the folder cannot be written.
         """
-        with reported(f"cannot open the spool {path}"):
+        with report_errors(f"cannot open the spool {path}"):
             make_folder(Path(path))
             writer = cls(path, schema, WriterLock(Path(path) / "lock") if lock else None)
         try:
@@ -89,17 +96,17 @@ class SegmentWriter(SegmentFolder):
         self._check_open()
         data = _arrow(frame)
         segment = self._facts(data, self.last + 1, frame, cti)
-        with reported(f"cannot write segment {segment.sequence} of {self.path}"):
+        with report_errors(f"cannot write segment {segment.sequence} of {self.path}"):
             if self._unsynced is not None:
                 self._sync()
             self._publish(segment, data)
         return segment.sequence
 
-    def _completed(self, frame: pl.DataFrame, cti: int) -> bool:
+    def _complete_last(self, frame: pl.DataFrame, cti: int) -> bool:
         """Sync a segment of which only that was missing; return whether it is this frame."""
         given = self._facts(_arrow(frame), self.last, frame, cti)
         repeated = given == self._unsynced
-        with reported(f"cannot write segment {self.last} of {self.path}"):
+        with report_errors(f"cannot write segment {self.last} of {self.path}"):
             self._sync()
         return repeated
 
@@ -152,7 +159,7 @@ class SegmentWriter(SegmentFolder):
             self._check_header(name, fields)
         else:
             header = {"format": FORMAT, "id": uuid.uuid4().hex, "query": name, "schema": fields}
-            with reported(f"cannot create the spool {self.path}"):
+            with report_errors(f"cannot create the spool {self.path}"):
                 publish(self.path / "spool.json", json.dumps(header).encode())
                 sync_folder(self.path)
         for leftover in self.path.glob(".*.part"):
