@@ -176,7 +176,7 @@ class InputStream:
     def _finish(self) -> EventBatch | None:
         for tape in (self._tape, self._log):
             if tape is not None:
-                tape.completed()
+                tape.complete()
         return self.packer.finish()
 
     def fail(self, error: Exception) -> None:
@@ -184,7 +184,7 @@ class InputStream:
         self.state = StreamState.ENDED
         accepted, error = self.packer.rescue(error)
         if self._tape is not None:
-            self._tape.failed(error)
+            self._tape.fail(error)
         self.give(accepted)
         self._entry.on_error(error)
 
@@ -205,7 +205,7 @@ class InputStream:
         # an imported one follows from what the other stream brought, when it is brought again
         for tape in (self._tape, self._log):
             if tape is not None:
-                tape.advanced(cti)
+                tape.advance(cti)
         return self._give_due()
 
     def _give_due(self) -> bool:
@@ -220,5 +220,5 @@ class InputStream:
     def _advance(self, cti: int) -> EventBatch | None:
         """Advance to a CTI that had come from outside when the stream was recorded."""
         if self.door.import_cti(cti) and self._tape is not None:
-            self._tape.advanced(cti)
+            self._tape.advance(cti)
         return self.packer.due()

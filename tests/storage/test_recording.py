@@ -177,9 +177,9 @@ def test_time_that_advanced_from_outside_is_recorded(folder: Path) -> None:
     )  # fmt: skip
     late.begin()
     tape.event(PointEvent(3, 3))
-    tape.advanced(5)
+    tape.advance(5)
     tape.event(PointEvent(4, 4))
-    tape.completed()
+    tape.complete()
     late.close()
     sink = Log()
     with rxt.replay(folder)["beating"].run(sink) as process:

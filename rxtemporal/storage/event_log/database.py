@@ -32,7 +32,7 @@ _ERRNOS = {
 _HINT = "a file was changed or lost after it was written; restore the folder from a copy"
 
 
-def damaged(path: Path, what: str) -> SpoolError:
+def damage_error(path: Path, what: str) -> SpoolError:
     """Return the error that names a damaged file."""
     return SpoolError(f"{path} is damaged: {what}. Hint: {_HINT}, or begin with a new folder.")
 
@@ -104,10 +104,12 @@ class Database:
         if wal:
             frames = self.row("PRAGMA wal_checkpoint(PASSIVE)")[1]
             if is_damaged(wal_of(self.path), frames):
-                raise damaged(wal_of(self.path), "it is missing, or records in it have changed")
+                raise damage_error(
+                    wal_of(self.path), "it is missing, or records in it have changed"
+                )
         (found,) = self.row("PRAGMA integrity_check(1)")
         if found != "ok":
-            raise damaged(self.path, " ".join(str(found).split()))
+            raise damage_error(self.path, " ".join(str(found).split()))
 
     def close(self, *, keep_wal: bool = False) -> None:
         """Close the connection; doing it twice does no harm.
@@ -134,7 +136,7 @@ def explain_errors(what: str, path: Path) -> Iterator[None]:
         except sqlite3.Error as error:
             number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
             if number is None:
-                raise damaged(path, str(error)) from error
+                raise damage_error(path, str(error)) from error
             raise OSError(number, os.strerror(number), str(path)) from error
 
 

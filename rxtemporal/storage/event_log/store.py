@@ -17,7 +17,7 @@ from rxtemporal.engine.codec import dump_frame, load_frame
 from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import (
     Database,
-    damaged,
+    damage_error,
     explain_errors,
     has_wal,
     restore_wal,
@@ -85,7 +85,7 @@ class RunStore(StoredLog):
         assert self._database is not None
         return self._database
 
-    def _connected(self) -> AbstractContextManager[Database]:
+    def _get_database(self) -> AbstractContextManager[Database]:
         return nullcontext(self._connection)
 
     @property
@@ -116,7 +116,7 @@ class RunStore(StoredLog):
 
     def _create(self) -> None:
         if has_wal(self.file):
-            raise damaged(self.file, "it is missing, and its WAL is there")
+            raise damage_error(self.file, "it is missing, and its WAL is there")
         aside = self.path / f".{FILE}.part"
         remove(aside)
         header = {"format": FORMAT, "id": uuid.uuid4().hex, "name": self.name}
@@ -141,7 +141,7 @@ class RunStore(StoredLog):
 
     def _connect(self) -> None:
         if not self.file.stat().st_size:  # SQLite would begin anew, and delete the WAL
-            raise damaged(self.file, "it is empty")
+            raise damage_error(self.file, "it is empty")
         had_wal = has_wal(self.file)
         self._database = Database(self.file, writes=True)
         self._header = self.header()
@@ -153,15 +153,15 @@ class RunStore(StoredLog):
                 "Hint: give each a folder of its own."
             )
         if self._header["open"] and not had_wal:
-            raise damaged(self.file, f"{wal_of(self.file).name} beside it is missing")
+            raise damage_error(self.file, f"{wal_of(self.file).name} beside it is missing")
 
     def _verify(self) -> None:
         """Check that nothing is missing, and that each checksum fits."""
         self._connection.verify(wal=self._header["open"])
         tables = self._connection.rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
         if {sql for (sql,) in tables} != {*_TABLES}:
-            raise damaged(self.file, "its tables have changed")
-        self.records, missing, at = self._covered()[0], 0, 0
+            raise damage_error(self.file, "its tables have changed")
+        self.records, missing, at = self._find_checkpoint()[0], 0, 0
         while (row := self._connection.row(f"{PARTS} WHERE id > ? LIMIT 1", at)) is not None:
             at, stream, first, records, *_ = row
             self._content(row)
@@ -175,7 +175,7 @@ class RunStore(StoredLog):
             raise self._gap()
 
     def _gap(self) -> SpoolError:
-        return damaged(self.file, f"some records before {self.records:,} are missing")
+        return damage_error(self.file, f"some records before {self.records:,} are missing")
 
     def begin(
         self, streams: Sequence[StreamFacts] = (), schemas: Mapping[int, pl.Schema] | None = None
@@ -292,14 +292,16 @@ class RunStore(StoredLog):
     def load(self) -> bytes | None:
         """Return the state of the run before; None without one. ``CheckpointError``: damaged."""
         try:
-            pieces = [self.fact(f"checkpoint {each}") for each in range(self._covered()[1])]
+            pieces = [self.fact(f"checkpoint {each}") for each in range(self._find_checkpoint()[1])]
         except SpoolError as error:
             raise CheckpointError(str(error)) from error
         if None in pieces:
-            raise CheckpointError(str(damaged(self.file, "a part of the checkpoint is missing")))
+            raise CheckpointError(
+                str(damage_error(self.file, "a part of the checkpoint is missing"))
+            )
         return b"".join(each for each in pieces if each is not None) if pieces else None
 
-    def _covered(self) -> tuple[int, int]:
+    def _find_checkpoint(self) -> tuple[int, int]:
         """Return how many records the checkpoint covers, and in how many pieces it is."""
         facts = json.loads(self.fact("checkpoint") or b'{"records": 0, "pieces": 0}')
         return facts["records"], facts["pieces"]

@@ -37,7 +37,7 @@ import polars as pl
 
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.database import Database, damaged
+from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
 
 FILE = "run.sqlite"
@@ -82,16 +82,16 @@ class StoredLog:
 
     def fact(self, name: str) -> bytes | None:
         """Return what the file has under a name; None if it has nothing."""
-        with self._connected() as database:
+        with self._get_database() as database:
             row = database.row("SELECT crc, content FROM facts WHERE name = ?", name)
         if row is not None and row[0] != checksum(row[1], name.encode()):
-            raise damaged(self.file, f"the checksum of the {name} does not fit")
+            raise damage_error(self.file, f"the checksum of the {name} does not fit")
         return None if row is None else row[1]
 
     def _contents(self, stream: int, *, newest: bool = False) -> Iterator[bytes]:
         at, step = (2**62, "< ? ORDER BY id DESC") if newest else (0, "> ? ORDER BY id")
         query = f"{PARTS} WHERE stream = ? AND id {step} LIMIT 1"
-        with self._connected() as database:
+        with self._get_database() as database:
             # one at a time: a statement that stays open keeps the WAL from being emptied
             while (row := database.row(query, stream, at)) is not None:
                 at = row[0]
@@ -101,10 +101,12 @@ class StoredLog:
         """Return the content of a part, its checksum verified."""
         _, stream, first, records, crc, content = row
         if crc != checksum(content, _NUMBERS.pack(stream, first, records)):
-            raise damaged(self.file, f"the checksum of the records from {first:,} does not fit")
+            raise damage_error(
+                self.file, f"the checksum of the records from {first:,} does not fit"
+            )
         return bytes(content)
 
-    def _connected(self) -> AbstractContextManager[Database]:
+    def _get_database(self) -> AbstractContextManager[Database]:
         return closing(Database(self.file, writes=False))
 
 

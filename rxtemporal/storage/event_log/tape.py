@@ -66,11 +66,11 @@ class Tape:
         records = len(batch) + own
         self._note([Rows(batch, own)] if records else [], records, accepted=count_pushed(batch))
 
-    def completed(self) -> None:
+    def complete(self) -> None:
         """Note that the source has ended."""
         self._note([Mark("completed")], 1, accepted=1, brought=0)
 
-    def advanced(self, cti: int) -> None:
+    def advance(self, cti: int) -> None:
         """Note that the stream's time was advanced from outside, to a CTI in ticks.
 
         A heartbeat and an idle time-out do so. An imported CTI is not noted, for it follows from
@@ -78,7 +78,7 @@ class Tape:
         """
         self._log.note(self, [Mark("outside", cti)], 1)
 
-    def failed(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Note that the stream has ended by an error."""
         self.facts.failed = f"{type(error).__name__}: {error}"
         # if it failed because nothing can be written any more, closing the log raises that error
