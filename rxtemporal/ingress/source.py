@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -23,6 +24,8 @@ class OutsideCti:
 
     cti: int
 
+
+_start = attrgetter("start")
 
 Item: TypeAlias = Event | EventBatch | OutsideCti
 # so many events of a source whose items are all there are taken at once
@@ -64,8 +67,6 @@ class Cursor:
         self._failed: Exception | None = None
         self._ended = False
         self._reached = MIN_TIME
-        # items taken whose starts have not been looked at
-        self._unseen: Sequence[Any] = ()
 
     @property
     def position(self) -> Any:
@@ -77,9 +78,6 @@ class Cursor:
 
         Reads one item ahead. The end, and an error, have the time that was reached.
         """
-        for item in self._unseen:
-            self._see(item)
-        self._unseen = ()
         if not self._ahead and self._read(1):
             self._see(self._ahead[0])
         return self._reached
@@ -92,7 +90,7 @@ class Cursor:
         if until >= MAX_TIME:
             self._read(self._run_rows)
             items, self._ahead = self._ahead, []
-            self._unseen = [*self._unseen, *items]
+            self._see_all(items)
         else:
             items = self._take_until(until)
         if not items and self._failed is not None:
@@ -142,6 +140,16 @@ class Cursor:
                 self._failed = error
             self._ended = len(ahead) < count
         return bool(ahead)
+
+    def _see_all(self, items: list[Any]) -> None:
+        try:
+            highest = max(map(_start, items), default=MIN_TIME)
+        except (AttributeError, TypeError):  # batches, or no events at all
+            for item in items:
+                self._see(item)
+            return
+        if highest > self._reached:
+            self._reached = highest
 
     def _see(self, item: Any) -> None:
         # of a batch, and of what is no event at all, no single start is asked
