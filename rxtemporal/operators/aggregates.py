@@ -65,14 +65,14 @@ class _UserCode(Aggregate):
 
     def check(self) -> None:
         """Refuse a class that lacks a function, or does not tell what type it gives."""
-        self._given()
+        self._check_type()
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.reads is not None:
             infer_field_type(self.reads, schema)
-        return self._given()
+        return self._check_type()
 
-    def _given(self) -> pl.DataType:
+    def _check_type(self) -> pl.DataType:
         given, says = self._dtype, self._says()
         if given is None:
             try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.operators.join import Handed, Matching, On, read_pairs
+from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class LeftAntiJoin(Matching):
+class LeftAntiJoin(Matcher):
     """Left rows while no matching right one is alive."""
 
     name = "left_anti_join"
@@ -26,14 +26,14 @@ class LeftAntiJoin(Matching):
         """Return the left's fields."""
         self.key_types(left, right, keys)
         if self.where is not None:
-            self.check_where(self._joined(left, right, keys)[1])
+            self.check_where(self._join_fields(left, right, keys)[1])
         return left
 
     def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """The left's fields."""
         return [(name, (name, None)) for name in left]
 
-    def _joined(
+    def _join_fields(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
     ) -> tuple[dict[str, str], pl.Schema]:
         # only where= sees the joined names: a clash gets a suffix by itself
@@ -49,7 +49,7 @@ class LeftAntiJoin(Matching):
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
         merged = None
         if self.where is not None:
-            merged = JoinedPayload(*self._joined(left, right, keys))
+            merged = JoinedPayload(*self._join_fields(left, right, keys))
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.join import Handed, Matching, On, read_pairs
+from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
 from rxtemporal.operators.operator import Beside, Keys, Operator, RowOperator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.stream import Other
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Clip(Matching):
+class Clip(Matcher):
     """Left rows end where the next matching right one begins."""
 
     name = "clip_event_duration"
@@ -85,7 +85,7 @@ class ToSignal(Operator):
         return SignalStep(KeyMatcher(keys, self.on, self._key_types(schema, keys)), schema, keys)
 
 
-class _Same(Matching):
+class _Same(Matcher):
     """A stream matched with itself."""
 
     name = "to_signal"

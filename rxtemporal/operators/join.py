@@ -41,7 +41,7 @@ def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Matching(TwoInputs):
+class Matcher(TwoInputs):
     """Common part of operators that match rows of two streams."""
 
     on: tuple[tuple[str, str], ...] = ()
@@ -145,7 +145,7 @@ class Matching(TwoInputs):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Join(Matching):
+class Join(Matcher):
     """Both payloads while both rows live; ``name`` is the method that composed it."""
 
     name: str = "join"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.operators.anti_join import LeftAntiJoin, SwappedAntiJoin
-from rxtemporal.operators.join import Handed, Join, Matching, On, read_pairs
+from rxtemporal.operators.join import Handed, Join, Matcher, On, read_pairs
 from rxtemporal.operators.operator import Beside, Keys
 from rxtemporal.operators.stream import Other
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class OuterJoin(Matching):
+class OuterJoin(Matcher):
     """A join united with what finds no partner, the missing fields null."""
 
     full: bool = False

@@ -51,7 +51,7 @@ def find_partition(output: Node) -> Partition:
     if any(isinstance(node.source, LateSource) for node in sources):
         reason = "late events are judged by one door, in the order of all rows"
         return Partition(dict.fromkeys(map(id, sources), ()), reason)
-    needed = _needed(nodes)
+    needed = _find_needed(nodes)
     found: dict[int, list[_Split]] = {}
     for node in nodes:
         splits = list(_splits(node, needed, found))
@@ -74,7 +74,7 @@ def _rule(node: Node) -> PartitionRule:
     return node.operator.partition(schemas, node.inputs[0].keys)  # type: ignore[arg-type]
 
 
-def _needed(nodes: list[Node]) -> set[int]:
+def _find_needed(nodes: list[Node]) -> set[int]:
     """Return the streams that go to an operator which sees rows together, now or later on."""
     needed: set[int] = set()
     for node in reversed(nodes):
@@ -96,7 +96,7 @@ def _splits(node: Node, needed: set[int], found: dict[int, list[_Split]]) -> Ite
         known = [fields for _, fields in splits]
         if not (_agree(splits) and _holds(rule, known)):
             continue
-        after = frozenset(name for name, given in rule.keeps if _known(given, known))
+        after = frozenset(name for name, given in rule.keeps if _is_known(given, known))
         if after or id(node) not in needed:
             yield {source: name for fields, _ in splits for source, name in fields.items()}, after
 
@@ -112,10 +112,10 @@ def _agree(splits: tuple[_Split, ...]) -> bool:
 
 def _holds(rule: PartitionRule, known: list[frozenset[str]]) -> bool:
     """Return True if rows seen together are in one bucket: they agree in the field to split by."""
-    return rule.together is None or any(_known(given, known) for given in rule.together)
+    return rule.together is None or any(_is_known(given, known) for given in rule.together)
 
 
-def _known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> bool:
+def _is_known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> bool:
     return all(name is None or name in fields for name, fields in zip(given, known, strict=True))
 
 

@@ -163,7 +163,7 @@ class SelectRow(Operator):
 
     def _fields(self) -> pl.Schema:
         """Return the fields that are named by ``schema``, or else by the return annotation."""
-        given = _returned(self.function) if self.schema is None else self.schema
+        given = _read_return_type(self.function) if self.schema is None else self.schema
         if given is None:
             raise ArgumentError(
                 "select cannot see what a function returns. Hint: name the fields, for example "
@@ -173,7 +173,7 @@ class SelectRow(Operator):
         return payload_schema(given, lists=True)
 
 
-def _returned(function: Callable[..., Any]) -> Any:
+def _read_return_type(function: Callable[..., Any]) -> Any:
     """Return the record type that a function says it returns, if it does."""
     try:
         returned = typing.get_type_hints(function).get("return")

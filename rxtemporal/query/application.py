@@ -131,7 +131,9 @@ class Application:
         """Return the input stream, or the output of the query, of this name."""
         named = {**self._streams, **self._queries}
         if name not in named:
-            raise BindingError(f"there is no stream {name!r} in {self.name!r}; {_known(named)}")
+            raise BindingError(
+                f"there is no stream {name!r} in {self.name!r}; {_list_names(named)}"
+            )
         return named[name]
 
     def run(
@@ -174,7 +176,8 @@ class Application:
             if query is each or (isinstance(query, str) and query == name):
                 return name
         raise BindingError(
-            f"run takes queries of {self.name!r} and sinks, got {query!r}; {_known(self._queries)}"
+            f"run takes queries of {self.name!r} and sinks, got {query!r}; "
+            f"{_list_names(self._queries)}"
         )
 
     def _pair(self, asked: list[str], sinks: Any) -> dict[str, tuple[Stream, Sink]]:
@@ -221,7 +224,7 @@ def _check_name(name: Any, what: str) -> str:
     return name
 
 
-def _known(named: Mapping[str, Any]) -> str:
+def _list_names(named: Mapping[str, Any]) -> str:
     return f"there are {', '.join(map(repr, named))}" if named else "there are none yet"
 
 

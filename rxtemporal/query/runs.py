@@ -37,7 +37,7 @@ from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
 from rxtemporal.runtime.recovery import make_log
 from rxtemporal.runtime.time_flow import find_imported
 from rxtemporal.sinks import Sink
-from rxtemporal.storage.event_log.recorder import Recorder
+from rxtemporal.storage.event_log.recorder import RunRecorder
 
 Result = TypeVar("Result")
 Path = str | os.PathLike[str] | None
@@ -179,7 +179,7 @@ def start_process(
         [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
     )
     checkpointer = make_checkpointer(resume, record, log, name)
-    recorder = None if record is None else Recorder(record, name)
+    recorder = None if record is None else RunRecorder(record, name)
     event_log = None if log is None else make_log(log, name)
     execution = Execution(
         *outputs,

@@ -31,7 +31,7 @@ from rxtemporal.runtime.recovery import match_log, replay_log
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log.event_log import EventLog
-from rxtemporal.storage.event_log.recorder import Recorder
+from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
 
@@ -161,7 +161,7 @@ class Execution:
             reader.answer_promptly()
         return Pacer(paces.pop(), lambda: self.ended or self.stopping)
 
-    def record(self, recorder: Recorder) -> None:
+    def record(self, recorder: RunRecorder) -> None:
         """Have what comes recorded; before ``start``."""
         for reader in self.readers:
             source = reader.source

@@ -23,7 +23,7 @@ from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.recovery import refuse_unlogged
 from rxtemporal.runtime.stall_watch import StallWatch
 from rxtemporal.storage.event_log.event_log import EventLog
-from rxtemporal.storage.event_log.recorder import Recorder
+from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
 
@@ -63,7 +63,7 @@ class Process:
         execution: Execution,
         outlets: Sequence[Outlet],
         warn_after: Span | None,
-        recorder: Recorder | None = None,
+        recorder: RunRecorder | None = None,
         checkpointer: Checkpointer | None = None,
         log: EventLog | None = None,
     ) -> None:

@@ -19,8 +19,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.spark import DatabaseTable, SparkSink
-from rxtemporal.spark.sink.settled_rows import EDGE, STATE
-from rxtemporal.spark.targets.target import Origin
+from rxtemporal.spark.targets.target import EDGE, STATE, Origin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

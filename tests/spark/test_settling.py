@@ -12,7 +12,8 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.spark.sink.settled_rows import EDGE, make_settled_rows
+from rxtemporal.spark.sink.settled_rows import make_settled_rows
+from rxtemporal.spark.targets.target import EDGE
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 Row = tuple[int, int, int]

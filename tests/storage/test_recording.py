@@ -170,7 +170,7 @@ def test_a_bad_payload_behind_a_batch_is_the_one_that_ends_the_stream(folder: Pa
 
 def test_time_that_advanced_from_outside_is_recorded(folder: Path) -> None:
     """A heartbeat's CTI makes late in the replay what it made late; it comes where it came."""
-    late = recorder.Recorder(folder, "outside")
+    late = recorder.RunRecorder(folder, "outside")
     tape = late.tape(
         "beating", columns=False, settings=settings(9), schema=pl.Schema({"payload": pl.Int64}),
         time="ticks",

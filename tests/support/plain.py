@@ -9,7 +9,7 @@ import pytest
 
 from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.spark.sink.settled_rows import EDGE, STATE
+from rxtemporal.spark.targets.target import EDGE, STATE
 from rxtemporal.storage.segments.spool import rows_frame
 
 

@@ -18,9 +18,8 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.spark.jvm.liveness import report_java_exit
 from rxtemporal.spark.jvm.session import require_pyspark, session
 from rxtemporal.spark.schema import arrow_schema
-from rxtemporal.spark.sink.settled_rows import EDGE, STATE
 from rxtemporal.spark.sink.worker import SinkJob
-from rxtemporal.spark.targets.target import DIRECT, Origin, Writer, writer_for
+from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
 from rxtemporal.storage.segments.spool import rows_frame
 
 if TYPE_CHECKING:

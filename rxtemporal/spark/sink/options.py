@@ -10,8 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.spark.sink.settled_rows import EDGE, STATE
-from rxtemporal.spark.targets.target import Target
+from rxtemporal.spark.targets.target import EDGE, STATE, Target
 from rxtemporal.storage.segments import SEGMENT
 
 

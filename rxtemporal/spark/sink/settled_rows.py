@@ -18,9 +18,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
-
-# the columns of edge shape: a row's number, and "open" or "closed"
-EDGE, STATE = "_edge", "_state"
+from rxtemporal.spark.targets.target import EDGE
 
 
 class SettledRows(Protocol):

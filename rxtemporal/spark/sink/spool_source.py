@@ -23,7 +23,7 @@ from rxtemporal.core.batch import END, START
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.schema import arrow_schema, spark_schema
-from rxtemporal.spark.sink.settled_rows import EDGE, STATE
+from rxtemporal.spark.targets.target import EDGE, STATE
 from rxtemporal.storage.segments import SEGMENT, SegmentFolder
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.child import Child, serialize_job
 from rxtemporal.spark.sink.runner import Runner
-from rxtemporal.spark.sink.settled_rows import EDGE
 from rxtemporal.spark.sink.supervisor import Supervisor
 from rxtemporal.spark.sink.worker import Listener, SinkJob, Worker, driver_lock
-from rxtemporal.spark.targets.target import Target, writer_for
+from rxtemporal.spark.targets.target import EDGE, Target, writer_for
 from rxtemporal.storage.files import publish, report_errors, sync_folder
 from rxtemporal.storage.segments import Spool
 

@@ -13,9 +13,8 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.spark.sink.settled_rows import EDGE, STATE
 from rxtemporal.spark.targets.postgres_types import as_text, type_of
-from rxtemporal.spark.targets.target import DIRECT, Origin, Writer
+from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # the id in place of a spool's where there is no spool
 DIRECT = "direct"
+# the columns of edge shape: a row's number, and "open" or "closed"
+EDGE, STATE = "_edge", "_state"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ SECONDS = 1.0
 MOST_WAITING = 4 * MOST_RECORDS
 
 
-class Recorder(Log):
+class RunRecorder(Log):
     """Recorder of the streams of one run, into a folder of its own.
 
     ``tape`` makes the tape of a stream, ``begin`` makes the folder, ``close`` writes what waits.
