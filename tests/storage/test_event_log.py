@@ -1,4 +1,4 @@
-"""An input log: what has been acknowledged is there when the run is begun again."""
+"""The event log: everything acknowledged is there when the next run begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every input log: a run that is begun again is the run that was never cut off."""
+"""Laws of event logs: runs that were cut off give what one undisturbed run gives."""
 
 from __future__ import annotations
 
