@@ -12,7 +12,7 @@ import polars as pl
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch, TimeForm
-from rxtemporal.core.events import Event
+from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
@@ -26,6 +26,7 @@ class OutsideCti:
 
 
 _start = attrgetter("start")
+_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 Item: TypeAlias = Event | EventBatch | OutsideCti
 # so many events of a source whose items are all there are taken at once
@@ -142,14 +143,11 @@ class Cursor:
         return bool(ahead)
 
     def _see_all(self, items: list[Any]) -> None:
-        try:
-            highest = max(map(_start, items), default=MIN_TIME)
-        except (AttributeError, TypeError):  # batches, or no events at all
-            for item in items:
-                self._see(item)
+        if _EVENTS.issuperset(map(type, items)):
+            self._reached = max(self._reached, max(map(_start, items), default=MIN_TIME))
             return
-        if highest > self._reached:
-            self._reached = highest
+        for item in items:
+            self._see(item)
 
     def _see(self, item: Any) -> None:
         # of a batch, and of what is no event at all, no single start is asked

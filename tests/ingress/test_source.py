@@ -72,6 +72,15 @@ def test_a_cursor_gives_every_item_once_in_order(
     assert cursor.take() is None
 
 
+def test_a_cursor_looks_past_batches() -> None:
+    """A batch shows no time of its own; after it the events before it still count."""
+    rows = [{"start_time": time, "end_time": time + 1} for time in (5, 9)]
+    batch = EventBatch.from_dicts(rows)
+    cursor = rxt.Cursor([*points(3), batch, *points(1)], run_rows=2)
+    assert len(cursor.take() or ()) == 2
+    assert cursor.peek() == 3
+
+
 def test_an_error_comes_after_what_was_read_before_it() -> None:
     """Items that an iterator gave before it failed are taken; then the error is raised, always."""
 
