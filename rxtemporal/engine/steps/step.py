@@ -58,26 +58,6 @@ class Stateless(Stateful):
     rows = 0
 
 
-class StepChain(Stateful):
-    """Several steps, one after the other, as one."""
-
-    held = ("_steps",)
-
-    def __init__(self, steps: list[Any]) -> None:
-        self._steps = steps
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that all of them hold."""
-        return sum(step.rows for step in self._steps)
-
-    def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Take one batch through all of them."""
-        for step in self._steps:
-            batch = step.on_batch(batch)
-        return batch
-
-
 def earliest_due(held: Any) -> int | None:
     """Return the earliest start or end, in ticks, that waits for the CTI; None where nothing waits.
 
