@@ -1,4 +1,4 @@
-"""Verdicts on many rows at once: the values that a door's decisions on columns are made of."""
+"""Verdicts on many rows at once, as columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Bytes = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
-# how CTIs are made: N or 0, T and the delay; and whether late rows are adjusted
+# how CTIs are generated: N or 0, T, the delay; and True if late rows are adjusted
 Rules = tuple[int, int, int, bool]
 
 # by the kernel's number; 0 is in time
@@ -38,7 +38,7 @@ NO_ROWS: Int64s = np.empty(0, np.int64)
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LateRows:
-    """Late rows as they came: ``reason`` numbers in ``REASONS``, the CTI broken, by how much."""
+    """Late rows before adjustment; ``reason`` has indices into ``REASONS``, ``cti`` broken CTIs."""
 
     rows: EventBatch
     reason: Bytes
@@ -48,10 +48,10 @@ class LateRows:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
-    """The verdicts on a run of n items: the times that go on, and the door's state after them.
+    """Verdicts on a run of n items: the accepted times, and the door's state after them.
 
-    ``late`` are the numbers of those that were not in time; for each of these the ``reason``, the
-    CTI before it and ``by`` how late it was. ``backwards``: whether a CTI among them goes back.
+    ``late`` are the indices of the late items; for each of these the ``reason``, the CTI ``before``
+    it and ``by`` how many ticks it was late. ``backwards`` is True if a CTI among them goes back.
     """
 
     start: Int64s
@@ -75,7 +75,7 @@ class Verdicts:
         *,
         backwards: bool = False,
     ) -> Verdicts:
-        """Return what a kernel's columns say, with how late each of their ``times`` was."""
+        """Return the verdicts in a kernel's columns; ``times`` give how late each item was."""
         late = np.flatnonzero(reason)
         broken = before[late]
         by = np.maximum(broken - times[late], 0)
@@ -83,20 +83,20 @@ class Verdicts:
 
     @property
     def kept(self) -> Bools:
-        """The items that go on, CTIs among them."""
+        """Mask of the accepted items, CTIs among them."""
         kept: Bools = np.ones(len(self.start), np.bool_)
         kept[self.late[(self.reason == DROPPED) | (self.reason == NO_OPEN_ROW)]] = False
         return kept
 
     def late_rows(self, batch: EventBatch) -> LateRows | None:
-        """Return the late rows of the batch that was judged; None where all came in time."""
+        """Return the late rows of the judged batch; None if all came in time."""
         if not len(self.late):
             return None
         broken = np.maximum(self.before, MIN_TIME)
         return LateRows(batch.take(self.late), self.reason, broken, self.by)
 
     def apply(self, batch: EventBatch, kind: Bytes) -> EventBatch:
-        """Return what goes on of the batch that was judged."""
+        """Return the accepted rows of the judged batch."""
         if not len(kind):
             if not len(self.late):
                 return batch
@@ -115,9 +115,9 @@ def judge_rows(
     row: Int64s = NO_ROWS,
     moved: Int64s = NO_ROWS,
 ) -> Verdicts:
-    """Return the verdicts on items that follow each other; ``state`` becomes that after them.
+    """Return the verdicts on a run of items; updates ``state``.
 
-    For the columns see the kernel.
+    The kernel defines the columns.
     """
     # compiled code is loaded by the first query that needs it
     from rxtemporal.engine.kernels.door import admit, advance
@@ -133,7 +133,7 @@ def judge_rows(
 
 
 def kinds_of(batch: EventBatch) -> Bytes:
-    """Return the kind of each row; nothing where all are complete."""
+    """Return the kind of each row; an empty array if all rows are complete."""
     if not batch.edge.any():
         return NO_KINDS
     edges = batch.edge != 0
@@ -142,9 +142,9 @@ def kinds_of(batch: EventBatch) -> Bytes:
 
 
 class BatchEdges:
-    """The edges of one batch: the row of each, and the starts that the rows were given.
+    """Edges of one batch: the row of each, and the accepted starts of the rows.
 
-    Rows that this batch opens have the first numbers, those that were open before the next ones.
+    Rows that this batch opens are numbered first, then the rows that were open before.
     """
 
     def __init__(self, table: IntTable, edge: Int64s, kind: Bytes) -> None:
@@ -183,12 +183,12 @@ def judge_merged(
     importers: Sequence[Sequence[int]],
     states: Sequence[Sequence[int]],
 ) -> list[Verdicts]:
-    """Return the verdicts on each stream's complete rows, accepted merged by their places.
+    """Return the verdicts on each stream's complete rows, accepted in order of their places.
 
-    The row with the lowest place is next, ties go by order of the streams, and each CTI that is
-    made goes on at once to the streams that import it (``importers``: their numbers, for each
-    stream) and from them to theirs. So the verdicts are those of one event after the other; only
-    the time that is told with them is the last one reached.
+    The row with the lowest place is next, ties go by order of the streams, and each generated CTI
+    is passed at once to the streams that import it (``importers``: for each stream the indices of
+    those) and from them to theirs. So the verdicts are the same as for one event after the other;
+    only the state returned with them is the one after all rows.
     """
     # compiled code is loaded by the first query that needs it
     from rxtemporal.engine.kernels.door import admit_merged
@@ -199,7 +199,7 @@ def judge_merged(
     end = np.concatenate([each.end for each in rows])
     state = np.array(states, np.int64)
     starts, reason, before = admit_merged(
-        # the places of one stream ascend, so that this is but a merge
+        # the places of one stream ascend, so a stable sort only merges
         np.argsort(np.concatenate(places), kind="stable"),
         np.repeat(np.arange(len(rows)), lengths),
         start,

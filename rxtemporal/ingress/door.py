@@ -1,8 +1,8 @@
-"""The door of a stream: judges events as they enter, and makes CTIs as the settings say.
+"""The door of a stream: decides which events are late, and generates CTIs.
 
-An event is late or not by the decision made here and nowhere else, event by event, in the order in
-which events are accepted. A door knows nobody above it: whoever calls it records what came, logs
-what was accepted and reports what was late. Source: *Advancing Application Time*.
+Only the door decides whether an event is late, event by event, in the order of acceptance. It
+knows nothing of the layers above it: the caller records and logs events and reports late ones.
+Source: *Advancing Application Time*.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 
 _REACH = MAX_TIME - MIN_TIME
 
-# what goes on of an event, the id of its row if it is an edge, and how late it was, if it was
+# the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
 Verdict: TypeAlias = tuple[RowEvent | None, int, Lateness | None]
 IN_TIME: Verdict = (None, 0, None)
 
 
 class Door:
-    """The place where one source's events enter a stream: judges each, and makes CTIs.
+    """Entrance of one source into a stream: judges each event, and generates CTIs.
 
-    Events come one by one or as columns, in turns if need be; the verdicts are the same. Holds one
-    entry for each open edge row. Not thread-safe: its owner serialises.
+    Events are accepted one by one or as columns, also mixed; the verdicts are the same. Holds one
+    entry for each open edge row. Not thread-safe: its owner serialises calls.
 
     >>> from rxtemporal import INCREASING_START_TIME, PointEvent
     >>> door = Door(INCREASING_START_TIME, "a")
@@ -84,20 +84,20 @@ class Door:
         self.late: Counter[LateReason] = Counter()
         self.largest_lateness = 0
         self.rows: OpenRows[Opened] = OpenRows()
-        # the starts that open rows of batches were given, by edge id, from the beginning of time
+        # the accepted starts of open rows of batches, by edge id, counted from MIN_TIME
         self._batch_rows: IntTable | None = None
         self._policy = None if settings is None else settings.policy
         self._generation = None if settings is None else settings.generation
         self.due = _Due(self._generation)
 
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
-        """Have edges matched by the part of a payload that ``fields`` returns; before any event."""
+        """Match edges by the part of the payload that ``fields`` returns; call before any event."""
         self.rows = OpenRows(fields)
 
     # Events one by one ----------------------------------------------------------------------------
 
     def accept(self, event: Event) -> Verdict:
-        """Judge one event; return what goes on of it, the id of its row, and how late it was.
+        """Judge one event; return the accepted event or None, the id of its row, and its lateness.
 
         ``cti`` is afterwards the stream's CTI, which holds after the event returned.
         """
@@ -137,7 +137,8 @@ class Door:
     def _advance(self, event: Cti) -> None:
         if event.start < self.cti and self.settings is None:
             raise CtiViolationError(
-                f"{event!r} of stream {self.source!r} goes back from CTI {describe(self.cti)}. "
+                f"{event!r} of stream {self.source!r} is before its last CTI, "
+                f"{describe(self.cti)}. "
                 "Hint: give the stream advance_time= settings, or merge its sources in a "
                 "CtiSynchronizingSubject."
             )
@@ -172,7 +173,7 @@ class Door:
     # Time -----------------------------------------------------------------------------------------
 
     def finish(self) -> int:
-        """Advance to the end of time, for the source has completed, unless the settings say not to.
+        """Advance to the end of time when the source completes, unless the settings forbid it.
 
         Returns the CTI.
         """
@@ -182,9 +183,9 @@ class Door:
 
     @property
     def importable_cti(self) -> int:
-        """The CTI for streams that import it: the last one before the end of time, which is not.
+        """The CTI for streams that import it: the last one before the end of time.
 
-        A batch may bring both at once.
+        One batch may bring that CTI and the end of time at once.
         """
         return self.cti if self.cti < MAX_TIME else self._before_end
 
@@ -196,7 +197,7 @@ class Door:
         return True
 
     def enqueue(self, cti: int) -> None:
-        """Take the CTI after a batch, if it advances; MIN_TIME is none."""
+        """Take the CTI after a batch if it advances the stream; MIN_TIME stands for no CTI."""
         if cti > MIN_TIME:
             self._reach(cti)
 
@@ -215,20 +216,20 @@ class Door:
 
     @property
     def rules(self) -> Rules:
-        """The settings as the kernels take them."""
+        """The settings in the form that the kernels take."""
         adjust = self._policy is AdvanceTimePolicy.ADJUST
         return self.due.every, self.due.span, self.due.delay, adjust
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
-        """The state that the kernels go on from."""
+        """The state from which the kernels continue."""
         return self.cti, self.own, self.due.count, self.due.last, 0
 
     def accept_batch(self, batch: EventBatch) -> tuple[EventBatch, LateRows | None]:
-        """Judge a batch's rows; return those that go on with the CTI after them, and the late ones.
+        """Judge a batch; return its accepted rows with the CTI after them, and the late rows.
 
-        An end edge is matched by its id. Without settings every row goes on; an end edge without an
-        open row is an error then, and promises are checked by the caller.
+        An end edge is matched by its id. Without settings every row is accepted and an end edge
+        without an open row is an error; the caller checks CTIs.
         """
         kind = kinds_of(batch)
         if self.settings is None and not len(kind):
@@ -253,20 +254,20 @@ class Door:
         row: Int64s = NO_ROWS,
         moved: Int64s = NO_ROWS,
     ) -> Verdicts:
-        """Return the verdicts on items; the door stays as it is. For the columns see the kernel."""
+        """Return the verdicts on items, with the door unchanged; the kernel defines the columns."""
         return judge_rows(start, end, self.rules, np.array(self.state, np.int64), kind, row, moved)
 
     def accept_judged(
         self, batch: EventBatch, verdicts: Verdicts, kind: Bytes = NO_KINDS
     ) -> tuple[EventBatch, LateRows | None]:
-        """Go on from the verdicts on a batch; return what goes on of it, and the late rows."""
+        """Apply the verdicts on a batch; return its accepted rows, and the late ones."""
         self.apply(verdicts, len(batch))
         self.enqueue(batch.cti)
         accepted = verdicts.apply(batch, kind).replace(cti=max(self.cti, MIN_TIME))
         return accepted, verdicts.late_rows(batch)
 
     def apply(self, verdicts: Verdicts, rows: int) -> None:
-        """Go on from the state after verdicts on so many rows, and count the late ones."""
+        """Take over the state after the verdicts on ``rows`` rows, and count the late ones."""
         self.events += rows
         self.cti, self.own, self.due.count, self.due.last, by_import = verdicts.state.tolist()
         if not len(verdicts.late):
@@ -291,16 +292,16 @@ class Door:
             stray = batch.take(strays[:1])
             raise EventError(
                 f"row {int(strays[0])} of a batch of stream {self.source!r} is an end edge of "
-                f"id {int(stray.edge[0])}, under which no row is open: {stray.to_dicts()[0]}. "
+                f"id {int(stray.edge[0])}, but no row with this id is open: {stray.to_dicts()[0]}. "
                 "Hint: an end edge carries its start edge's id."
             )
 
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> list[Any]:
-        """Return how far it has come, what it has counted and the rows that are open: plain values.
+        """Return the CTI, the counters and the open rows as plain values.
 
-        The rows' payloads are what its ``rows`` save of them, as a rule what the source gave.
+        Of an open row's payload, the part that ``rows`` saves is returned, usually all of it.
         """
         rows = [
             [each.edge.start_time, self.rows.saved_payload(each.edge.payload), each.start, each.id]
@@ -313,7 +314,7 @@ class Door:
         return [reached, counts, self.rows.opened, rows, table]
 
     def load(self, state: Sequence[Any]) -> None:
-        """Go on from what ``save`` of a door of the same settings returned; before any event."""
+        """Resume from the result of ``save`` of a door with the same settings, before any event."""
         reached, counts, opened, rows, table = state
         self.cti, self._before_end, self.own, self.due.count, self.due.last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
@@ -336,7 +337,7 @@ class _Due:
     def __init__(self, generation: AdvanceTimeGenerationSettings | None) -> None:
         frequency = 0 if generation is None else generation.frequency
         by_span = isinstance(frequency, timedelta)
-        # beyond these every sum of times has met an end of time: they fit 64 bits
+        # larger values make no difference, for time is bounded; these fit 64 bits
         self.every = 0 if isinstance(frequency, timedelta) else min(frequency, _REACH)
         self.span = min(span(frequency, "frequency"), _REACH) if by_span else 0
         delay = 0 if generation is None else generation.delay_ticks

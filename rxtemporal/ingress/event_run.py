@@ -1,4 +1,4 @@
-"""Points, intervals and CTIs that follow each other, as columns."""
+"""Runs of points, intervals and CTIs, as columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _start, _end, _payload = attrgetter("start"), attrgetter("end"), attrgetter("pay
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EventRun:
-    """Events as columns; ``ctis`` tells which are CTIs."""
+    """Events as columns; ``ctis`` is the mask of the CTIs."""
 
     items: Sequence[Any]
     start: Int64s
@@ -33,7 +33,7 @@ class EventRun:
 
     @classmethod
     def of_items(cls, items: Sequence[Any]) -> EventRun | None:
-        """Return events as columns; None if there is another item among them."""
+        """Return events as columns; None if an item is no point, interval or CTI."""
         types = list(map(type, items))
         if not _AT_ONCE.issuperset(types):
             return None
@@ -49,7 +49,7 @@ class EventRun:
 
     @property
     def kind(self) -> Bytes:
-        """The kind of each item; nothing where all are complete rows."""
+        """The kind of each item; an empty array if all are complete rows."""
         return np.where(self.ctis, CTI, ROW).astype(np.int8) if self.ctis.any() else NO_KINDS
 
     @property
@@ -60,7 +60,7 @@ class EventRun:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class JudgedRun:
-    """A run with its verdicts, and the payloads of the rows that go on as a frame."""
+    """A run with its verdicts, and the payloads of the accepted rows as a frame."""
 
     run: EventRun
     verdicts: Verdicts
@@ -82,5 +82,5 @@ class JudgedRun:
 
 
 def kept_payloads(run: EventRun, kept: Bools) -> list[Any]:
-    """Return the payloads of the rows that go on."""
+    """Return the payloads of the accepted rows."""
     return list(map(_payload, run.items if kept.all() else compress(run.items, kept.tolist())))

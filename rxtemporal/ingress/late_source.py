@@ -1,4 +1,4 @@
-"""The late events of a source, as a source of their own."""
+"""Late events of a source, as another source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE_FIELDS: dict[str, pl.DataType] = {
 
 
 class LateSource:
-    """The late events of a source, as a source of their own: one door, read once."""
+    """Late events of a source, as another source; both share one door, so it is read once."""
 
     def __init__(self, of: Any, suffix: str) -> None:
         self.of = of
@@ -43,9 +43,9 @@ class LateSource:
         return pl.Schema(schema)
 
     def batch(self, fields: pl.DataFrame, payload: pl.DataFrame, cti: int) -> EventBatch:
-        """Return late events as points at the CTI that each broke; ``fields`` has it as ``cti``.
+        """Return late events as points at the CTI that each broke, column ``cti`` of ``fields``.
 
-        Of what comes after the end of time nothing is left: no row can start there.
+        Events that come after the end of time are omitted: no row can start there.
         """
         names = self._with(payload.schema)
         started = (fields["cti"] < MAX_TIME).to_numpy()

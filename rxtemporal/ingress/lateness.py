@@ -1,14 +1,15 @@
-"""Verdicts on events that break a CTI: the same for doors and subjects.
+"""Verdicts on events that break a CTI, the same for doors and subjects.
 
-The rules (from *Advancing Application Time*, section "CTI Violation Policies", with the edges that
-the subjects' document leaves open settled here):
+The rules (from *Advancing Application Time*, section "CTI Violation Policies"; the subjects'
+document leaves edges open, so they are settled here):
 
 1. A point, interval or start edge is late if it starts before the CTI; an end edge if it ends
    before it.
 2. DROP drops a late point, interval or start edge. ADJUST moves its start to the CTI if its
    lifetime reaches past it, and drops it otherwise; so a late point is always dropped.
-3. An adjusted start keeps its identity: its end edge, which names the original start, follows it.
-4. A dropped start takes its end along: an end edge that finds no open row is dropped.
+3. An adjusted start edge keeps its identity: its end edge, which names the original start, closes
+   it.
+4. An end edge without an open row is dropped; so is the end edge of a dropped start edge.
 5. A late end edge is moved to the CTI under both policies, or to one tick after its row's start if
    that is later. Dropping it would leave a row alive for ever.
 """
@@ -25,12 +26,12 @@ from rxtemporal.engine.kernels.door_rules import NOWHERE, admit_end, admit_start
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 
-# below every time there is: no CTI has come yet
+# below every time: no CTI has arrived yet
 NO_CTI = MIN_TIME - 1
 
 
 class LateReason(Enum):
-    """The fate of an event that came too late."""
+    """The fate of a late event."""
 
     DROPPED = "dropped"
     ADJUSTED = "adjusted"
@@ -48,10 +49,10 @@ class Lateness(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LateEvent:
-    """An event that broke a CTI, or an end edge without a row, and what became of it.
+    """An event that broke a CTI, or an end edge without an open row, and its fate.
 
-    ``event`` is the object that came, ``cti`` (ticks) the promise it broke, ``by`` how many ticks
-    it was too early; both are 0 lateness where the reason is NO_OPEN_ROW.
+    ``event`` is the original object, ``cti`` the CTI that it broke, and ``by`` how many ticks its
+    time is before that CTI, at least 0 (an end edge without an open row need not break a CTI).
     """
 
     event: RowEvent
@@ -66,7 +67,7 @@ class LateEvent:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opened:
-    """An open row: its start edge as it came, the start it was given, and its id."""
+    """An open row: its original start edge, its accepted start, and its id."""
 
     edge: EdgeEvent
     start: int
@@ -79,11 +80,11 @@ Verdict: TypeAlias = tuple[RowEvent | None, LateReason | None, Opened | None]
 def judge(
     event: RowEvent, cti: int, policy: AdvanceTimePolicy | None, rows: OpenRows[Opened]
 ) -> Verdict:
-    """Return what goes on of an event after ``cti``, why it is not the event itself, and its row.
+    """Return the accepted event or None, the reason if it is late, and its row if it is an edge.
 
-    An event that fits goes on as the same object. ``rows`` remembers open start edges and is
-    asked at end edges; the row is that of an edge, None for points and intervals. Without a
-    policy nothing may be mended: the caller raises where there is a reason.
+    An event that keeps ``cti`` is returned as the same object. ``rows`` remembers open start
+    edges, to which end edges are matched. Without a policy late events are not allowed: the caller
+    raises if there is a reason.
     """
     if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
         return _judge_end(event, cti, rows)
@@ -101,7 +102,7 @@ def judge(
 def _judge_late_start(
     event: RowEvent, cti: int, policy: AdvanceTimePolicy | None
 ) -> tuple[RowEvent | None, LateReason]:
-    # a point lies wholly before: it ends a tick after its start
+    # a late point is always dropped: it ends one tick after its start
     start = admit_start(event.start, event.end, cti, policy is AdvanceTimePolicy.ADJUST)
     if start == NOWHERE:
         return None, LateReason.DROPPED
@@ -120,6 +121,6 @@ def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
 
 
 def lateness(event: RowEvent, cti: int) -> int:
-    """Return by how many ticks the event comes after the CTI passed its judged time; at least 0."""
+    """Return how many ticks before the CTI an event starts (an end edge: ends); at least 0."""
     ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
     return max(0, cti - (event.end if ends else event.start))

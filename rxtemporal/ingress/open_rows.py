@@ -1,7 +1,7 @@
-"""Open rows: which start edge an end edge closes.
+"""Open rows: rows with a start edge that wait for their end edge.
 
-An end edge names its row by (start, payload). Identical open rows are closed oldest arrival first.
-Null equals null, NaN equals NaN and -0.0 equals 0.0, as wherever a value is a key.
+An end edge names its row by (start, payload). Among identical open rows the oldest is closed first.
+Null equals null, NaN equals NaN and -0.0 equals 0.0, as in every key.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ _NAN = object()
 
 
 def identity(payload: Any) -> Hashable:
-    """Return what two payloads have in common exactly when an end edge of one closes the other.
+    """Return a key that two payloads share if and only if the end edge of one closes the other.
 
-    Dicts, lists, sets and dataclasses that compare by their fields do so by content; a payload of
-    any other class by its own ``==`` and ``hash``, and by being the same object where it has no
-    hash.
+    Dicts, lists, sets and dataclasses with generated ``==`` compare by content; objects of other
+    classes by their own ``==`` and ``hash``, or by identity if they have no hash.
     """
     if isinstance(payload, float) and payload != payload:
         return _NAN
@@ -43,12 +42,12 @@ def identity(payload: Any) -> Hashable:
 
 
 class OpenRows(Generic[Row]):
-    """Rows whose start edge has come and whose end edge has not.
+    """Rows with a start edge that wait for their end edge.
 
     ``fields`` returns the part of a payload that start and end edge have in common and that is
     saved with an open row; by default it is the payload itself. Holds one entry for each open row
     until it is closed. Every call costs the hash of a payload. Not thread-safe: its owner
-    serialises.
+    serialises calls.
     """
 
     __slots__ = ("_count", "_rows", "fields", "opened")
@@ -57,14 +56,14 @@ class OpenRows(Generic[Row]):
         self.fields = fields
         self._rows: dict[tuple[int, Hashable], deque[Row]] = {}
         self._count = 0
-        # how many rows have ever been opened
+        # the number of rows ever opened
         self.opened = 0
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Row]:
-        # copies: who closes a source's rows goes through them while another thread opens more
+        # copies: another thread may open rows while this one iterates to close a source's rows
         for rows in list(self._rows.values()):
             yield from list(rows)
 
@@ -82,7 +81,7 @@ class OpenRows(Generic[Row]):
         return start, identity(self.saved_payload(payload))
 
     def close(self, start: int, payload: Any) -> Row | None:
-        """Take out the oldest row opened under this start and payload; None if there is none."""
+        """Remove and return the oldest row opened under this start and payload; None if none is."""
         key = self._key(start, payload)
         rows = self._rows.get(key)
         if rows is None:

@@ -1,4 +1,4 @@
-"""Events into event batches: the door judges each, columns are made at the commit."""
+"""Packer of events into event batches: the door judges each event; a CTI completes a batch."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rxtemporal.ingress.event_run import EventRun, JudgedRun, kept_payloads
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.source import StreamSource
 
-# rows that wait for a CTI leave anyway when there are so many
+# when so many rows wait, they leave without a CTI
 MOST_ROWS = 65_536
 BOTH = "a stream is either of events or of batches, got both"
-# so many events may pass before a field that has always been null is taken to be of type null
+# a field that has been null in so many events is taken to be of type null
 UNTYPED_ROWS = 1_024
-# fewer events than these are taken one by one
+# fewer events than these are judged one by one
 RUN_LEAST = UNTYPED_ROWS
 
-# late events as they came, one or many
+# late events in their original form, one or many
 Late: TypeAlias = tuple[RowEvent, Lateness] | LateRows
 _COMPLETE = frozenset({PointEvent, IntervalEvent})
 _start, _end, _payload = attrgetter("start"), attrgetter("end"), attrgetter("payload")
@@ -44,18 +44,18 @@ class _SavedRow(NamedTuple):
     payload: Any
 
 
-# a row that waits goes with its edge id, and the CTI that stood before it
+# each waiting row is stored with its edge id and the CTI before it
 _Row: TypeAlias = RowEvent | _SavedRow
 
 
 class Packer:
-    """Collects one stream's row events until a CTI, and gives them out as a batch.
+    """Collector of one stream's row events, which a CTI turns into a batch.
 
-    ``least_rows``: how many rows have to wait before a CTI sends them on; 1 answers every CTI at
-    once, more makes larger batches out of a stream with many CTIs. ``time`` is the form in which
-    the source gives times, if that is known. ``omits_ctis``: a batch without a CTI of its own keeps
-    the one before, and is not taken to go back. Holds the rows that wait, and in ``late`` the late
-    events until its owner reports them.
+    ``least_rows``: the number of waiting rows from which a CTI sends them on; 1 answers every CTI
+    at once, more makes larger batches out of a stream with many CTIs. ``time`` is the form in which
+    the source gives times, if known. ``omits_ctis``: a batch without a CTI keeps the previous one
+    instead of going back. Holds the waiting rows, and in ``late`` the late events until its owner
+    reports them.
     """
 
     def __init__(
@@ -72,25 +72,25 @@ class Packer:
         self.time = time
         self.payloads = payloads
         self.late: list[Late] = []
-        # the owner may change them: more while the query is busy, less where few rows may wait
+        # the owner may change both: more while the query is busy, less where few rows may wait
         self.least, self.most = least_rows, MOST_ROWS
-        # the CTI that has been given out
+        # the last CTI that has been sent
         self.sent = MIN_TIME
         self._waiting: list[tuple[_Row, int, int]] = []
         self._judged = False
 
     @property
     def rows(self) -> int:
-        """The number of rows that wait."""
+        """The number of waiting rows."""
         return len(self._waiting)
 
     @property
     def next_due(self) -> int | None:
-        """The start of the oldest row that waits; None where none waits."""
+        """The start of the oldest waiting row; None if no row waits."""
         return min((row.start for row, _, _ in self._waiting), default=None)
 
     def take(self, event: Event) -> EventBatch | None:
-        """Take one event; return a batch if it is time for one."""
+        """Take one event; return a batch if one is due."""
         # this runs once for each event that is pushed
         door = self.door
         before = door.cti
@@ -110,12 +110,12 @@ class Packer:
             self.time = "datetime" if isinstance(event.start_time, datetime) else "ticks"
         waiting = len(self._waiting)
         if door.cti > self.sent:
-            # without rows there is nothing to merge, and somebody may wait for the time
+            # without rows there is nothing to collect, and the query may wait for the CTI
             return None if 0 < waiting < self.least else self._pack_if_typed()
         return None if waiting < self.most else self._pack_if_typed()
 
     def trust_events(self) -> None:
-        """Take points and intervals from now on as a subject has judged them, which sends them."""
+        """Accept points and intervals unjudged from now on: the subject has judged them."""
         self._judged = True
 
     def import_cti(self, cti: int) -> bool:
@@ -123,7 +123,7 @@ class Packer:
         return self.door.import_cti(cti)
 
     def due(self) -> EventBatch | None:
-        """Return a batch if it is time for one."""
+        """Return a batch if one is due."""
         waiting = len(self._waiting)
         if self.door.cti > self.sent:
             return self._pack_if_typed() if waiting >= self.least or not waiting else None
@@ -132,27 +132,27 @@ class Packer:
     # Batches and runs -----------------------------------------------------------------------------
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
-        """Return a batch that keeps its contract, with the stream's fields; refuse another."""
+        """Check a batch against the contract of batches; return it with the stream's fields."""
         if len(batch) and self.time is None:
             self.time = "ticks"
         if self._waiting or self.door.rows.opened:
             raise EventError(BOTH)
         if self._omits_ctis and batch.cti == MIN_TIME:
             batch = batch.replace(cti=self.sent)
-        # with settings it is the door that judges, and lets through no CTI that goes back
+        # with settings the door judges the batch, and lets no CTI go back
         batch.check(self.sent if self.door.settings is None else MIN_TIME)
         refuse_lists(batch.schema)
         return self.payloads.conform(batch)
 
     def take_batch(self, batch: EventBatch) -> EventBatch:
-        """Take a whole batch, whose CTI comes after its rows; return what goes on of it.
+        """Take a whole batch, whose CTI comes after its rows; return its accepted rows.
 
-        A stream is either of events or of batches: both have ids of their own for edges.
+        A stream consists either of events or of batches: each numbers edges in its own way.
         """
         return self._put_batch(*self.door.accept_batch(batch))
 
     def take_verdicts(self, batch: EventBatch, verdicts: Verdicts) -> EventBatch:
-        """Take a batch of complete rows with the verdicts on it; return what goes on of it."""
+        """Take a batch of complete rows with the verdicts on it; return its accepted rows."""
         return self._put_batch(*self.door.accept_judged(batch, verdicts))
 
     def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
@@ -164,10 +164,10 @@ class Packer:
         return batch
 
     def judge_run(self, items: Sequence[Any]) -> JudgedRun | None:
-        """Return events that follow each other with their verdicts; the door stays as it is.
+        """Return a run of events with their verdicts, without changing the door.
 
-        None if they have to be taken one by one: an item is no point, interval or CTI, or something
-        is wrong with one of them. No row may be waiting.
+        None if the events have to be taken one by one: one of them is no point, interval or CTI,
+        or one is invalid. No row may be waiting.
         """
         run = EventRun.of_items(items)
         if run is None:
@@ -189,7 +189,7 @@ class Packer:
             return None
 
     def take_run(self, judged: JudgedRun) -> EventBatch | None:
-        """Take a run with its verdicts; return what goes on of it, if anything does."""
+        """Take a run with its verdicts; return its accepted rows, or None if nothing changes."""
         run, verdicts, kept = judged.run, judged.verdicts, judged.kept
         self.door.apply(verdicts, run.rows)
         self.late += judged.late()
@@ -205,12 +205,12 @@ class Packer:
     # The end --------------------------------------------------------------------------------------
 
     def finish(self) -> EventBatch | None:
-        """Return what waits, for the source has completed."""
+        """Return the waiting rows as a batch when the source has completed."""
         self.door.finish()
         return self.pack()
 
     def _pack_if_typed(self) -> EventBatch | None:
-        # time alone has no fields to wait for
+        # a batch of time alone needs no fields
         if self._waiting and not self.payloads.is_complete:
             self.payloads.learn([row.payload for row, _, _ in self._waiting])
             if not self.payloads.is_complete and len(self._waiting) < UNTYPED_ROWS:
@@ -218,7 +218,7 @@ class Packer:
         return self.pack()
 
     def pack(self) -> EventBatch | None:
-        """Return what waits as a batch; None where neither rows nor time have come."""
+        """Return the waiting rows as a batch; None if there are neither rows nor a new CTI."""
         cti = max(self.door.cti, self.sent)
         waiting = self._waiting
         if not waiting:
@@ -241,10 +241,10 @@ class Packer:
         return batch
 
     def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
-        """Return what was accepted before the stream failed, and the first thing that was wrong.
+        """Return the rows accepted before the stream failed, and its first error.
 
-        Payloads are looked into when they are packed, so that one which does not fit may have come
-        before the event that ``error`` is about.
+        Payloads are checked when they are packed, so that a bad payload may have come before the
+        event that ``error`` is about.
         """
         while True:
             try:
@@ -261,7 +261,7 @@ class Packer:
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> list[Any]:
-        """Return what the door holds, what is known of the fields, and the rows that wait."""
+        """Return the state of the door, the known fields and the waiting rows."""
         rows = [
             [row.start, row.end, to_fields(row.payload), edge, cti]
             for row, edge, cti in self._waiting
@@ -269,7 +269,7 @@ class Packer:
         return [self.door.save(), self.payloads.save(), self.sent, self.time, rows]
 
     def load(self, state: Sequence[Any]) -> None:
-        """Go on from what ``save`` of a packer of the same stream returned."""
+        """Resume from the result of ``save`` of a packer of the same stream."""
         door, payloads, self.sent, self.time, waiting = state
         self.door.load(door)
         self.payloads.load(payloads)
@@ -280,7 +280,7 @@ class Packer:
 
 
 def packer_of(source: StreamSource, name: str | None = None) -> Packer:
-    """Return a packer, with a door, for one run of a source, under a name."""
+    """Return a packer with a door for one run of a source."""
     return Packer(
         Door(source.settings, name or source.name),
         PayloadReader(source.schema),
@@ -291,7 +291,7 @@ def packer_of(source: StreamSource, name: str | None = None) -> Packer:
 
 
 def read_batches(source: StreamSource) -> Iterator[EventBatch]:
-    """Yield what goes on of a source that is read to its end, alone."""
+    """Yield the accepted batches of a single source, read to its end."""
     packer, cursor = packer_of(source), source.open()
     batch: EventBatch | None
     for item in cursor:

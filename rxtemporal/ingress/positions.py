@@ -1,4 +1,4 @@
-"""Sources that push numbered pieces and can bring again what came after a position."""
+"""Sources that push numbered pieces and can push them again from a position."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from rxtemporal.ingress.source import StreamSource
 
 
 class Position:
-    """The last piece that a run has accepted of one source; a resumable run saves it.
+    """Position of a run in one source: the last accepted piece; a resumable run saves it.
 
-    ``reached`` is its number, None before the first. ``folder`` is where the source may keep what
-    it needs to resume; None if the run is not saved.
+    ``reached`` is the number of that piece, None before the first. ``folder`` is for files that
+    the source needs to resume; None if the run is not saved.
     """
 
     def __init__(self) -> None:
         self.reached: int | None = None
         self.folder: Path | None = None
-        # held while anything is pushed, so that nothing is on its way when the run is saved
+        # held during each push, so that nothing is on its way when the run is saved
         self.gate: AbstractContextManager[Any] = nullcontext()
         self._save: Callable[[], object] = lambda: None
 
     def save_with(
         self, folder: Path, gate: AbstractContextManager[Any], save: Callable[[], object]
     ) -> None:
-        """Have ``save`` called after each piece, while ``gate`` is held; before the run starts."""
+        """Call ``save`` after each piece, holding ``gate``; set this before the run starts."""
         self.folder, self.gate, self._save = folder, gate, save
 
     @contextmanager
     def accept(self, number: int) -> Iterator[None]:
-        """Push a piece inside of this context: when it exits, the results have left and are saved.
+        """Return a context to push a piece in: when it exits, results are delivered and saved.
 
-        An exception that is raised inside, or by saving, leaves the position where it was.
+        If the body or saving raises, the position does not change.
         """
         with self.gate:
             before = self.reached
@@ -50,15 +50,15 @@ class Position:
 
 
 class Subscription(abc.DisposableBase):
-    """A subscription to a source that ends some time after ``dispose``, which waits for nothing."""
+    """Subscription whose ``dispose`` does not wait; its source stops some time afterwards."""
 
     def join(self) -> None:
-        """Wait until nothing more is pushed; never call it from where it is pushed."""
+        """Wait until the source has stopped pushing; never call it from the pushing thread."""
         raise NotImplementedError
 
 
 class PositionedSource(StreamSource):
-    """A source that pushes event batches in numbered pieces, which it can bring again.
+    """A source that pushes event batches in numbered pieces, and can push them again.
 
     ``open`` is given the ``Position`` after which the cursor continues.
     """

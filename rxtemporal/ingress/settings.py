@@ -1,4 +1,4 @@
-"""Settings of a stream: how its time advances, also while it is silent, and how much may wait.
+"""Settings of a stream: how its time advances, even in silence, and how many rows may be queued.
 
 Source of the advance-time settings: *Advancing Application Time*.
 """
@@ -25,14 +25,14 @@ class AdvanceTimePolicy(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeGenerationSettings:
-    """Settings by which CTIs are generated from the events that come.
+    """Settings for generating CTIs from the events of a stream.
 
     ``frequency`` is a count N (every N-th event makes a CTI due; dropped events count, end edges
-    never do) or a timedelta T (the first start makes one due, then each start at least T after the
-    one that made the last one due). The CTI follows its event, at the event's start as the source
-    sent it less ``delay``; a negative delay of one tick commits every point as soon as it comes.
-    When the source completes, ``advance_to_infinity_on_shutdown`` decides whether everything comes
-    out or only what is final.
+    never do) or a timedelta T (the first start makes a CTI due, then each start at least T after
+    the start that made the last one due). The CTI follows its event, at the event's start as the
+    source sent it less ``delay``; a negative delay of one tick commits every point as it arrives.
+    When the source completes, ``advance_to_infinity_on_shutdown`` decides whether all results are
+    delivered or only the final ones.
 
     >>> AdvanceTimeGenerationSettings(10, timedelta(seconds=5)).delay_ticks
     5000000
@@ -60,10 +60,10 @@ class AdvanceTimeGenerationSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeImportSettings:
-    """Every CTI of the named stream of the same process also appears on this one.
+    """Import of CTIs: each CTI of the named stream of the same process also appears on this one.
 
-    Generated, enqueued and imported ones alike. Streams may import from each other in loops of any
-    size: a CTI that does not advance a stream is not passed on, so each CTI visits a stream once.
+    This holds for generated, enqueued and imported CTIs. Streams may import from each other in
+    loops: a CTI that does not advance a stream is not passed on, so each CTI visits a stream once.
     The end of time is not imported.
     """
 
@@ -76,10 +76,10 @@ class AdvanceTimeImportSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeSettings:
-    """Settings by which a stream's time advances, with the policy for late events.
+    """Settings for how a stream's time advances, with the policy for late events.
 
     CTIs are generated, imported from another stream, or both. The policy has no default: whoever
-    lets time be made up must say what to do with late events.
+    has CTIs generated must decide about late events.
     """
 
     generation: AdvanceTimeGenerationSettings | None = None
@@ -101,13 +101,13 @@ class AdvanceTimeSettings:
         if not isinstance(self.generation, AdvanceTimeGenerationSettings):
             raise AdvanceTimeError(
                 f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
-                "Hint: for CTIs that the source sends itself leave advance_time= out."
+                "Hint: leave advance_time= out if the source sends its own CTIs."
             )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdapterAdvanceTimeSettings:
-    """Time settings that an adapter declares: the generation of CTIs, and the policy."""
+    """Time settings that an adapter declares: how CTIs are generated, and the policy."""
 
     generation: AdvanceTimeGenerationSettings
     policy: AdvanceTimePolicy
@@ -134,12 +134,12 @@ STRICTLY_INCREASING_START_TIME = _each_event(-TICK)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """While a source is silent, its stream's CTI follows the clock on the wall.
+    """CTIs that follow the wall clock while a source is silent.
 
-    When nothing has come for ``every``, and again each ``every`` until something comes, the CTI is
-    advanced to the wall clock's time less ``delay``. So application time has to *be* the time on
-    the wall: for recorded streams it means nothing. What comes later and starts before that CTI is
-    late, and the stream's policy decides.
+    After ``every`` without an event, and again each ``every`` until the next event, the CTI is
+    advanced to the wall clock's time less ``delay``. So application time has to *be* wall-clock
+    time: a heartbeat makes no sense for recorded streams. A later event that starts before that
+    CTI is late, and the stream's policy decides.
 
     >>> from datetime import timedelta
     >>> print(Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2)))
@@ -154,14 +154,14 @@ class Heartbeat:
         span(self.delay, "delay", least=0)
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return a description in words."""
         every, delay = (describe_span(span(each, "")) for each in (self.every, self.delay))
         return f"the wall clock less {delay}, after {every} of silence and each {every} of it"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveliness:
-    """Measures against a silent source: a heartbeat, a time-out after which it is idle, or both."""
+    """Measures for a silent source: a heartbeat, a time-out after which it is idle, or both."""
 
     heartbeat: Heartbeat | None
     idle_after: int | None
@@ -170,7 +170,7 @@ class Liveliness:
     def check(
         cls, heartbeat: Any, idle_after: Any, settings: AdvanceTimeSettings | None
     ) -> Liveliness | None:
-        """Return the measures, or None; refuse wrong ones, and any without a policy."""
+        """Return the measures, or None; raise if one is wrong or the stream has no policy."""
         if heartbeat is None and idle_after is None:
             return None
         if not isinstance(heartbeat, Heartbeat | None):
@@ -185,7 +185,7 @@ class Liveliness:
 
 
 def policy_error(what: str) -> AdvanceTimeError:
-    """Return the error for a request that needs a policy, and there is none."""
+    """Return the error for a request that needs a policy on a stream without one."""
     return AdvanceTimeError(
         f"{what} advances a stream while its source is silent, and events that come afterwards may "
         "be late: it needs a policy. Hint: advance_time=AdvanceTimeSettings(…, "
@@ -194,10 +194,10 @@ def policy_error(what: str) -> AdvanceTimeError:
 
 
 class WhenFull(enum.Enum):
-    """Choice for a producer that pushes into a full hand-off.
+    """Behaviour of a full hand-off towards the producer that pushes into it.
 
-    ``BLOCK``: it waits until the query has taken rows out. ``SPILL``: it does not wait, and its
-    rows go to disk behind those that are queued.
+    ``BLOCK``: the producer waits until the query has taken rows out. ``SPILL``: it does not wait,
+    and its rows go to disk, behind the queued ones.
     """
 
     BLOCK = "block"
@@ -208,10 +208,10 @@ class WhenFull(enum.Enum):
 class HandOff:
     """Bounded queue between a source that pushes and its query, which runs in another thread.
 
-    ``max_rows`` is how many rows may be queued in memory, those that wait for a CTI included; the
-    batch that the query is working on is not counted. ``when_full`` says what happens when there
-    are more. ``path`` is the folder for spilled rows (by default the system's folder for temporary
-    files); each run makes a folder of its own in it and deletes that at its end.
+    ``max_rows`` is the number of rows that may be queued in memory, including rows that wait for a
+    CTI; the batch that the query is working on is not counted. ``when_full`` says what happens to
+    further rows. ``path`` is the folder for spilled rows (by default the system's folder for
+    temporary files); each run makes its own folder in it and deletes that at its end.
 
     >>> HandOff(max_rows=10_000, when_full=WhenFull.SPILL).max_rows
     10000
@@ -243,10 +243,10 @@ class HandOff:
 class HandOffDiagnostics:
     """Counters of one source's hand-off.
 
-    ``rows_waiting`` have been accepted and not given to the query, in memory and on disk;
-    ``most_rows_waiting`` is the highest number in memory so far. ``rows_spilled`` have gone to
-    disk. ``times_blocked`` and ``blocked`` are how often and how long producers have waited.
-    ``batches`` is the number of batches that the query has been given.
+    ``rows_waiting``: rows accepted but not yet given to the query, in memory and on disk;
+    ``most_rows_waiting``: the highest number in memory so far; ``rows_spilled``: rows written to
+    disk; ``times_blocked`` and ``blocked``: how often and how long producers have waited;
+    ``batches``: batches given to the query.
     """
 
     rows_waiting: int

@@ -1,4 +1,4 @@
-"""Sources and cursors: the one way in which streams are read, and what users write sources with."""
+"""Sources and cursors: how all streams are read, and the base classes of users' own sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OutsideCti:
-    """A CTI that neither the source nor an import has made: a heartbeat's, or of an idle stream."""
+    """A CTI from neither the source nor an import: from a heartbeat or an idle time-out."""
 
     cti: int
 
@@ -29,18 +29,18 @@ _start = attrgetter("start")
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 Item: TypeAlias = Event | EventBatch | OutsideCti
-# so many events of a source whose items are all there are taken at once
+# so many events of a bounded source are taken at once
 RUN_ROWS = 8_192
 
 
 class Cursor:
-    """A source being read: the time of its next item, the items up to a time, its position.
+    """Reader of a source: the time of the next item, the items up to a time, the position.
 
     An item is a row event, a ``Cti`` or an ``EventBatch``. This class reads any iterable of items,
-    and keeps one that was read ahead; a subclass may read in another way, and then defines
-    ``peek``, ``take`` and, if it can be opened at a position, ``position``. ``position`` is the one
-    at which it begins, by default the number of items taken before; ``run_rows`` is how many
-    items may be read at once, more than 1 only where reading the next one never waits.
+    and keeps one that was read ahead; a subclass that reads in another way defines ``peek``,
+    ``take`` and, if it can be opened at a position, ``position``. The argument ``position`` is the
+    first position, by default the number of items taken before; ``run_rows`` is how many items may
+    be read at once, more than 1 only if reading the next one never waits.
 
     Not thread-safe: one thread reads a cursor.
 
@@ -53,10 +53,10 @@ class Cursor:
     """
 
     completes = True
-    """True if the stream ends with the items; False if it was cut off, and no more is final."""
+    """True if the stream ends with its items; False if it was cut off there, and may continue."""
 
     checked = False
-    """True if every batch is known to keep the contract of batches and the stream's fields."""
+    """True if every batch is known to satisfy the contract of batches and the stream's schema."""
 
     _items: Iterator[Any] = iter(())
 
@@ -71,22 +71,22 @@ class Cursor:
 
     @property
     def position(self) -> Any:
-        """The position after the items taken: plain data, with which ``Source.open`` goes on."""
+        """The position after the items taken: plain data, from which ``Source.open`` continues."""
         return self._taken
 
     def peek(self) -> int:
-        """Return the time of the next item: the highest start shown so far, its own included.
+        """Return the time of the next item: the highest start so far, its own included.
 
-        Reads one item ahead. The end, and an error, have the time that was reached.
+        Reads one item ahead. The end and an error have the highest start so far, too.
         """
         if not self._ahead and self._read(1):
             self._see(self._ahead[0])
         return self._reached
 
     def take(self, until: int = MAX_TIME) -> Sequence[Any] | None:
-        """Return the items up to a time (ticks, itself included), at least the next; None: the end.
+        """Return the items up to and including a time, at least the next one; None at the end.
 
-        An error of the source is raised when what came before it has been taken.
+        An error of the source is raised after the items before it have been taken.
         """
         if until >= MAX_TIME:
             self._read(self._run_rows)
@@ -100,24 +100,24 @@ class Cursor:
         return items or None
 
     def close(self) -> None:
-        """Release the source, if the run ends before it; by default, close what is iterated."""
+        """Release the source if the run ends before it; by default, close the iterator."""
         close = getattr(self._items, "close", None)
         # a generator ends by itself, and cannot be closed while it runs
         if close is not None and not isinstance(self._items, Generator):
             close()
 
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
-        """Push items to an observer from now on, if the source pushes; disposed, it stops."""
+        """Push items to an observer until the result is disposed, if the source pushes."""
         raise NotImplementedError
 
     def read_in_step(self) -> None:
-        """Read nothing ahead: to be asked for the next item means that this one is durable."""
+        """Read nothing ahead: asking for the next item means that this one is durable."""
         in_step = getattr(self._items, "in_step", None)
         if in_step is not None:
             in_step()
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield all items from here on."""
+        """Yield all remaining items."""
         while (items := self.take()) is not None:
             yield from items
 
@@ -132,12 +132,12 @@ class Cursor:
         return items
 
     def _read(self, count: int) -> bool:
-        """Read ahead, up to so many items; return True if there is one."""
+        """Read up to ``count`` items ahead; return True if there is one."""
         ahead = self._ahead
         if not self._ended and self._failed is None and len(ahead) < count:
             try:
                 ahead.extend(islice(self._items, count - len(ahead)))
-            except Exception as error:  # what came before it is taken first
+            except Exception as error:  # the items before it are taken first
                 self._failed = error
             self._ended = len(ahead) < count
         return bool(ahead)
@@ -150,7 +150,7 @@ class Cursor:
             self._see(item)
 
     def _see(self, item: Any) -> None:
-        # of a batch, and of what is no event at all, no single start is asked
+        # a batch, and an item that is no event, has no single start
         start = getattr(item, "start", MIN_TIME)
         if isinstance(start, int) and start > self._reached:
             self._reached = start
@@ -160,9 +160,10 @@ class Source:
     """A source of one stream: its fields, and how it is read.
 
     ``schema`` is a mapping name → type, a dataclass or a NamedTuple type; None: the first event
-    shows the fields. ``bounded``: all items are there, so that reading never waits and events are
-    taken many at a time. ``pushes``: it is not read, but ``Cursor.connect`` is given an observer.
-    ``resumes``: ``open`` with a cursor's ``position`` goes on after it.
+    defines the fields. ``bounded``: all items are available, so that reading never waits and many
+    events are taken at a time. ``pushes``: the source is not read, but pushes to the observer
+    given to ``Cursor.connect``. ``resumes``: ``open`` with a cursor's ``position`` continues
+    after it.
     """
 
     name: str = "source"
@@ -172,22 +173,22 @@ class Source:
     resumes: bool = True
 
     def open(self, position: Any = None) -> Cursor:
-        """Return a cursor at a position, or at the beginning where that is None."""
+        """Return a cursor at a position, or at the beginning if that is None."""
         raise NotImplementedError
 
 
 class StreamSource(Source):
-    """A source as a stream of a plan has it: with the settings of its time and of its hand-off."""
+    """Source of a stream in a plan, with the settings of its time and its hand-off."""
 
     schema: pl.Schema | None = None
     settings: AdvanceTimeSettings | None = None
     lively: Liveliness | None = None
     hand_off: HandOff | None = None
-    # the form in which times are given; None: the first event shows it
+    # the form of its times; None: that of the first event
     time: TimeForm | None = None
-    # how many rows have to wait before a CTI sends them on
+    # the number of waiting rows from which a CTI sends them on
     least_rows: int = 1
-    # True if its points and intervals have been judged: they break none of its CTIs
+    # True if its points and intervals have been judged and break none of its CTIs
     judged: bool = False
     # True if it may send CTIs; without settings a source of frames has none before its end
     sends_ctis: bool = True
@@ -195,14 +196,14 @@ class StreamSource(Source):
     in_columns: bool = False
     # True if it pushes numbered pieces and is opened with a ``Position``
     positioned: bool = False
-    # True if it may have more when a run is resumed that had come to its end
+    # True if it may have more items when a run that reached its end is resumed
     goes_on: bool = False
-    # True if batches without a CTI of their own keep the one before
+    # True if batches without a CTI keep the previous one
     omits_ctis: bool = False
 
 
 class UserSource(StreamSource):
-    """A source that a user has written, as a stream of a plan."""
+    """A source written by a user, as a stream of a plan."""
 
     resumes = True
 
@@ -220,15 +221,15 @@ class UserSource(StreamSource):
         self.name, self.hand_off, self.lively = name, hand_off, lively
         self.least_rows = least_rows
         self.bounded, self.pushes = source.bounded, source.pushes
-        # what pushes goes through an event log
+        # a source that pushes resumes from the event log
         self.resumes = source.resumes and not source.pushes
 
     def open(self, position: Any = None) -> Cursor:
-        """Return the user's cursor; refuse what is none."""
+        """Return the user's cursor; raise if it is not a ``Cursor``."""
         cursor = self.source.open(position)
         if not isinstance(cursor, Cursor):
             raise SourceError(
-                f"open() of the source of stream {self.name!r} returned {cursor!r}, which is no "
+                f"open() of the source of stream {self.name!r} returned {cursor!r}, not an "
                 "rxt.Cursor. Hint: rxt.Cursor(items) reads any iterable of events."
             )
         return cursor

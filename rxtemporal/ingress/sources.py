@@ -1,4 +1,4 @@
-"""The library's own sources: frames, iterables of events, observables."""
+"""Built-in sources: frames, iterables of events, observables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.source import RUN_ROWS, Cursor, StreamSource
 
-# a stream that is all there already is answered in batches of at least so many rows
+# batches of a bounded stream have at least so many rows
 SIZED_ROWS = 1_024
 
 
@@ -47,17 +47,17 @@ class FrameSource(StreamSource):
         self._frames = frames
         self._start, self._end = start, end
         self.settings = settings
-        # an empty batch shows the payload's schema, and refuses what cannot be carried
+        # an empty batch gives the payload's schema, and raises for types that are not supported
         empty = EventBatch.from_polars(pl.DataFrame(schema=dict(schema)), start=start, end=end)
         self.schema = empty.schema
         self.time = "ticks" if schema[start].is_integer() else "datetime"
 
     def open(self, position: Any = None) -> FrameCursor:
-        """Return a cursor after so many rows."""
+        """Return a cursor; ``position`` is the number of rows to skip."""
         return FrameCursor(self._batches(position or 0), position or 0)
 
     def _batches(self, skip: int) -> Iterator[EventBatch]:
-        """Yield the rows as batches; those of frames that were read before come whole, too."""
+        """Yield the rows as batches; a batch that is read only in part is yielded whole."""
         seen = 0
         for frame in self._frames():
             try:
@@ -68,42 +68,42 @@ class FrameSource(StreamSource):
             yield rows
         if seen < skip:
             raise CheckpointError(
-                f"{self.name} has {seen:,} rows, and {skip:,} of them were read before the run "
-                "stopped. Hint: a run goes on over the same rows; begin anew over others."
+                f"{self.name} has {seen:,} rows, but the run had read {skip:,} before it stopped. "
+                "Hint: a run resumes over the same rows; start a new run over others."
             )
 
 
 class FrameCursor(Cursor):
-    """Rows of frames, cut where another stream's next event lies between them."""
+    """Cursor over the rows of frames, cut where another stream's next event lies between them."""
 
     checked = True
 
     def __init__(self, batches: Iterator[EventBatch], position: int) -> None:
         super().__init__(batches, position)
         self._skip = position
-        # the frame at hand, the times of its rows once they are asked for, how many were taken
+        # the current frame, the times of its rows (computed on demand), how many were taken
         self._batch: EventBatch | None = None
         self._places: Int64s | None = None
         self._begin = 0
 
     @property
     def at_hand(self) -> bool:
-        """True if there are rows at hand, once the next time has been asked for."""
+        """True if the current frame has more rows; call ``peek`` before."""
         return self._batch is not None
 
     @property
     def last(self) -> int:
-        """The time of the last row at hand."""
+        """The time of the last row of the current frame."""
         return int(self._times()[-1])
 
     def peek(self) -> int:
-        """Return the time of the next row; reads its frame."""
+        """Return the time of the next row; read its frame if need be."""
         if not self._load():
             return self._reached
         return int(self._times()[self._begin])
 
     def cut(self, until: int, least: int = 0) -> tuple[EventBatch, Int64s]:
-        """Take the rows at hand up to a time, itself included; return their times, too."""
+        """Take the current rows up to and including a time; return them and their times."""
         batch, places, begin = self._batch, self._times(), self._begin
         assert batch is not None
         end = max(begin + least, int(np.searchsorted(places, until, side="right")))
@@ -111,7 +111,7 @@ class FrameCursor(Cursor):
         return batch.slice(begin, end), places[begin:end]
 
     def take(self, until: int = MAX_TIME) -> list[EventBatch] | None:
-        """Return the rows at hand up to a time as one batch."""
+        """Return the rows of the current frame up to a time as one batch."""
         if not self._load():
             if self._failed is not None:
                 raise self._failed
@@ -136,13 +136,13 @@ class FrameCursor(Cursor):
             self._batch = self._places = None
 
     def _load(self) -> bool:
-        """Read the next frame if none is at hand; return True if there are rows."""
+        """Read the next frame if the current one is used up; return True if there are rows."""
         while self._batch is None and self._failed is None:
             if not self._ahead and not self._read(1):
                 return False
             batch: EventBatch = self._ahead.pop()
             known, self._skip = min(self._skip, len(batch)), max(self._skip - len(batch), 0)
-            if known:  # what was read before still tells how far the stream has come
+            if known:  # rows that are skipped still advance the time of the stream
                 self._reached = max(self._reached, int(batch.start[:known].max()))
             if known < len(batch):
                 self._batch, self._begin = batch, known
@@ -160,7 +160,7 @@ class FrameCursor(Cursor):
 def scan_batches(
     scan: Callable[[], pl.LazyFrame], batch_rows: int, what: str
 ) -> tuple[Callable[[], Iterator[pl.DataFrame]], pl.Schema]:
-    """Return how to read a lazy frame in batches, and its schema; say which file is missing."""
+    """Return a reader of a lazy frame in batches, and its schema; errors name the file."""
     try:
         schema = scan().collect_schema()
     except FileNotFoundError as error:
@@ -180,9 +180,9 @@ def scan_batches(
 class EventSource(StreamSource):
     """Row events from an iterable.
 
-    An iterable of known length is all there, and begins again when it is read again; another one
-    may be long in coming, and is taken to go on after what was read of it before. One that may be
-    silent is not asked in turn, but read on a thread of its own.
+    An iterable with a length is bounded, and starts again when it is read again. Any other may be
+    slow, and is assumed to continue after the items already read from it. A source that may be
+    silent is read on its own thread.
     """
 
     resumes = False
@@ -205,7 +205,10 @@ class EventSource(StreamSource):
         self.least_rows = SIZED_ROWS if self.bounded else 1
 
     def open(self, position: Any = None) -> Cursor:
-        """Return a cursor; of what comes again, after so many records (a batch's rows and CTI)."""
+        """Return a cursor; ``position`` is how many records a bounded source skips.
+
+        An event is a record; a batch has one for each row, and one for its CTI.
+        """
         items = iter(self._events)
         if self.bounded:
             items = self._skip(items, position or 0)
@@ -222,9 +225,9 @@ class EventSource(StreamSource):
             item = next(items, None)
             if item is None:
                 raise CheckpointError(
-                    f"the source of stream {self.name!r} has {seen:,} events, and "
-                    f"{records:,} of them were read before. Hint: a run goes on over the same "
-                    "events; an iterable without a length is taken to go on after them."
+                    f"the source of stream {self.name!r} has {seen:,} events, but the run had "
+                    f"read {records:,}. Hint: a run resumes over the same events; an iterable "
+                    "without a length is assumed to continue after them."
                 )
             own = isinstance(item, EventBatch)
             seen += len(item) + (item.cti > MIN_TIME) if own else 1
@@ -232,10 +235,10 @@ class EventSource(StreamSource):
 
 
 class ThreadCursor(Cursor):
-    """Pushes what an iterator gives, on a thread of its own.
+    """Cursor that pushes the items of an iterator from its own thread.
 
     Each item is pushed when the one before has been taken. The thread ends with the iterator;
-    ``close`` releases a thread that waits in it.
+    ``close`` releases a thread that waits in the iterator.
     """
 
     def __init__(self, items: Iterator[Any], name: str) -> None:
@@ -243,7 +246,7 @@ class ThreadCursor(Cursor):
         self._name = name
 
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
-        """Start the thread; once what is returned is disposed nothing more is pushed."""
+        """Start the thread; it stops pushing when the result is disposed."""
         stopped = threading.Event()
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Event batches into row events, on the way out."""
+"""Unpacker of event batches into row events, for output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Unpacker:
             if self._edges and edge and end != MAX_TIME:
                 events.append(EdgeEvent.create_end(form(start), form(end), payload))
             elif self._edges:
-                # a row that came complete is an edge pair whose end is known at once
+                # a complete row becomes a pair of edges
                 events.append(EdgeEvent.create_start(form(start), payload))
                 if end != MAX_TIME:
                     events.append(EdgeEvent.create_end(form(start), form(end), payload))
@@ -75,7 +75,7 @@ class _Unpacker:
 
 
 def row_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
-    """Return each row as the event that it came as, edges as edges."""
+    """Return each row in its original form: point, interval or edge."""
     form: Callable[[int], Time] = to_datetime if time == "datetime" else int
     columns = (
         batch.start.tolist(),
@@ -100,7 +100,7 @@ def _row_event(
 
 
 def payloads_of(frame: pl.DataFrame) -> list[Any]:
-    """Return each row of a frame as a payload: a dict, or the bare value where it is a scalar."""
+    """Return each row of a frame as a payload: a dict, or the bare value of a scalar."""
     if frame.columns == [SCALAR_FIELD]:
         return frame[SCALAR_FIELD].to_list()
     return frame.to_dicts() if frame.width else [{}] * frame.height

@@ -86,7 +86,7 @@ BAD_EVENTS: dict[str, tuple[list[Any], type[RxTemporalError], str]] = {
     "a CTI that goes back": (
         [Cti(3)],
         CtiViolationError,
-        r"Cti\(3\) of stream '.*' goes back from CTI 1970-.*05Z\. Hint: give the stream advance_",
+        r"Cti\(3\) of stream '.*' is before its last CTI, 1970-.*05Z\. Hint: give the stream",
     ),
     "something that is no event": (
         ["hello"],

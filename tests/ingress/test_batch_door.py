@@ -236,7 +236,9 @@ def test_an_end_edge_without_an_open_row_is_an_error_without_a_policy() -> None:
     """The error names the row, its id and the stream; one that closes a row is none."""
     fine = [edge_batch(1, MAX_TIME, 7), edge_batch(1, 5, 7)]
     assert rxt.from_events(fine).to_polars().rows() == [(1, 5, 0)]
-    message = r"row 0 of a batch of stream 'events' is an end edge of id 7, under which no row is"
+    message = (
+        r"row 0 of a batch of stream 'events' is an end edge of id 7, but no row with this id is"
+    )
     with pytest.raises(EventError, match=message):
         rxt.from_events([*fine, edge_batch(1, 6, 7)]).to_polars()
 

@@ -158,7 +158,7 @@ BROKEN: dict[str, tuple[Any, type[Exception], str]] = {
     "its CTI goes back": (
         GoesBack,
         CtiViolationError,
-        r"Cti\(5\) of stream 'broken' goes back from CTI .*Hint: give the stream advance_time=",
+        r"Cti\(5\) of stream 'broken' is before its last CTI, .*Hint: give the stream advance",
     ),
     "it sends no events": (SendsNoEvents, EventError, "a stream takes PointEvent.*got 7"),
 }

@@ -379,4 +379,4 @@ def test_fewer_rows_than_were_read_are_refused() -> None:
     again.load(run.save())
     again.start(lambda batch: None, failed.append, lambda: None)
     again.drain()
-    assert "readings has 3 rows, and 4 of them were read before" in str(failed[0])
+    assert "readings has 3 rows, but the run had read 4 before" in str(failed[0])
