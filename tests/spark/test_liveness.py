@@ -153,7 +153,7 @@ it.open("q", SCHEMA)
 it.write(batches(3)[0])
 until(lambda: it.stats().micro_batches > 0, 300)
 from pyspark import SparkContext
-os.kill(SparkContext._gatedelivery.proc.pid, signal.SIGKILL)
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 try:
     for batch in batches(3)[1:]:
         it.write(batch)
