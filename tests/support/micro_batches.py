@@ -53,7 +53,7 @@ def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
     from rxtemporal.spark.sink import spooled
 
     put(spooled, "Supervisor", Nothing)
-    put(spooled.Spooled, "close", closed)
+    put(spooled.SpooledDelivery, "close", closed)
 
 
 def run(spark: SparkSession, trickle: Trickle, path: Path) -> rxt.Process:
