@@ -2,7 +2,7 @@
 
 Each device has its own input on one subject: it opens the input, reports every ten seconds for an
 hour, and closes it. The subject's delay of an hour is longer than the devices can be apart, so the
-counts do not depend on how the threads take turns. A fifth device comes a day late: all its
+counts do not depend on how the threads are scheduled. A fifth device reports a day late: all its
 readings are late.
 
     python samples/devices.py
@@ -29,7 +29,7 @@ def report(subject: rxt.CtiSynchronizingSubjectAlternate, name: str, start: date
         for n in range(READINGS):
             time = start + timedelta(seconds=10 * n)
             into.on_next(rxt.PointEvent(time, {"device": name, "temp": 20.0 + n % 60 / 10}))
-            if n % 10 == 9:  # this device sends nothing older
+            if n % 10 == 9:  # this device sends no older reading after this
                 into.on_next(rxt.Cti(time))
 
 

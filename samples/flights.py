@@ -35,7 +35,7 @@ def main() -> None:
     inputs = {airport: subject.input(airport) for airport in AIRPORTS}
     for airport, event in merge_by_time(feeds):
         inputs[airport].on_next(event)
-        inputs[airport].on_next(rxt.Cti(event.start))  # the subject drops one that does not advance
+        inputs[airport].on_next(rxt.Cti(event.start))  # a CTI that does not advance is ignored
     subject.on_completed()
 
     print(f"{len(results):,} windows; the busiest:")
@@ -53,7 +53,7 @@ def main() -> None:
     for airport in AIRPORTS:
         source = stats.sources[airport]
         print(f"{airport}  {source.events:,} departures, {source.late} too late to count")
-    print(f"the latest came {timedelta(microseconds=stats.largest_lateness)} behind")
+    print(f"the latest was {timedelta(microseconds=stats.largest_lateness)} late")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A service that receives JSON lines over TCP, and one query over all its connections.
 
 Each connection has its own input on one subject. The query runs behind a hand-off that spills to
-disk, so the event loop never waits for it. A line with a time alone is a CTI. The sample starts
-clients of its own, and ends when they have sent everything.
+disk, so the event loop never waits for it. A line that has only a time is a CTI. The sample starts
+its own clients, and ends when they have sent everything.
 
     python samples/ingest_service.py
 """
@@ -22,7 +22,7 @@ SCHEMA = {"client": str, "value": int}
 
 
 async def serve(subject, reader, writer) -> None:
-    """Push what a connection sends until it ends; the first line is the name of the client."""
+    """Push the events of one connection; its first line is the name of the client."""
     with subject.input((await reader.readline()).decode().strip()) as into:
         async for line in reader:
             fields = json.loads(line)
@@ -33,7 +33,7 @@ async def serve(subject, reader, writer) -> None:
 
 
 async def send(port: int, name: str) -> None:
-    """Send lines with a CTI after every ten, and wait until the service has them all."""
+    """Send lines with a CTI after every ten, and wait until the service has read them all."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"{name}\n".encode())
     for time in range(LINES):

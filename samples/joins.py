@@ -51,7 +51,7 @@ def main() -> None:
     # a flight takes a quarter of an hour to leave
     leaving = departures.alter_event_duration(timedelta(minutes=15))
     show("Flights that leave, and the wind", leaving.join(weather, on="origin"))
-    show("Idle stretches", gates.left_anti_join(leaving, on="origin"))
+    show("Idle periods", gates.left_anti_join(leaving, on="origin"))
 
 
 if __name__ == "__main__":

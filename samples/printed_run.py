@@ -1,11 +1,11 @@
 """Two sources that disagree on the time, merged by a CTI-synchronizing subject.
 
 Source A is ahead of source B. The subject holds every CTI back by five minutes, so that events of B
-are still in time; an event that is later than that is dropped, as the last one of B is. The output
-is the printed run of the StreamInsight article on this subject, line for line.
+are still in time; an event that is later than that, such as the last one of B, is dropped. The
+output is that of the StreamInsight article on this subject, line for line.
 
-    python samples/printed_run.py               # built from Rx operators, the article's round 1
-    python samples/printed_run.py --alternate   # in the imperative style, its round 2
+    python samples/printed_run.py               # built from Rx operators: the article's round 1
+    python samples/printed_run.py --alternate   # a single function: the article's round 2
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(alternate: bool) -> None:
     subject = kind.create_point(delay=timedelta(minutes=5))
     subject.subscribe(show)
 
-    # each source is an observable with its own input of the subject
+    # each source is an observable, subscribed to by its own input of the subject
     sources = {name: Subject() for name in "AB"}
     for name, source in sources.items():
         source.subscribe(subject.input(name))

@@ -1,8 +1,8 @@
-"""A live run is recorded and replayed: as fast as possible, and at the speed of its events.
+"""A live run, recorded and then replayed: as fast as possible, and at a multiple of real time.
 
 Readings of two rooms come out of order and are joined with the floors of the rooms. The live run
 drops readings that are too late. The replay gives the same rows and has the same late readings. The
-second replay advances ten minutes per second, by a virtual clock, so that nobody has to wait.
+second replay advances ten minutes per second, on a virtual clock, so that nobody has to wait.
 
     python samples/replay.py
 """
@@ -30,7 +30,7 @@ FOLLOW = rxt.AdvanceTimeSettings(
 
 
 def warmest(readings: rxt.Streamable, rooms: rxt.Streamable) -> rxt.Streamable:
-    """Compute the highest temperature of each floor; the streams may come from anywhere."""
+    """Compute the highest temperature of each floor, from live or replayed streams."""
     placed = readings.join(rooms, on="room").group_by("floor")
     return placed.tumbling_window(timedelta(minutes=30)).aggregate(
         n=agg.count(), warmest=agg.max("temp")
@@ -69,7 +69,7 @@ def show_counts(name: str, results: rxt.Collect, process: rxt.Process) -> None:
 
 
 def sort_rows(results: rxt.Collect) -> pl.DataFrame:
-    """Return the rows in order: those that become final at the same time come in any order."""
+    """Return the rows in order: rows that become final at the same time come in any order."""
     return results.to_polars().sort("start_time", "floor")
 
 

@@ -1,8 +1,8 @@
-"""One query, run live, as a replay and inside Spark: the table is the same three times.
+"""One query, run live, as a replay and inside Spark: the resulting table is the same.
 
-Sensors report late and out of order; what comes more than ten minutes late is dropped. Which event
-is late depends on the order in which all of them came, so that the replay has them in that order,
-and Spark gets the name of the column that has it.
+Sensors report late and out of order; events that are more than ten minutes late are dropped. Which
+events are late depends on the order of arrival, so the replay reads them in that order, and Spark
+gets the name of the column that has it.
 
     python samples/same_query_three_ways.py
 """
@@ -27,14 +27,14 @@ TEN_MINUTES_LATE = rxt.AdvanceTimeSettings(
 
 
 def warm_hours(readings: rxt.Streamable) -> rxt.Streamable:
-    """For each room and hour with readings above 20 degrees: how many, and the highest."""
+    """Count the readings above 20 degrees of each room and hour, and find the highest."""
     warm = readings.where(pl.col("temp") > 20.0)
     windows = warm.group_by("room").tumbling_window(timedelta(hours=1))
     return windows.aggregate(n=agg.count(), most=agg.max("temp"))
 
 
 def arrived() -> pl.DataFrame:
-    """Return readings in the order of their arrival: every seventh some minutes late."""
+    """Return readings in order of arrival; every seventh may be up to 18 minutes late."""
     return pl.DataFrame(
         [
             {
@@ -49,30 +49,30 @@ def arrived() -> pl.DataFrame:
 
 
 def live() -> pl.DataFrame:
-    """Events pushed one by one into a running query."""
+    """Push the events one by one into a running query, and return its results."""
     source = Subject()
     readings = rxt.from_observable(
         source, schema={"room": str, "temp": float}, advance_time=TEN_MINUTES_LATE
     )
-    came: list[rxt.IntervalEvent] = []
-    warm_hours(readings).to_observable(ctis=False).subscribe(came.append)
+    results: list[rxt.IntervalEvent] = []
+    warm_hours(readings).to_observable(ctis=False).subscribe(results.append)
     for row in arrived().to_dicts():
         source.on_next(rxt.PointEvent(row["time"], {"room": row["room"], "temp": row["temp"]}))
     source.on_completed()
     return pl.DataFrame(
-        [{"start_time": e.start_time, "end_time": e.end_time, **e.payload} for e in came]
+        [{"start_time": e.start_time, "end_time": e.end_time, **e.payload} for e in results]
     )
 
 
 def replay() -> pl.DataFrame:
-    """The recorded events, as fast as the machine can."""
+    """Run the query over the recorded events, as fast as possible."""
     recorded = arrived().drop("received")
     readings = rxt.from_polars(recorded, start="time", advance_time=TEN_MINUTES_LATE)
     return warm_hours(readings).to_polars()
 
 
 def inside_spark() -> pl.DataFrame:
-    """The recorded events as a DataFrame, split by room."""
+    """Run the query in Spark over the recorded events as a DataFrame, split by room."""
     spark = session()
     recorded = spark.createDataFrame(arrived().to_arrow(compat_level=pl.CompatLevel.oldest()))
     readings = stream(recorded, start="time", advance_time=TEN_MINUTES_LATE, order_by="received")

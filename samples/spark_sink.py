@@ -1,7 +1,7 @@
-"""Hourly departures of three airports, into a Spark table, each row exactly once.
+"""Hourly departures of three airports, written into a Spark table, each row exactly once.
 
-Run it again, or kill it in the middle and run it again: the query goes on where it stopped. It
-needs Java and ``pip install 'rxtemporal[demo]'``; the folder ``departures`` is the table, and
+Run it again, or kill it in the middle and run it again: it continues where it stopped. It needs
+Java and ``pip install 'rxtemporal[demo]'``. The folder ``departures`` is the table; the folder
 ``departures-work`` belongs to the sink.
 
     python samples/spark_sink.py
@@ -39,7 +39,7 @@ def main() -> None:
     with hourly(departures).run(sink, name="hourly_departures") as process:
         process.wait()
     stats = sink.stats()
-    print(f"{stats.rows:,} rows written, {stats.rows_known:,} were there")
+    print(f"{stats.rows:,} rows written, {stats.rows_known:,} were already in the table")
 
     table = pl.read_parquet("departures")
     print(f"{table.height:,} rows in the table, {table['departures'].sum():,} departures")

@@ -57,7 +57,7 @@ Flights that leave, and the wind
   06:20 to 06:35   EWR UA 1545 9
   06:50 to 07:05   EWR DL 461 31
   06:55 to 07:10   LGA AA 8 12
-Idle stretches
+Idle periods
   06:00 to 06:08   EWR
   06:30 to 06:55   LGA
   06:35 to 06:50   EWR
@@ -75,7 +75,7 @@ FLIGHTS = """\
 EWR  9,655 departures, 547 too late to count
 JFK  9,061 departures, 619 too late to count
 LGA  7,767 departures, 316 too late to count
-the latest came 21:46:00 behind
+the latest was 21:46:00 late
 """
 
 REPLAY = """\
@@ -95,11 +95,11 @@ at ten minutes a second: 6 rows, 3 events too late
 INGEST = "".join(f"client {n}: 500 lines, sum 124,750\n" for n in range(8)) + "0 late, 0 left\n"
 
 SPARK_SINK = """\
-1,763 rows written, 0 were there
+1,763 rows written, 0 were already in the table
 1,763 rows in the table, 26,483 departures
 """
 SPARK_SINK_AGAIN = """\
-0 rows written, 1,763 were there
+0 rows written, 1,763 were already in the table
 1,763 rows in the table, 26,483 departures
 """
 
