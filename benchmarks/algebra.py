@@ -1,7 +1,7 @@
-"""The temporal algebra over event batches, beside one-shot polars and one-shot numba.
+"""Rates of the temporal algebra over event batches, and of one-shot polars and one-shot numba.
 
-A frame in memory goes in, cut into batches with a CTI after each; results are taken as batches, all
-of them held until they have been checked. The one-shot contenders have all data at once.
+The input is a frame in memory, cut into batches with a CTI after each. The results are batches, all
+kept until they have been checked. The one-shot contenders have all data at once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def streaming(load: Workload, batch_rows: int) -> list[rxt.EventBatch]:
 
 
 def columns(result: Any) -> Columns:
-    """Return any contender's result as columns."""
+    """Return the result of any contender as columns."""
     if isinstance(result, pl.DataFrame):
         return {name: result[name].to_numpy() for name in result.columns}
     if not isinstance(result, list):

@@ -1,4 +1,4 @@
-"""``rxtemporal demo`` from start to end, as a person runs it, in an empty folder."""
+"""Time of ``rxtemporal demo`` from start to end, in an empty folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def seconds(folder: Path, cache: Path, *arguments: str) -> tuple[float, str]:
-    """Return how long one run takes, and its own account of the time."""
+    """Run the demonstration; return its seconds, and the times that it reports."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     begun = time.perf_counter()
     done = subprocess.run(
@@ -25,7 +25,7 @@ def seconds(folder: Path, cache: Path, *arguments: str) -> tuple[float, str]:
 
 
 def main() -> None:
-    """Print the first run (compiling) and the later ones."""
+    """Print the times of the first run, which compiles, and of later ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,7 +1,7 @@
-"""Whole batches through the door: rows in order, rows of which some are late, and edges.
+"""Rates of whole batches through the door: rows in order, rows of which some are late, and edges.
 
-The limit is the running maximum of the starts, which is the CTI that stands before each row of a
-stream in order. Batches are made before the clock starts.
+The limit is the running maximum of the starts: in a stream in order it is the CTI before each row.
+Batches are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def in_order(count: int) -> list[rxt.EventBatch]:
 
 
 def disordered(count: int) -> list[rxt.EventBatch]:
-    """Return intervals that come up to some hundreds of ticks late."""
+    """Return intervals that are up to some hundreds of ticks late."""
     rng = np.random.default_rng(SEED)
     starts = np.arange(count) - rng.exponential(50, count).astype(np.int64)
     return batches(starts, starts + 50, np.zeros(count, np.int64))
 
 
 def edges(count: int) -> list[rxt.EventBatch]:
-    """Return rows as pairs of edges, of which a thousand are open at a time."""
+    """Return rows as pairs of edges, a thousand of them open at a time."""
     rows = np.arange(count // 2)
     opened, closed = 2 * rows, 2 * rows + 2_001
     order = np.argsort(np.concatenate([opened, closed]), kind="stable")
@@ -61,7 +61,7 @@ def edges(count: int) -> list[rxt.EventBatch]:
 
 
 def through(made: list[rxt.EventBatch], generation: Any, policy: Any) -> tuple[int, int]:
-    """Return how many rows go on, and how many are late."""
+    """Return the numbers of accepted and of late rows."""
     settings = rxt.AdvanceTimeSettings(generation, policy=policy)
     door = Door(settings, "bench")
     kept = sum(len(door.accept_batch(batch)[0]) for batch in made)
@@ -69,7 +69,7 @@ def through(made: list[rxt.EventBatch], generation: Any, policy: Any) -> tuple[i
 
 
 def running_maximum(made: list[rxt.EventBatch]) -> tuple[int, int]:
-    """Return the same of a stream in order, where none is late."""
+    """Return the same numbers for a stream in order, in which no row is late."""
     highest, late = rxt.MIN_TIME, 0
     for batch in made:
         reached = np.maximum(np.maximum.accumulate(batch.start), highest)

@@ -1,10 +1,9 @@
-"""Events that are accepted and durable, a second: `on_next` returns when they are on disk.
+"""Durable events per second: `on_next` returns when they are on disk.
 
-Producers push points into a stream for a while: one thread event by event, 16 threads into one
-stream and into a stream each, one thread in batches of 100 and of 1,000 rows; into a run with
-``log=`` and into one with ``resume=``. Beside it a file that a row's worth of bytes is appended to
-and synced: what the disk gives. Events and batches are made inside the timed part. How many events
-came out is checked after the clock has stopped.
+Producers push points into a stream for a while: one thread with single events, 16 threads into one
+stream or each into its own, and one thread with batches of 100 and of 1,000 rows, with ``log=`` and
+with ``resume=``. The reference appends the bytes of one row to a file and syncs it. Events and
+batches are made inside the timed part. The number of results is checked outside it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ THREADS = 16
 
 
 class Count:
-    """A sink that counts rows."""
+    """Sink that counts rows."""
 
     shape = rxt.EventShape.POINT
 
@@ -38,14 +37,14 @@ class Count:
         self.rows = 0
 
     def open(self, name: str, schema: pl.Schema) -> None:
-        """Nothing is to be opened."""
+        """Do nothing."""
 
     def write(self, batch: rxt.EventBatch) -> None:
         """Count the rows."""
         self.rows += len(batch)
 
     def close(self, error: BaseException | None) -> None:
-        """Nothing is to be closed."""
+        """Do nothing."""
 
 
 def point(number: int) -> rxt.PointEvent:
@@ -54,7 +53,7 @@ def point(number: int) -> rxt.PointEvent:
 
 
 def batch(size: int, number: int) -> rxt.EventBatch:
-    """Return so many rows."""
+    """Return a batch of rows."""
     starts = range(number * size, (number + 1) * size)
     frame = pl.DataFrame({"room": ["hall"] * size, "temp": [n * 0.5 for n in starts]})
     starts_series = pl.Series(starts, dtype=pl.Int64).to_numpy()
@@ -62,7 +61,7 @@ def batch(size: int, number: int) -> rxt.EventBatch:
 
 
 def push(subject: Subject[Any], make: Callable[[int], Any], until: float) -> int:
-    """Push items until a moment; return how many."""
+    """Push items until a moment, and return their number."""
     number = 0
     while time.perf_counter() < until:
         subject.on_next(make(number))
@@ -71,7 +70,7 @@ def push(subject: Subject[Any], make: Callable[[int], Any], until: float) -> int
 
 
 def pushed(subjects: list[Subject[Any]], make: Callable[[int], Any], seconds: float) -> float:
-    """Push from a thread for each subject; return items a second."""
+    """Push from one thread per subject, and return items per second."""
     counts: list[int] = []
     begun = time.perf_counter()
     threads = [
@@ -88,7 +87,7 @@ def pushed(subjects: list[Subject[Any]], make: Callable[[int], Any], seconds: fl
 def durable(
     how: str, threads: int, streams: int, make: Callable[[int], Any], size: int, seconds: float
 ) -> float:
-    """Return accepted-and-durable events a second of one way."""
+    """Return durable events per second for one kind of producer."""
     subjects = [Subject[Any]() for _ in range(streams)]
     made = [
         rxt.from_observable(each, schema=SCHEMA, name=f"s{n}", batch_rows=4_096)
@@ -108,7 +107,7 @@ def durable(
 
 
 def appended(seconds: float) -> float:
-    """Return how often a second a file can be appended to and synced."""
+    """Return how many times per second a file can be appended to and synced."""
     with tempfile.NamedTemporaryFile(dir=os.environ.get("RXTEMPORAL_DISK")) as file:
         begun, count = time.perf_counter(), 0
         while time.perf_counter() - begun < seconds:

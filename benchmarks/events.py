@@ -1,7 +1,7 @@
-"""The per-event edge: Python objects into a query and out of it; and how soon one is answered.
+"""Rates of Python objects into a query and out of it, and the latency of one event.
 
-Events are made before the clock starts. The limit for the way in is columns by comprehension, with
-no door and no check.
+Events are made before the clock starts. The limit for the input is columns by comprehension,
+without a door or checks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def made(count: int) -> list[rxt.PointEvent]:
 
 
 def with_ctis(events: Sequence[rxt.PointEvent]) -> list[Any]:
-    """Return the events, with a CTI of the source's own after every ten."""
+    """Return the events, with a CTI after every ten."""
     items: list[Any] = []
     for number, event in enumerate(events, 1):
         items.append(event)
@@ -58,7 +58,7 @@ def batches(stream: rxt.Streamable) -> list[rxt.EventBatch]:
 
 
 def pushed(items: Sequence[Any]) -> list[rxt.EventBatch]:
-    """Push one event after the other into a query, and return its results."""
+    """Push the events one by one into a query, and return its results."""
     subject: Subject[Any] = Subject()
     stream = rxt.from_observable(subject, schema=FIELDS, batch_rows=1_024)
     sink = rxt.Collect(rxt.EventShape.EDGE)
@@ -70,7 +70,7 @@ def pushed(items: Sequence[Any]) -> list[rxt.EventBatch]:
 
 
 def rate(count: int, times: int) -> None:
-    """Print the rates of the ways in and out."""
+    """Print the rates of inputs and outputs."""
     events = made(count)
     items = with_ctis(events)
     frame = points(count)
@@ -99,7 +99,7 @@ def rate(count: int, times: int) -> None:
 
 
 def _summary(result: Any) -> tuple[int, float]:
-    """Return how many points a result stands for, and what their values add up to."""
+    """Return the number of points in a result, and the sum of their values."""
     if isinstance(result, list) and isinstance(result[0], rxt.PointEvent | rxt.IntervalEvent):
         return len(result), sum(event.payload["value"] for event in result)
     found = columns(result)
@@ -109,7 +109,7 @@ def _summary(result: Any) -> tuple[int, float]:
 
 
 class Arrival:
-    """Notes when a result comes."""
+    """Observer that notes when a result comes."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -121,7 +121,7 @@ class Arrival:
 
 
 def latency(count: int) -> None:
-    """Print how long one event with its CTI takes to the subscriber."""
+    """Print the time from pushing one event with its CTI to the subscriber."""
     subject: Subject[Any] = Subject()
     stream = rxt.from_observable(subject, schema=FIELDS).where(pl.col("value") > 0.5)
     arrival = Arrival()
@@ -140,7 +140,7 @@ def latency(count: int) -> None:
 
 
 def latency_of_a_subject(count: int) -> None:
-    """Print how long one event takes through a subject to its subscriber."""
+    """Print the time of one event through a subject to its subscriber."""
     subject = rxt.CtiSynchronizingSubjectAlternate.create_point(SECOND)
     arrival = Arrival()
     subject.subscribe(arrival)

@@ -1,10 +1,10 @@
-"""Events through a hand-off into a slow sink: throughput follows the load, latency stays bounded.
+"""Throughput and latency of events through a hand-off into a slow sink.
 
-A producer pushes points, each with a CTI behind it, at a given rate or as fast as it can. The query
-is a projection; the sink takes so long for each batch, whatever is in it, as a commit to a database
-does. Latency is from the push to the end of the write. Beside it the same without a hand-off, where
-the producer waits for each write. Events are made inside the timed part, since they carry the time
-at which they were pushed.
+A producer pushes points, each followed by a CTI, at a given rate or as fast as it can. The query is
+a projection; the sink takes a fixed time for each batch, like a commit to a database. Latency is
+from the push to the end of the write. The reference is the same without a hand-off, where the
+producer waits for each write. Events are made inside the timed part, because each carries the time
+of its push.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 
-# events a second that are offered; None: as many as the producer can push
+# events per second; None: as many as the producer can push
 LOADS = (100, 1_000, 10_000, 50_000, None)
 SCHEMA = {"sent": pl.Float64, "value": pl.Int64}
 
 
 class Commits(rxt.Sink):
-    """A sink that takes a time for each batch, and notes how long each row was on its way."""
+    """Sink that takes a fixed time for each batch, and notes the latency of each row."""
 
     shape = rxt.EventShape.POINT
 
@@ -35,7 +35,7 @@ class Commits(rxt.Sink):
         self.total = 0
 
     def write(self, batch: rxt.EventBatch) -> None:
-        """Take the time of a commit; a batch without rows costs nothing."""
+        """Wait for the time of a commit, unless the batch has no rows."""
         if len(batch):
             time.sleep(self._seconds)
             self.latencies.append(time.perf_counter() - batch.payload["sent"].to_numpy())
@@ -43,7 +43,7 @@ class Commits(rxt.Sink):
 
 
 def push(subject: Subject[Any], load: int | None, seconds: float, most: int) -> tuple[int, float]:
-    """Push events for a while, no more than so many; return how many, and how long it took."""
+    """Push events for a while, up to a number of them; return their number and the seconds."""
     begun = time.perf_counter()
     for n in range(most):
         now = time.perf_counter()
@@ -59,7 +59,7 @@ def push(subject: Subject[Any], load: int | None, seconds: float, most: int) -> 
 
 
 def run(hand_off: rxt.HandOff | None, load: int | None, options: argparse.Namespace) -> str:
-    """Return the figures of one load, once what came out has been checked."""
+    """Return the figures of one load, after checking the results."""
     subject: Subject[Any] = Subject()
     stream = rxt.from_observable(subject, schema=SCHEMA, name="pushed", hand_off=hand_off)
     sink = Commits(options.commit / 1_000)
@@ -91,8 +91,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commit", type=float, default=20, help="milliseconds for each batch")
     parser.add_argument("--seconds", type=float, default=5, help="how long to push at each load")
-    parser.add_argument("--events", type=int, default=1_000_000, help="and no more than so many")
-    parser.add_argument("--max-rows", type=int, default=1_000, help="what may wait in memory")
+    parser.add_argument("--events", type=int, default=1_000_000, help="most events at each load")
+    parser.add_argument("--max-rows", type=int, default=1_000, help="rows that may wait in memory")
     options = parser.parse_args()
     ways = {
         "no hand-off": None,

@@ -1,4 +1,4 @@
-"""Time and modules that ``import rxtemporal``, and each way in, adds to the dependencies.
+"""Time and modules that ``import rxtemporal`` and its inputs add to those of the dependencies.
 
 Each measurement is a process of its own; rounds are interleaved.
 """
@@ -27,20 +27,20 @@ MODULES = "print(sum(name.partition('.')[0] == 'rxtemporal' for name in sys.modu
 
 
 def run(code: str) -> str:
-    """Return what a fresh interpreter prints that runs the code."""
+    """Run the code in a fresh interpreter, and return its output."""
     command = [sys.executable, "-c", code]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def seconds(code: str) -> float:
-    """Return how long a fresh interpreter takes to run the code."""
+    """Return the seconds that a fresh interpreter takes to run the code."""
     begun = time.perf_counter()
     run(code)
     return time.perf_counter() - begun
 
 
 def main() -> None:
-    """Print the medians of interleaved rounds, and how many modules are loaded."""
+    """Print the medians of interleaved rounds, and the number of modules loaded."""
     codes = {"nothing": "pass", "dependencies": DEPENDENCIES}
     codes |= {name: f"{DEPENDENCIES}, sys, rxtemporal\n{use}" for name, use in USES.items()}
     taken: dict[str, list[float]] = {name: [] for name in codes}

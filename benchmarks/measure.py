@@ -22,11 +22,11 @@ KEPT = {
 
 
 def keep_memory() -> None:
-    """Start the program anew, with memory that is given back kept for what comes next.
+    """Restart the program with allocators that keep freed memory for reuse.
 
-    All contenders alike are spared the price of fresh pages, with which their results are paid
-    otherwise: on a virtual machine that takes freed pages back it is 0.02 to 10 µs each, as the
-    host pleases, and 20,000 of them hold the results of a round.
+    This spares all contenders the cost of fresh pages for their results. On a virtual machine that
+    takes freed pages back, a page costs 0.02 to 10 µs, depending on the host, and the results of a
+    round take 20,000 pages.
     """
     if KEPT.keys() - os.environ.keys():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**KEPT, **os.environ})
@@ -38,9 +38,9 @@ def rounds(
     check: Callable[[Any], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Return the seconds of each contender, run in turn, ``count`` rounds.
+    """Run the contenders in turn, ``count`` rounds, and return the seconds of each.
 
-    ``check`` looks at each result after the clock has stopped, and raises where one is wrong.
+    ``check`` raises if a result is wrong; it runs outside the timed part.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(count):
@@ -57,7 +57,7 @@ def rounds(
 
 
 def warm(contenders: Mapping[str, Callable[[], Any]], check: Callable[[Any], None]) -> None:
-    """Run each contender once, checked: kernels are compiled and data is in memory."""
+    """Run and check each contender once, to compile kernels and load data."""
     for name, run in contenders.items():
         try:
             check(run())
@@ -66,12 +66,12 @@ def warm(contenders: Mapping[str, Callable[[], Any]], check: Callable[[Any], Non
 
 
 def ratios(seconds: Seconds, name: str, beside: str) -> list[float]:
-    """Return by what factor one contender is faster than another, round for round."""
+    """Return the factors by which one contender is faster than another, round by round."""
     return [base / own for base, own in zip(seconds[beside], seconds[name], strict=True)]
 
 
 def report(seconds: Seconds, items: int, *beside: str) -> None:
-    """Print items a second of each contender, and the median of its ratios to some of them."""
+    """Print items per second of each contender, and the median of its ratios to some others."""
     print(
         f"{platform.python_implementation()} {platform.python_version()}, {items:,} items a round"
     )
@@ -85,5 +85,5 @@ def report(seconds: Seconds, items: int, *beside: str) -> None:
 
 
 def peak_mebibytes() -> float:
-    """Return the most memory that this process has had so far."""
+    """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

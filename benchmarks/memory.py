@@ -1,7 +1,7 @@
-"""Peak memory along a stream of 50 million events, made as they are needed.
+"""Peak memory over a stream of 50 million events, made as they are needed.
 
-The number of keys and of rows alive stays the same from the beginning, so the peak should, too.
-Results are counted and let go.
+The number of keys and of rows alive stays the same from the beginning, so the peak should stay the
+same, too. Results are counted and dropped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from workloads import KEYS, PACE, SECOND
 import rxtemporal as rxt
 
 MARKS = tuple(millions * 1_000_000 for millions in (1, 2, 5, 10, 20, 50))
-# one interval of validity for so many points
+# points per interval of validity
 POINTS_EACH = 20
 POINT_FIELDS = {"key": pl.Int32, "value": pl.Float64}
 VALID_FIELDS = {"key": pl.Int32, "attr": pl.Float64}
 
 
 class Feed:
-    """Batches made on the fly, pushed into a query, and what has to come out of it."""
+    """Input of a query, made on the fly in batches, and the result that is expected."""
 
     fields = POINT_FIELDS
 
@@ -42,11 +42,11 @@ class Feed:
         raise NotImplementedError
 
     def push(self, first: int, rows: int) -> None:
-        """Push so many events, the first of which has this number."""
+        """Push a number of events; ``first`` is the number of the first."""
         self.entry.on_next(self.points(first, rows))
 
     def counted(self, batch: rxt.EventBatch) -> int:
-        """Return what whole results add to the figure that is checked."""
+        """Return the amount that complete results add to the figure to check."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -130,7 +130,7 @@ class Joined(Feed):
 
 
 class Counting(rxt.Sink):
-    """A sink that adds up what a feed expects, and keeps nothing."""
+    """Sink that adds up the figure to check, and keeps nothing."""
 
     shape = rxt.EventShape.EDGE
 

@@ -1,7 +1,7 @@
-"""The limit: the workloads in one pass over all data at once, by polars and by numba.
+"""One-shot limits: the workloads in one pass over all data at once, by polars and by numba.
 
-They need no CTI and keep no state. Both give the result as columns in memory; neither gives where
-a snapshot ends, which is where the key's next one starts.
+They need no CTIs and keep no state. Both give the result as columns in memory; neither gives the
+end of a snapshot, which is the start of the key's next one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an event costs as the number of keys, or of rows alive, grows from 1 or 1,000 to a million.
+"""Cost per event as the number of keys, or of rows alive, grows from 1 or 1,000 to a million.
 
-Results per event stay the same along each curve. The one-shot limits grow as well, because a larger
-working set misses the caches: what counts is the engine's growth over theirs, which the last
-columns show.
+The number of results per event stays the same along each curve. The one-shot limits grow as well,
+because a larger working set misses the caches; the last columns show how much more the engine's
+cost grows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMITS = POLARS_ONCE, NUMBA_ONCE
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Curve:
-    """One workload at growing sizes; ``load`` makes it of a number of events and a size."""
+    """Workload at growing sizes; ``load`` makes it from a number of events and a size."""
 
     what: str
     sizes: tuple[int, ...]
@@ -54,7 +54,7 @@ CURVES = {
 
 
 class Point:
-    """One size of a curve, measured."""
+    """Measurement of one size of a curve."""
 
     def __init__(self, load: Workload, rounds: int, batch_rows: int) -> None:
         def check(result: object) -> None:
@@ -74,11 +74,11 @@ class Point:
         }
 
     def growth(self, name: str, first: Point) -> float:
-        """Return by what factor a contender's cost has grown since the first point."""
+        """Return the factor by which a contender's cost has grown since the first point."""
         return self.cost[name] / first.cost[name]
 
     def over(self, limit: str, first: Point) -> float:
-        """Return by what factor the engine's cost has grown more than a limit's."""
+        """Return the factor by which the engine's cost has grown more than that of a limit."""
         return first.speed[limit] / self.speed[limit]
 
 

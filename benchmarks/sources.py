@@ -1,8 +1,7 @@
-"""What an event costs in a subject as its sources grow from 1 to 10,000.
+"""Cost per event in a subject with 1 to 10,000 sources.
 
-Each source has an input of its own and sends a CTI after every ten events. The limit is a Python
-loop that keeps a highest time for each source. Events are made before the clock starts,
-inputs after.
+Each source has its own input and sends a CTI after every ten events. The limit is a Python loop
+that keeps the highest time of each source. Events are made before the clock starts, inputs after.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LIMIT = "plain loop"
 
 
 def made(count: int, sources: int) -> tuple[list[int], list[Any]]:
-    """Return the source of each item, and the items, some of them late."""
+    """Return pairs of source and item; some items are late."""
     rng = np.random.default_rng(SEED)
     times = np.arange(count) * PACE - rng.exponential(DELAY / 4, count).astype(np.int64)
     order = rng.integers(0, sources, count).tolist()
@@ -43,7 +42,7 @@ def made(count: int, sources: int) -> tuple[list[int], list[Any]]:
 
 
 def plain_loop(senders: list[int], items: list[Any], sources: int) -> int:
-    """Return how many events are in time."""
+    """Return the number of events that are in time."""
     reached = [0] * sources
     high, kept = -DELAY, 0
     for source, item in zip(senders, items, strict=True):
@@ -58,7 +57,7 @@ def plain_loop(senders: list[int], items: list[Any], sources: int) -> int:
 
 
 def subject(kind: Any, senders: list[int], items: list[Any], sources: int) -> int:
-    """Return how many events a subject lets through."""
+    """Return the number of events that a subject accepts."""
     merging = kind.create_point(DELAY)
     kept = 0
 

@@ -1,10 +1,10 @@
-"""The way into Spark: how long a segment takes to the handler, and how many rows a second pass.
+"""Latency and throughput of a Spark sink.
 
-``latency``: from a segment's name appearing to the handler being entered, beside a bare Python data
-source of Spark's (a folder of Arrow files, nothing verified) in the same session, in turns; and in
-the direct mode, from ``write`` to the handler. ``parquet``: rows a second from the spool into a
-``ParquetTable``, from Spark's commit of a micro-batch to that of the next one. ``spool``: rows a
-second that are appended, synced to disk. ``state``: the bytes a key takes in the engine's state.
+``latency``: time from a segment's appearance to the call of the handler, in turns with a bare
+Python data source of Spark (a folder of Arrow files, without verification) in the same session; and
+in direct mode, from ``write`` to the handler. ``parquet``: rows per second from the spool into a
+``ParquetTable``, between Spark's commits of two micro-batches. ``spool``: rows per second appended
+to the spool and synced. ``state``: bytes per key in the engine's state.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def made(count: int, rows: int) -> Iterator[EventBatch]:
 
 
 class Bare(DataSource):
-    """A folder of Arrow files, read as simply as Spark's interface allows."""
+    """Data source over a folder of Arrow files, as simple as Spark's interface allows."""
 
     @classmethod
     def name(cls) -> str:
@@ -82,18 +82,18 @@ class BareReader(DataSourceStreamReader):
 
 
 def paced(times: int, send: Callable[[int], None], entered: list[float]) -> None:
-    """Send one after the other, each some time after the handler has had the one before."""
+    """Send items one by one, each some time after the handler got the one before."""
     rng = random.Random(7)
     for number in range(times):
         before = len(entered)
         send(number)
         while len(entered) == before:
             time.sleep(0.002)
-        time.sleep(0.3 + rng.random() / 10)  # Spark notes the micro-batch, and is idle
+        time.sleep(0.3 + rng.random() / 10)  # Spark commits the micro-batch and becomes idle
 
 
 def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
-    """Return seconds from a segment's name to the handler."""
+    """Return the seconds from a segment's appearance to the handler."""
     visible, entered = list[float](), list[float]()
     sync = writer.sync_folder
 
@@ -120,7 +120,7 @@ def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
 
 
 def through_the_bare_source(spark: Any, folder: Path, times: int) -> list[float]:
-    """Return seconds from a file's name to the handler."""
+    """Return the seconds from a file's appearance to the handler."""
     visible, entered = list[float](), list[float]()
     files = folder / "files"
     files.mkdir(parents=True)
@@ -154,7 +154,7 @@ def through_the_bare_source(spark: Any, folder: Path, times: int) -> list[float]
 
 
 def direct(spark: Any, folder: Path, times: int) -> list[float]:
-    """Return seconds from ``write`` to the handler."""
+    """Return the seconds from ``write`` to the handler."""
     sent, entered = list[float](), list[float]()
 
     def handler(frame: Any, _: int) -> None:
@@ -175,7 +175,7 @@ def direct(spark: Any, folder: Path, times: int) -> list[float]:
 
 
 def latency(spark: Any, folder: Path, rounds: int, times: int) -> None:
-    """Print medians of all three; the first of each round, which warms up, is left out."""
+    """Print the medians of all three, without the first of each round, which warms up."""
     ways = {
         "spool to handler": through_the_spool,
         "bare source to handler": through_the_bare_source,
@@ -195,7 +195,7 @@ def latency(spark: Any, folder: Path, rounds: int, times: int) -> None:
 
 
 def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
-    """Print rows a second in micro-batches of ten segments; the first ones warm up."""
+    """Print rows per second in micro-batches of ten segments; the first ones warm up."""
     table = folder / "table"
     sink = SparkSink(
         ParquetTable(table), path=folder, session=spark,
@@ -228,7 +228,7 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
 
 
 def spooling(folder: Path, rows: int, count: int) -> None:
-    """Print rows and bytes a second that are appended, each append synced to disk."""
+    """Print the rows and bytes per second of synced appends."""
     batches = list(made(count, rows))
     seconds = []
     with Spool.open(folder, "q", SCHEMA) as to:
@@ -244,7 +244,7 @@ def spooling(folder: Path, rows: int, count: int) -> None:
 
 
 def held(keys: int) -> int:
-    """Return the bytes of state of a windowed mean with this many keys in the open window."""
+    """Return the state's bytes of a windowed mean with this many keys in the open window."""
     import rxtemporal as rxt
     from rxtemporal import agg
     from rxtemporal.testing import Stepper
@@ -260,7 +260,7 @@ def held(keys: int) -> int:
 
 
 def state() -> None:
-    """Print the bytes of state that a key takes, and what there is without any."""
+    """Print the bytes of state per key, and those without keys."""
     sizes = {keys: held(keys) for keys in (100, 1_000, 10_000, 100_000)}
     slope = (sizes[100_000] - sizes[1_000]) / 99_000
     listed = ", ".join(f"{keys:,} keys {size:,}" for keys, size in sizes.items())
@@ -268,7 +268,7 @@ def state() -> None:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["latency", "parquet", "spool", "state"])
     parser.add_argument("--rounds", type=int, default=6)

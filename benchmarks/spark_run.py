@@ -1,10 +1,10 @@
-"""W2 inside Spark, bounded and streaming, beside Spark's own windowed aggregation of the same rows.
+"""Rates of W2 inside Spark, bounded and streaming, and of Spark's own windowed aggregation.
 
     python benchmarks/spark_run.py [--events 2000000] [--rounds 3] [--streaming]
 
-Rows are read from Parquet and results counted by a sink that keeps nothing, after they have been
-checked once. A micro-batch's cost is split by running it three times: without rows (Spark's own
-part), with rows that go all the way but are only passed on (transfer), and with the query (ours).
+Rows are read from Parquet. Results are checked once, and then written to a sink that keeps nothing.
+The cost of a micro-batch is split by running it three times: without rows (Spark's part), with rows
+that are only passed through the Python workers (transfer), and with the query (the engine's part).
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from rxtemporal.spark.query.streaming_bucket import BucketWork, Received
 
 
 def w2(points: rxt.Streamable) -> rxt.Streamable:
-    """Count and mean of each key and second."""
+    """Compute count and mean of each key and second."""
     windows = points.group_by("key").tumbling_window(workloads.SECOND)
     return windows.aggregate(n=agg.count(), avg=agg.avg("value"))
 
 
 def by_spark(points: Any) -> Any:
-    """The same, as Spark does it itself."""
+    """Compute the same with Spark's own aggregation."""
     second = (sf.col("start") / workloads.SECOND).cast("long")
     grouped = points.groupBy("key", second.alias("second"))
     return grouped.agg(sf.count("*").alias("n"), sf.avg("value").alias("avg"))
 
 
 def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> None:
-    """The whole run over files, medians of interleaved rounds."""
+    """Print the rates of whole runs over files, as medians of interleaved rounds."""
     parts = folder / "bounded"
     parts.mkdir()
     half = work.rows.height // 2
@@ -71,18 +71,18 @@ def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> 
 
 
 def counted(frame: Any) -> None:
-    """Have everything computed, and keep nothing."""
+    """Compute everything, and keep nothing."""
     frame.write.format("noop").mode("overwrite").save()
 
 
-# the cost of a bucket is what micro-batches without rows take longer in the second number of them
+# cost per bucket: the extra time of empty micro-batches with the second number of buckets
 BUCKETS = (8, 200)
 
 # Streaming ----------------------------------------------------------------------------------------
 
 
 class Passing(BucketWork):
-    """Takes rows and state in and gives as much out, and computes nothing."""
+    """Bucket that reads its rows and state, and computes nothing."""
 
     def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
         """Return the state as it was; rows are read, and no result is written."""
@@ -91,7 +91,7 @@ class Passing(BucketWork):
 
 
 def micro_batches(rows: pl.DataFrame, folder: Path, size: int) -> Path:
-    """Write the rows as files, each with the CTI after it."""
+    """Write the rows as files, each with a CTI at its end."""
     folder.mkdir()
     for number, first in enumerate(range(0, rows.height, size)):
         part, after = rows[first : first + size], rows[first + size :]
@@ -111,7 +111,7 @@ def streamed(spark: Any, files: Path, buckets: int | None = None) -> Any:
 
 
 def seconds_of(frame: Any, folder: Path) -> list[float]:
-    """Run a streaming query to the end of its files; return what each micro-batch took."""
+    """Run a streaming query to the end of its files; return the seconds of each micro-batch."""
     writer = frame.writeStream.format("noop").trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(folder)).start()
     query.awaitTermination()
@@ -119,7 +119,7 @@ def seconds_of(frame: Any, folder: Path) -> list[float]:
 
 
 def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: int) -> None:
-    """Micro-batches of one size: what each takes, and which part of it is whose."""
+    """Print the time of micro-batches of one size, and its parts."""
     files = micro_batches(work.rows, folder / "rows", size)
     check(spark, work, files, folder)
     promises = work.rows[::size].select("start", cti="start")
@@ -154,7 +154,7 @@ def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: in
 
 
 def check(spark: Any, work: workloads.Workload, files: Path, folder: Path) -> None:
-    """Run the query once, and see that what comes out is the answer."""
+    """Run the query once, and check its results."""
     tables: list[Any] = []
     writer = streamed(spark, files).writeStream.trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "c0"))

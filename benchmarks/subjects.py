@@ -1,7 +1,7 @@
-"""One event at a time through the subjects, beside the document's round 1 in plain reactivex.
+"""Rates of single events through the subjects, and through the document's round 1 in reactivex.
 
-Eight sources, a CTI after every ten events of a source, a delay, late events dropped. Events (and
-the peer's tuples) are made before the clock starts.
+There are eight sources; each sends a CTI after every ten events. The subject has a delay and drops
+late events. Events (and the tuples for plain reactivex) are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def stream(count: int, seed: int = 7) -> Iterator[tuple[bool, int, float]]:
 
 
 def expected(items: list[tuple[bool, int, float]]) -> tuple[int, float]:
-    """Return how many events pass and what their values add up to, by a plain loop."""
+    """Return the number of events that pass and the sum of their values, by a plain loop."""
     high, count, total = -1, 0, 0.0
     for cti, time, value in items:
         if cti:
@@ -51,7 +51,7 @@ def expected(items: list[tuple[bool, int, float]]) -> tuple[int, float]:
 
 
 def synchronize() -> Callable[[rx.Observable[Any]], rx.Observable[Any]]:
-    """Return the direct port of Rx.NET's Synchronize, for the peer."""
+    """Return a direct port of Rx.NET's Synchronize, for plain reactivex."""
 
     def operator(source: rx.Observable[Any]) -> rx.Observable[Any]:
         def subscribe(observer: Any, scheduler: Any = None) -> Any:
@@ -69,7 +69,7 @@ def synchronize() -> Callable[[rx.Observable[Any]], rx.Observable[Any]]:
 
 
 def plain_round_1() -> tuple[Callable[[Any], None], rx.Observable[Any]]:
-    """Return the document's round 1 as one writes it in reactivex: on_next and the output."""
+    """Return the document's round 1, written directly in reactivex: on_next and the output."""
     into: Subject[Any] = Subject()
     output = into.pipe(
         ops.map(lambda e: (e[0], e[1] - DELAY, e[2]) if e[0] else e),
@@ -84,27 +84,27 @@ def plain_round_1() -> tuple[Callable[[Any], None], rx.Observable[Any]]:
 
 
 class Sink:
-    """Counts what comes out."""
+    """Observer that counts the output."""
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
 
     def tuples(self, item: tuple[bool, int, float]) -> None:
-        """Take the peer's tuples."""
+        """Count the tuples of plain reactivex."""
         if not item[0]:
             self.count += 1
             self.total += item[2]
 
     def events(self, event: Any) -> None:
-        """Take events."""
+        """Count events."""
         if type(event) is not rxt.Cti:
             self.count += 1
             self.total += event.payload
 
 
 def compare(count: int, times: int) -> None:
-    """Print the rates of both subjects and of the peer."""
+    """Print the rates of both subjects and of plain reactivex."""
     items = list(stream(count))
     answer = expected(items)
     events = [rxt.Cti(t) if cti else rxt.PointEvent(t, v) for cti, t, v in items]

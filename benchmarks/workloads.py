@@ -1,4 +1,4 @@
-"""What the benchmarks feed, and what has to come out, computed by plain numpy.
+"""Workloads of the benchmarks: their data, and the answers, computed by plain numpy.
 
 ======== =====================================================================================
 W2, W3   points of 1,000 keys, in order, on average one a millisecond; count and mean by key
@@ -8,7 +8,7 @@ W6       intervals of 100 keys, in order of start, about 50 of each key alive at
 ======== =====================================================================================
 
 Times are ticks, keys Int32, the seed is fixed. Point times are even and validity begins and ends at
-odd ticks, so that no answer hangs on whether an end belongs to an interval.
+odd ticks, so that no answer depends on whether an end belongs to an interval.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Columns = Mapping[str, Any]
 
 
 class Answer:
-    """What has to come out: the number of rows, and each column's sum with two sets of weights.
+    """Expected answer: the number of rows, and each column's sum with two sets of weights.
 
-    One set is all ones; the other comes from a row's key and start, so that a value which stands
-    with a wrong key or time does not go unnoticed. A result need not have all columns.
+    One set is all ones; the other depends on a row's key and start, so that a value with a wrong
+    key or time is found. A result need not have all columns.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -51,7 +51,7 @@ class Answer:
         return float(values.sum()), float(values @ (weight % 1_009))
 
     def check(self, columns: Columns, *needed: str) -> None:
-        """Raise unless these columns agree, the ``needed`` ones among them."""
+        """Raise unless these columns agree and include the ``needed`` ones."""
         rows = len(columns["key"])
         assert rows == self._rows, f"{rows:,} rows, expected {self._rows:,}"
         shared = self._sums.keys() & columns.keys()
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """What goes in, and what has to come out; a result needs the fields ``gives``."""
+    """Input and expected answer; a result needs the fields ``gives``."""
 
     name: str
     rows: pl.DataFrame
@@ -76,7 +76,7 @@ class Workload:
 
     @property
     def rows_in(self) -> int:
-        """How many rows enter, of all inputs."""
+        """The number of rows of all inputs."""
         return self.rows.height + (0 if self.validity is None else self.validity.height)
 
     def check(self, columns: Columns) -> None:
@@ -121,7 +121,7 @@ def validity(
 
 
 def intervals(count: int, keys: int, alive: int, seed: int = SEED) -> pl.DataFrame:
-    """Return intervals in order of start; their lengths keep about so many alive."""
+    """Return intervals in order of start, of such lengths that about ``alive`` are alive."""
     rng = np.random.default_rng(seed)
     span = 2 * PACE * count
     start = np.sort(rng.integers(0, span, count))
@@ -138,10 +138,10 @@ def _frame(start: Any, key: Any, value: Any) -> pl.DataFrame:
 
 
 def w2(events: int = 2_000_000, keys: int = KEYS) -> Workload:
-    """Tumbling windows: count and mean by key.
+    """Return W2, tumbling windows: count and mean by key.
 
-    The window holds as many points as there are keys, so 0.63 results come for each event whatever
-    the number of keys. With the 1,000 keys of W2 that is a second.
+    A window holds as many points as there are keys, so there are 0.63 results per event for any
+    number of keys. With the 1,000 keys of W2 a window is one second.
     """
     frame, window = points(events, keys), keys * PACE
     pane, key, count, total = _panes(frame, keys, window)
@@ -150,10 +150,10 @@ def w2(events: int = 2_000_000, keys: int = KEYS) -> Workload:
 
 
 def w3(events: int = 2_000_000, keys: int = KEYS) -> Workload:
-    """Hopping windows, five at a time: mean by key.
+    """Return W3, hopping windows, five at a time: mean by key.
 
-    A new one begins after as many points as there are keys, so about one result comes for each
-    event whatever the number of keys. With the 1,000 keys of W3 that is one a second.
+    A window begins after as many points as there are keys, so there is about one result per event
+    for any number of keys. With the 1,000 keys of W3 a window begins every second.
     """
     frame, period = points(events, keys), keys * PACE
     pane, key, count, total = _panes(frame, keys, period)
@@ -170,9 +170,9 @@ def w3(events: int = 2_000_000, keys: int = KEYS) -> Workload:
 
 
 def w4(events: int = 2_000_000, keys: int = KEYS, *, from_the_start: bool = False) -> Workload:
-    """Temporal join of points with intervals of validity, one interval for 20 points.
+    """Return W4, the temporal join of points with intervals, one interval for 20 points.
 
-    More keys are more intervals alive at a time: four in five keys have one.
+    At any time four in five keys have an interval, so more keys have more intervals alive.
     """
     frame = points(events, keys)
     each = max(1, events // 20 // keys)
@@ -190,7 +190,7 @@ def w4(events: int = 2_000_000, keys: int = KEYS, *, from_the_start: bool = Fals
 
 
 def w5(events: int = 5_000_000) -> Workload:
-    """A predicate that half of the rows satisfy, and a projection."""
+    """Return W5, a predicate that half of the rows satisfy, and a projection."""
     rng = np.random.default_rng(SEED)
     start = np.arange(events, dtype=np.int64) * 400
     frame = _frame(start, rng.integers(0, KEYS, events), rng.random(events))
@@ -201,7 +201,7 @@ def w5(events: int = 5_000_000) -> Workload:
 
 
 def w6(events: int = 500_000, keys: int = 100, alive: int = 5_000) -> Workload:
-    """Snapshot windows: count and sum by key, twice as many results as intervals."""
+    """Return W6, snapshot windows: count and sum by key, twice as many results as intervals."""
     frame = intervals(events, keys, alive)
     start, end, key, value = (frame[name].to_numpy() for name in ("start", "end", "key", "value"))
     time, both = np.concatenate([start, end]), np.concatenate([key, key])
@@ -210,7 +210,7 @@ def w6(events: int = 500_000, keys: int = 100, alive: int = 5_000) -> Workload:
     time, both, sign = time[order], both[order], sign[order]
     change = sign * np.concatenate([value, value])[order]
     first = np.flatnonzero(np.diff(both, prepend=-1) | np.diff(time, prepend=-1))
-    # each key's changes add up to nothing, so the running sums may go on from key to key
+    # the changes of each key add up to 0, so the running sums may continue from key to key
     alive_then = np.cumsum(np.add.reduceat(sign, first))
     total = np.cumsum(np.add.reduceat(change, first))
     (at,) = np.nonzero(alive_then)
@@ -236,7 +236,7 @@ def _matches(frame: pl.DataFrame, valid: pl.DataFrame) -> tuple[Any, Any]:
     order = np.lexsort((start, key))
     place = key[order].astype(np.int64) * width + start[order]
     last = order[np.searchsorted(place, keys.astype(np.int64) * width + times, "right") - 1]
-    # where a key has none before, the search finds another key's, or the last of all
+    # if a key has none before, the search finds that of another key, or the last of all
     alive = (key[last] == keys) & (start[last] <= times) & (times < end[last])
     (row,) = np.nonzero(alive)
     return row, last[row]
