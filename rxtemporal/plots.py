@@ -68,7 +68,7 @@ def _axes() -> tuple[Any, Any, Any]:
 
 
 def _steps(rows: pl.DataFrame, value: str) -> pl.DataFrame:
-    """Return the times at which the value changes, and the new values; 0 if nothing follows."""
+    """Return the times at which the value changes, and the new values; 0 when no row is alive."""
     rows = rows.sort(START)
     begins = rows.select(time=START, value=pl.col(value).cast(pl.Float64))
     ends = rows.filter(pl.col(END).is_not_null() & ~pl.col(END).is_in(rows[START].implode()))

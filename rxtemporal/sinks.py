@@ -1,4 +1,4 @@
-"""Sinks: where the results of a query go when it is run."""
+"""Sinks: receivers of the results of a running query."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["Collect", "File", "Print", "Sink"]
 
 
 class Sink(ABC):
-    """Base class of sinks: a sink takes the batches of one query, one call at a time.
+    """Base class of sinks. A sink gets the batches of one query, one call at a time.
 
-    1. ``open`` comes first and once; an exception in it keeps the query from starting.
+    1. ``open`` is called once, first; an exception in it keeps the query from starting.
     2. ``write`` gets the batches in order, in the sink's ``shape``. In interval shape every row is
        complete (or endless, with ``end = MAX_TIME``), and after a batch with CTI ``t`` exactly the
        rows with ``start < t`` have been written. An exception in it ends the query.
-    3. ``close`` comes last and once, if ``open`` succeeded. It returns when everything written is
+    3. ``close`` is called once, last, if ``open`` succeeded. It returns when everything written is
        safe.
 
     Only ``write`` has to be defined; the other methods do nothing unless a class overrides them.
-    A sink whose ``write`` or ``close`` can wait for long overrides ``cancel``; one that calls user
-    code in threads of its own overrides ``in_callback``; one that takes part in a run with
+    A sink whose ``write`` or ``close`` may wait for long overrides ``cancel``; one that calls user
+    code in its own threads overrides ``in_callback``; one that takes part in a run with
     ``resume=`` overrides ``save`` and ``load``.
     """
 
@@ -41,33 +41,33 @@ class Sink(ABC):
     """The shape in which the sink gets its rows; a class or an instance may set another one."""
 
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:  # noqa: B027
-        """Note how sources give times: ``form()`` says so. It is called before ``open``."""
+        """Set the function that returns the form of the sources' times; called before ``open``."""
 
     def open(self, query: str, schema: pl.Schema) -> None:  # noqa: B027
-        """Get ready for the query of this name, whose payload has this schema."""
+        """Prepare for the query with this name, whose payload has this schema."""
 
     @abstractmethod
     def write(self, batch: EventBatch) -> None:
-        """Take one batch."""
+        """Write one batch."""
 
     def close(self, error: BaseException | None) -> None:  # noqa: B027
-        """Finish. ``error`` is None when the query completed, otherwise it is what ended it."""
+        """Finish; ``error`` is None if the query completed, else the error that ended it."""
 
     def cancel(self, error: BaseException) -> None:  # noqa: B027
         """Make a ``write`` or ``close`` that waits raise this error; called from any thread."""
 
     def in_callback(self) -> bool:
-        """Return True if this thread is inside user code that the sink has called."""
+        """Return True if this thread is running user code that the sink called."""
         return False
 
     def save(self) -> bytes:
-        """Return the sink's part of a checkpoint: what it needs in order to resume from here."""
+        """Return the sink's part of a checkpoint: the state that ``load`` needs to resume."""
         return b""
 
     def load(self, state: bytes) -> None:
-        """Resume from what ``save`` returned. It is called before ``open``.
+        """Resume from a state that ``save`` returned; called before ``open``.
 
-        Batches then come from that checkpoint on; the sink may have taken some of them before.
+        The batches since that checkpoint follow; the sink may have written some of them before.
         """
         raise CheckpointError(
             "the checkpoint has a state of the run's sink, and this sink cannot load one. "
@@ -76,7 +76,7 @@ class Sink(ABC):
 
 
 class _ReadySink(Sink):
-    """Gives times in one form, by default that in which the sources of the query give them."""
+    """Sink with one form of times, by default that of the query's sources."""
 
     def __init__(self, time: TimeForm | None, shape: EventShape = EventShape.INTERVAL) -> None:
         self.shape = shape
@@ -84,11 +84,11 @@ class _ReadySink(Sink):
         self._source_time: Callable[[], TimeForm] = lambda: "datetime"
 
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:
-        """Note how sources give times."""
+        """Set the function that returns the form of the sources' times."""
         self._source_time = form
 
     def close(self, error: BaseException | None) -> None:
-        """Keep the form of times, and not the run that knows it."""
+        """Keep the form of times, but no reference to the run."""
         form = self._source_time()
         self._source_time = lambda: form
 
@@ -97,9 +97,9 @@ class _ReadySink(Sink):
 
 
 class Collect(_ReadySink):
-    """Keeps all results in memory, as batches.
+    """Sink that keeps all results in memory, as batches.
 
-    ``time=`` of its methods is the form of times, by default as the sources of the query give them.
+    ``time=`` of its methods is the form of times, by default that of the query's sources.
 
     >>> import rxtemporal as rxt
     >>> results = rxt.Collect()
@@ -115,7 +115,7 @@ class Collect(_ReadySink):
         self._schema = pl.Schema()
 
     def open(self, query: str, schema: pl.Schema) -> None:
-        """Note the fields, for a query without results."""
+        """Keep the schema, for a query without results."""
         self._schema = schema
 
     def write(self, batch: EventBatch) -> None:
@@ -124,15 +124,15 @@ class Collect(_ReadySink):
 
     @property
     def batch(self) -> EventBatch:
-        """All results so far as one batch; in edge shape a row that was open is in it twice."""
+        """All results so far as one batch; in edge shape it has start edges and end edges."""
         return EventBatch.concat(self.batches or [EventBatch.empty(self._schema, 0)])
 
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
-        """Return the results so far as a frame, in the order in which they came."""
+        """Return the results so far as a frame, in order of arrival."""
         return self.batch.to_polars(self._form(time))
 
     def to_dicts(self, *, time: TimeForm | None = None) -> list[dict[str, Any]]:
-        """Return the results so far as dicts of start_time, end_time and the fields."""
+        """Return the results so far as dicts with start_time, end_time and the fields."""
         return self.batch.to_dicts(self._form(time))
 
     def to_events(self, *, time: TimeForm | None = None) -> list[Event]:
@@ -143,10 +143,10 @@ class Collect(_ReadySink):
 
 
 class Print(_ReadySink):
-    """Prints rows as they come, in columns: their lifetimes, then their fields.
+    """Sink that prints rows as they come, in columns: their lifetimes, then their fields.
 
-    ``time`` is the form of times, by default as the sources of the query give them. ``file`` is
-    where to print, by default standard output.
+    ``time`` is the form of times, by default that of the query's sources. The output goes to
+    ``file``, by default standard output.
 
     >>> import rxtemporal as rxt
     >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1})]).run(rxt.Print()):
@@ -167,7 +167,7 @@ class Print(_ReadySink):
         self._widths: list[int] = []
 
     def write(self, batch: EventBatch) -> None:
-        """Print the rows; the first rows have a heading above them and decide the widths."""
+        """Print the rows, before the first ones a heading; columns grow wider as needed."""
         if not len(batch):
             return
         frame = batch.to_polars(self._form())
@@ -182,7 +182,7 @@ class Print(_ReadySink):
             print("  ".join(cells).rstrip(), file=self._file)
 
     def close(self, error: BaseException | None) -> None:
-        """Flush what was printed."""
+        """Flush the output."""
         super().close(error)
         (self._file or sys.stdout).flush()
 
@@ -202,17 +202,17 @@ def _text(value: Any) -> str:
 
 
 class File(_ReadySink):
-    """Writes the results into one file: Parquet, CSV or JSON lines, by the suffix of its name.
+    """Sink that writes one file: Parquet, CSV or JSON lines, as the suffix of its name says.
 
     The suffix is ``.parquet``, ``.csv``, or ``.json``, ``.jsonl`` or ``.ndjson`` for JSON lines.
 
-    Rows go into a hidden file beside it (``.NAME.part``) as they come. When the query has
-    completed, the result replaces the file of that name at once. A run that fails or is stopped
-    leaves that file as it was. In a run with ``resume=`` the hidden file stays, and the next run
-    goes on with it: each row is in the result once.
+    Rows are written into a hidden file beside it (``.NAME.part``) as they come. When the query has
+    completed, the result replaces the file atomically. A run that fails or is stopped leaves the
+    file as it was. In a run with ``resume=`` the hidden file stays, and the next run continues it:
+    each row is in the result once.
 
-    ``time`` is the form of times in the file, by default as the sources of the query give them. A
-    Parquet result has to fit into memory at the end.
+    ``time`` is the form of times in the file, by default that of the query's sources. A Parquet
+    result has to fit into memory at the end.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, time: TimeForm | None = None) -> None:
@@ -226,12 +226,12 @@ class File(_ReadySink):
         self._part = self.path.with_name(f".{self.path.name}.part")
         self._file: BinaryIO | None = None
         self._schema = pl.Schema()
-        # where the hidden file ends in the checkpoint; and whether the file is complete
+        # the hidden file's length in the checkpoint, and two states: complete, part of a checkpoint
         self._end: int | None = None
         self._complete = self._in_checkpoint = False
 
     def open(self, query: str, schema: pl.Schema) -> None:
-        """Begin the hidden file, or cut off what it has from after the checkpoint."""
+        """Create the hidden file, or cut off the rows written after the checkpoint."""
         self._schema = schema
         if self._complete:
             return
@@ -242,8 +242,8 @@ class File(_ReadySink):
             return
         if not self._part.exists() or self._part.stat().st_size < self._end:
             raise CheckpointError(
-                f"{self._part} lacks rows that the run had written by its checkpoint. "
-                "Hint: put the file back, or begin with a new folder."
+                f"{self._part} lacks rows that the run wrote before its checkpoint. "
+                "Hint: restore the file, or begin with a new folder."
             )
         self._file = self._part.open("r+b")
         self._file.truncate(self._end)
@@ -255,7 +255,7 @@ class File(_ReadySink):
             self._append(batch.to_polars(self._form()), self._file)
 
     def close(self, error: BaseException | None) -> None:
-        """Put the file in place if the query has completed."""
+        """Replace the file if the query has completed."""
         super().close(error)
         if self._file is None:
             return
@@ -270,7 +270,7 @@ class File(_ReadySink):
                 self._part.unlink(missing_ok=True)
 
     def save(self) -> bytes:
-        """Return where the hidden file ends, once its rows are on disk."""
+        """Write the rows to disk and return the hidden file's length."""
         self._in_checkpoint = True
         if self._complete:
             return b"complete"
@@ -279,7 +279,7 @@ class File(_ReadySink):
         return b"" if self._end is None else str(self._end).encode()
 
     def load(self, state: bytes) -> None:
-        """Resume at the end that ``save`` returned."""
+        """Resume at the length that ``save`` returned."""
         self._in_checkpoint = True
         self._complete = state == b"complete"
         self._end = None if self._complete else int(state)
@@ -315,7 +315,7 @@ def _append_json(frame: pl.DataFrame, file: BinaryIO) -> None:
 
 
 def _append_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:
-    """Append a frame as an Arrow stream with its length before it: Parquet cannot be appended."""
+    """Append a frame as an Arrow stream, after its length; a Parquet file cannot be appended to."""
     stream = io.BytesIO()
     frame.write_ipc_stream(stream)
     file.write(len(stream.getvalue()).to_bytes(8, "big") + stream.getvalue())
@@ -336,7 +336,7 @@ _APPENDS: dict[str, Callable[[pl.DataFrame, BinaryIO], None]] = {
 
 
 class _FunctionSink(Sink):
-    """Calls a function with each batch."""
+    """Sink that calls a function with each batch."""
 
     def __init__(self, function: Callable[[EventBatch], Any]) -> None:
         self._function = function
@@ -347,7 +347,7 @@ class _FunctionSink(Sink):
 
 
 class _Delegate(Sink):
-    """Stands for an object that has the methods of a sink without being derived from ``Sink``."""
+    """Sink that delegates to an object with the methods of one, not derived from ``Sink``."""
 
     def __init__(self, sink: Any) -> None:
         self._sink = sink
@@ -356,22 +356,22 @@ class _Delegate(Sink):
                 setattr(self, name, getattr(sink, name))
 
     def write(self, batch: EventBatch) -> None:
-        """Have the object take the batch."""
+        """Pass the batch to the object."""
         self._sink.write(batch)
 
 
 def is_sink(value: Any) -> bool:
-    """Return True if results can go there: a sink, or a function of batches."""
+    """Return True if results can be written to the value: a sink or a function of batches."""
     methods = all(hasattr(value, name) for name in ("shape", "open", "write", "close"))
     return not isinstance(value, type) and (methods or callable(value))
 
 
 def as_sink(value: Any) -> Sink:
-    """Return a sink, or a function of batches, as a sink; refuse what is neither."""
+    """Return a sink or a function of batches as a sink; refuse any other value."""
     if not is_sink(value):
         raise ArgumentError(
             f"results go into a sink or a function of batches, got {value!r}. "
-            "Hint: derive a class from rxtemporal.Sink, and give run() an instance of it."
+            "Hint: derive a class from rxtemporal.Sink, and pass an instance of it to run()."
         )
     if isinstance(value, Sink):
         return value

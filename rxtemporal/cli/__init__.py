@@ -1,1 +1,1 @@
-"""The command line: ``rxtemporal demo``, ``replay`` and ``doctor``."""
+"""Command line: ``rxtemporal demo``, ``replay`` and ``doctor``."""

@@ -18,7 +18,7 @@ from rxtemporal.spark.jvm.java import find_java
 from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.storage.segments import SegmentFolder
 
-# versions for Spark, as in the extra `spark` of setup.cfg: at least, and below
+# versions for Spark, as in the extra `spark` of setup.cfg: lowest allowed, first not allowed
 _PACKAGES = {
     "pyspark": ((4, 3), (4, 4)),
     "pyarrow": ((18,), None),
@@ -42,9 +42,9 @@ class Finding:
 def examine(path: Path | None = None) -> list[Finding]:
     """Check Python, Spark's packages and Java; with ``path`` also the disk and the spool there.
 
-    ``path`` is that of a ``SparkSink``, or of a spool. Every segment that waits for Spark is read
-    and verified. It changes nothing, starts no Spark (but runs ``java -version``), and does not
-    raise.
+    ``path`` is the folder of a ``SparkSink`` or of a spool. Every segment that waits for Spark is
+    read and verified. The function changes nothing, does not start Spark (but runs ``java
+    -version``), and raises nothing: problems are findings.
 
     >>> [finding.name for finding in examine()][:2]
     ['Python', 'pyspark']
@@ -128,7 +128,7 @@ def _spool(path: Path) -> Iterator[Finding]:
 
 
 def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
-    """Read the segments that wait; report how many are damaged, and the first of them."""
+    """Verify the segments that wait; report the number of damaged ones, and the first."""
     errors: list[SpoolError] = []
     rows = 0
     for number in range(mark + 1, last + 1):

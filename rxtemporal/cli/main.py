@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rxtemporal",
-        description="Late, out-of-order events in; final answers out; on into Spark.",
+        description="Temporal queries over late and out-of-order events, with final results.",
     )
     parser.add_argument("--version", action="version", version=f"rxtemporal {__version__}")
     shared = argparse.ArgumentParser(add_help=False)
@@ -103,7 +103,7 @@ def _add_replay(
     )  # fmt: skip
     replay.add_argument(
         "--speed", type=_speed, default=math.inf, metavar="N|max",
-        help="seconds of application time per second: 1 is the recorded speed (default: max)",
+        help="seconds of application time per second; 1 is real time (default: max)",
     )  # fmt: skip
     replay.add_argument(
         "--out", type=Path, metavar="FILE",
@@ -123,7 +123,7 @@ def _add_replay(
     )
     files.add_argument(
         "--delay", type=float, metavar="SECONDS",
-        help="let each row advance time, this far behind it, and drop rows that come later",
+        help="after each row make a CTI this far behind it, and drop rows that are later",
     )  # fmt: skip
     replay.set_defaults(run=_replay)
 

@@ -8,7 +8,7 @@ from rxtemporal.runtime.process import Process
 
 
 def wait_visibly(process: Process, *, show: bool) -> None:
-    """Wait for a process; with ``show`` report on standard error how far it has come."""
+    """Wait for a process; with ``show`` report its progress on standard error."""
     try:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -25,7 +25,7 @@ def wait_visibly(process: Process, *, show: bool) -> None:
 
 
 def summarize(process: Process) -> str:
-    """Return one line: how many events came in, were late, and how many rows went out."""
+    """Return one line with the numbers of events in, of late events and of rows out."""
     counts = process.diagnostics()
     late = ", ".join(f"{n:,} {reason.value}" for reason, n in counts.late.items())
     return f"{counts.events_in:,} events in, {late or 'none'} late, {counts.rows_out:,} rows out"

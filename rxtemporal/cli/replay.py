@@ -26,7 +26,7 @@ from rxtemporal.query.inputs import read_csv, read_json, read_parquet
 from rxtemporal.query.replay import replay
 from rxtemporal.query.streamable import Streamable
 
-# usual names of columns of times, the likeliest first; upper and lower case are the same
+# usual names of columns of times, the likeliest first; case does not matter
 STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")
 ENDS = ("end_time", "end")
 
@@ -65,7 +65,7 @@ class FileOptions:
 
     @property
     def given(self) -> list[str]:
-        """Names of the options that were given."""
+        """Names of the options in use."""
         named = {"--start": self.start, "--end": self.end, "--time-zone": self.time_zone}
         named["--delay"] = self.settings  # type: ignore[assignment]
         return [name for name, value in named.items() if value is not None]
@@ -88,7 +88,7 @@ def _open(path: Path, options: FileOptions) -> dict[str, Streamable]:
     if path.is_dir():
         if options.given:
             raise ArgumentError(
-                f"{', '.join(options.given)}: for files only, and {path} is a recording, which has "
+                f"{', '.join(options.given)}: for files only, but {path} is a recording, which has "
                 "its own settings. Hint: leave these options out."
             )
         return replay(path)

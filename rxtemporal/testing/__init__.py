@@ -1,4 +1,4 @@
-"""Tools to test queries with: event tables, histories, laws, restarts and virtual time.
+"""Tools for testing queries: event tables, histories, laws, restarts and virtual time.
 
 They need neither pytest nor hypothesis and work with any test runner: a failure is an
 ``AssertionError`` whose message is a small table.

@@ -20,7 +20,7 @@ from rxtemporal.ingress.packer import Packer
 
 
 class TrialInput(NamedTuple):
-    """One stream of a query: its name, its fields (None if no event shows them), its events."""
+    """Stream of a trial: its name, its fields (None if no event shows them) and its events."""
 
     name: str
     schema: pl.Schema | None
@@ -28,7 +28,7 @@ class TrialInput(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Event, with the number of the stream that it comes through."""
+    """Event, with the number of its stream."""
 
     stream: int
     event: Event
@@ -47,7 +47,7 @@ def _is_end(event: Event) -> bool:
 
 
 def _judged_time(event: Event) -> int:
-    """Return the time that a CTI judges an event by: the end of an end edge, else the start."""
+    """Return the time that a CTI limits: the end of an end edge, the start of any other event."""
     return event.end if _is_end(event) else event.start  # type: ignore[union-attr]
 
 
@@ -70,8 +70,8 @@ def group_rows(events: Sequence[Event]) -> list[tuple[int, ...]]:
 def reorder(events: Sequence[Event], random: Random, *, more_ctis: bool = False) -> list[Event]:
     """Return the events in another order that no CTI forbids; each end edge follows its start.
 
-    The CTIs keep their order, and rows move among them as far as these allow. With ``more_ctis``
-    further CTIs are inserted where they are true.
+    The CTIs keep their order, and rows move among them as far as the CTIs allow. With ``more_ctis``
+    additional CTIs are inserted where they are true.
     """
     ctis = [event for event in events if isinstance(event, Cti)]
     reached = [cti.start for cti in ctis if cti.start < MAX_TIME]
@@ -93,7 +93,7 @@ def reorder(events: Sequence[Event], random: Random, *, more_ctis: bool = False)
 
 
 def _draw_place(after: tuple[int, float], own: int, last: int, random: Random) -> tuple[int, float]:
-    """Return a place for a row's event: after how many CTIs, and where among the events there."""
+    """Draw a place for an event: the number of CTIs before it, and a rank among its neighbours."""
     count = random.choice((own, random.randint(after[0], max(after[0], last))))
     count = min(max(count, after[0]), max(after[0], last))
     return (count, random.uniform(after[1] if count == after[0] else 0.0, 0.999))
@@ -118,7 +118,7 @@ def _add_ctis(events: Sequence[Event], random: Random) -> list[Event]:
 
 
 def interleave(streams: Sequence[Sequence[Event]], random: Random | None) -> list[Arrival]:
-    """Return the events of several streams interleaved at random; if None, stream after stream."""
+    """Interleave the events of streams at random; without ``random``, stream after stream."""
     arrivals = [[Arrival(n, event) for event in events] for n, events in enumerate(streams)]
     if random is None:
         return [arrival for each in arrivals for arrival in each]
@@ -129,7 +129,7 @@ def interleave(streams: Sequence[Sequence[Event]], random: Random | None) -> lis
 
 
 def draw_cuts(count: int, random: Random) -> list[int]:
-    """Return the ends of the runs into which so many arrivals are cut at random."""
+    """Draw the ends of the runs into which this number of arrivals is cut."""
     few = random.sample(range(1, count), random.randint(0, min(count - 1, 8))) if count > 1 else []
     return [*sorted(few), count]
 
@@ -139,7 +139,7 @@ def cut_batches(
 ) -> Iterator[ArrivedBatch]:
     """Yield the batches into which arrivals are cut, one for each stream in a run.
 
-    Events go through a door as in any run: one that breaks its stream's own CTI is an error.
+    Events pass through a door as in any query: breaking a CTI of its own stream is an error.
     """
     packers = [
         Packer(Door(None, each.name), PayloadReader(each.schema), sys.maxsize) for each in inputs

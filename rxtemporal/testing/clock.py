@@ -1,6 +1,6 @@
-"""Virtual time: events pushed at moments of a scheduler's clock, and when results came out.
+"""Virtual time: events pushed at moments of a scheduler's clock, and a recorder of results.
 
-It stands in for the wall clock, which is independent of the events' own times.
+Virtual time replaces the wall clock; application time is in the events.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def hot(
     *,
     completed: Any = None,
 ) -> Observable[Any]:
-    """Return an observable that pushes each event at its moment to whoever has subscribed.
+    """Return an observable that pushes each event to its subscribers at the event's moment.
 
-    Moments are seconds of the scheduler's clock. It completes at ``completed``, if that is given.
-    ``scheduler.start()`` lets time pass without waiting for it.
+    Moments are seconds of the scheduler's clock. It completes at ``completed``, if given.
+    ``scheduler.start()`` advances the clock without waiting.
 
     >>> import rxtemporal as rxt
     >>> from reactivex.testing import TestScheduler
@@ -40,7 +40,7 @@ def hot(
 
 
 class Recorder(abc.ObserverBase[Any]):
-    """Observer that records events, and when they came by the scheduler's clock.
+    """Observer that records events with their moments by the scheduler's clock.
 
     ``events`` are pairs of moment and event; ``completed`` is the moment at which the stream
     completed, and ``failed`` the pair of moment and error with which it failed, or None.

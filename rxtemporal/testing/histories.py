@@ -52,7 +52,7 @@ def _read_rows(x: Any) -> list[Row]:
         if all(isinstance(item, kinds) for item in items):
             return read(items)
     raise ArgumentError(
-        "a history is that of a Streamable, events, batches, rows (start, end, payload), a frame "
+        "a history is made of a Streamable, events, batches, rows (start, end, payload), a frame "
         f"or a table, got a list of {sorted({type(item).__name__ for item in items})}"
     )
 
@@ -133,9 +133,9 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 def show(x: Any) -> str:
-    """Return the canonical history of ``x`` as a table; ``x`` is as ``history`` takes it.
+    """Return the canonical history of ``x`` as a table; ``x`` is as in ``history``.
 
-    Times are ticks, or ISO 8601 where they lie beyond the first day of 1970.
+    Times are ticks, or ISO 8601 if some are beyond the first day of 1970.
 
     >>> print(show("start 3 x=1\\nend 3..8 x=1\\n0.. x=12 k=a"))
     0..   x=12  k=a
@@ -153,11 +153,11 @@ def format_rows(rows: Sequence[Row]) -> list[str]:
     )
 
 
-# how far a float that comes from arithmetic may be from another, relative to the larger one
+# largest difference between equal floats, relative to the larger one
 TOLERANCE = 1e-9
-# the share of that which is allowed relative to the field's largest value: sums may cancel out
+# share of the tolerance that counts relative to the field's largest value: sums may cancel out
 _CANCELLED = 1e-3
-# how many rows of a difference are shown
+# number of rows shown of a difference
 _MOST_SHOWN = 12
 
 
@@ -171,11 +171,11 @@ def assert_same_history(
 ) -> None:
     """Raise an ``AssertionError`` that lists the rows in which two histories differ, if they do.
 
-    ``a`` and ``b`` are as ``history`` takes them; order and batches do not matter. With ``up_to``
-    rows with ``start < up_to`` count, up to ``min(end, up_to)``. NaN equals NaN; -0.0 equals 0.0.
-    Two floats are equal when they are apart by ``tolerance`` times the larger one, or by a
-    thousandth of that times the largest value of their field (a sum that cancels out is not
-    exactly 0); 0 asks for equality.
+    ``a`` and ``b`` are as in ``history``; order and batches do not matter. With ``up_to`` only rows
+    with ``start < up_to`` count, up to ``min(end, up_to)``. NaN equals NaN; -0.0 equals 0.0. Two
+    floats are equal if they differ by at most ``tolerance`` times the larger one, or by a
+    thousandth of ``tolerance`` times the largest value of their field (a sum that cancels out is
+    not exactly 0). With ``tolerance=0`` they have to be equal.
 
     >>> assert_same_history("start 3 x=1\\nend 3..8 x=1", [(3, 8, {"x": 1})])
     >>> assert_same_history("0..10 x=1\\n4..6 x=2", "0..10 x=1\\n4..7 x=2", up_to=6)
@@ -224,7 +224,7 @@ def _format_some(rows: list[Row]) -> list[str]:
 
 
 def _remove_equal(first: list[Row], second: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Return what is left of both once exactly equal rows are removed in pairs."""
+    """Return the rows of each list that have no equal row in the other."""
     waiting: dict[Hashable, list[Row]] = {}
     for row in second:
         waiting.setdefault(identity(row), []).append(row)
@@ -251,7 +251,7 @@ def _find_scales(*histories: list[Row]) -> dict[str, float]:
 def _remove_close(
     first: list[Row], second: list[Row], scales: dict[str, float], tolerance: float
 ) -> tuple[list[Row], list[Row]]:
-    """Return what is left once rows whose floats are within tolerance are removed in pairs."""
+    """Return the rows of each list that have no row in the other within the tolerance."""
     waiting: dict[Hashable, list[Row]] = {}
     for row in second:
         waiting.setdefault(_without_floats(row), []).append(row)

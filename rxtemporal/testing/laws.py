@@ -1,4 +1,4 @@
-"""Laws of every query, checked over streams that the user gives."""
+"""Laws that every query obeys, checked over given streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rxtemporal.testing.trials import Arrangement, BrokenLawError, FindFault, Tr
 
 Law = Callable[[Trial, Random], None]
 
-# how many lines of a stream are shown
+# number of lines shown of a stream
 _MOST_SHOWN = 60
 
 
@@ -33,25 +33,25 @@ def check_laws(
     """Check a query's laws over streams; raise an ``AssertionError`` if one does not hold.
 
     ``query`` is a function from streams to a stream, deterministic and with no state of its own.
-    ``streams`` are its arguments: a mapping of its parameters' names, a list, or one stream
-    alone; each a list of events with their CTIs, the text of a table, or a ``Streamable``.
+    ``streams`` are its arguments: a mapping from parameter names to streams, a list, or a single
+    stream. Each is a list of events with their CTIs, the text of a table, or a ``Streamable``.
     ``schema`` gives their fields in the same form, if the events do not show them. With
     ``complete`` each stream ends with a CTI at the end of time; without, with its last event.
 
-    1. *Batch invariance*: one event at a time, random cuts, one batch: the same history, and after
-       the same events the same output CTI.
-    2. *Order insensitivity*: an order that no CTI forbids, start edges before their end edges, and
-       streams interleaved in any way: the same history and last CTI.
+    1. *Batch invariance*: with one event at a time, random cuts or one batch, the history is the
+       same, and so is the output CTI after the same events.
+    2. *Order insensitivity*: in any order that no CTI forbids, with start edges before their end
+       edges and streams interleaved in any way, the history and the last CTI are the same.
     3. *CTI soundness*: no row of any of these runs breaks an earlier output CTI, and output CTIs
-       never go back. Further CTIs in the streams, wherever they are true, change no history. At
-       the end of time the output's CTI is at the end of time too.
-    4. *Restart* (unless switched off, or a stream's fields are not known): all steps saved and
-       loaded into new ones after each batch: the same history and last CTI.
+       never go back. Additional CTIs in the streams, wherever they are true, change no history. At
+       the end of time the output's CTI is at the end of time, too.
+    4. *Restart* (unless ``restart`` is false, or a stream's fields are not known): if all steps are
+       saved and loaded into new ones after each batch, the history and the last CTI are the same.
 
     Histories are compared up to the last output CTI, floats within ``tolerance`` as in
-    ``assert_same_history``. Cuts and orders are drawn ``rounds`` times from a ``random.Random`` of
-    ``seed``. The message shows the smallest streams found that still break the law. An error of
-    the query over the streams as they are is raised as it is.
+    ``assert_same_history``. Cuts and orders are drawn ``rounds`` times from a ``random.Random``
+    with this ``seed``. The message shows the smallest streams found that still break the law. An
+    error that the query raises over the unchanged streams is raised as it is.
 
     >>> from rxtemporal import agg
     >>> def occupied(visits):
@@ -79,7 +79,7 @@ def _check_law(trial: Trial, find_fault: FindFault) -> None:
 
 
 def _find_fault(law: Law, seed: str, trial: Trial, retry: int) -> BrokenLawError | None:
-    # text, because Random takes no tuple
+    # a string, because Random takes no tuple
     random = Random(f"{seed}, {retry}" if retry else seed)
     try:
         law(trial, random)
@@ -89,7 +89,7 @@ def _find_fault(law: Law, seed: str, trial: Trial, retry: int) -> BrokenLawError
 
 
 def _draw_arrangement(trial: Trial, random: Random, events: list[Any] | None = None) -> Arrangement:
-    """Return the events of all streams, interleaved and cut at random."""
+    """Arrange the events of all streams, interleaved and cut at random."""
     arrivals = interleave(events or [each.events for each in trial.inputs], random)
     return Arrangement(arrivals, draw_cuts(len(arrivals), random))
 

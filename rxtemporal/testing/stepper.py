@@ -1,4 +1,4 @@
-"""Query run by hand, step by step, that can be stopped, saved and resumed."""
+"""Stepper of a query: runs it by hand, step by step, and can be saved and resumed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from rxtemporal.runtime.stepper import Stepwise
 class Stepper(Stepwise):
     """Steps of one query, through which batches are pushed by hand, without Rx.
 
-    Its sources have the names of the query's streams (``name=`` where they are made), and their
-    fields have to be known (``schema=``). Results come in the query's own form, with edges and
-    CTIs. ``save`` returns the state of the steps; a stepper of the same query that loads it
-    continues as this one would have.
+    Sources are addressed by the names of the query's streams (``name=``), and their fields have to
+    be known (``schema=``). Results have edges and CTIs. ``save`` returns the state of the steps; a
+    stepper of the same query that loads it continues as this one would have.
 
-    Not thread-safe: the caller serialises.
+    It is not thread-safe.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg
@@ -41,12 +40,12 @@ class Stepper(Stepwise):
         super().__init__(query._node)
 
     def drain(self) -> list[EventBatch]:
-        """Read the sources that do not push to their ends; return what comes out."""
+        """Read the sources that do not push to their ends, and return the results."""
         out = []
         for node in self._nodes:
             if isinstance(node.source, LateSource):
                 raise ArgumentError(
-                    f"nothing is late in a stepper, which has no doors: {node.source.name!r}. "
+                    f"a stepper finds no late events, so {node.source.name!r} would be empty. "
                     "Hint: run the query, or push batches of this source."
                 )
             if node.source is not None and not node.source.pushes:

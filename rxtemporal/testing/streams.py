@@ -20,7 +20,7 @@ from rxtemporal.testing.trials import Trial
 def make_trial(
     query: Callable[..., Any], streams: Any, schema: Any, complete: bool, tolerance: float
 ) -> Trial:
-    """Return the trial of a query over streams as ``check_laws`` takes them."""
+    """Make a trial of a query and of streams as in ``check_laws``."""
     if not callable(query):
         raise ArgumentError(f"a query is a function of streams, got {query!r}")
     by_name = isinstance(streams, Mapping)
@@ -42,7 +42,7 @@ def make_trial(
 
 
 def _is_one_stream(streams: Any) -> bool:
-    """Return True if this is one stream and not a list of them."""
+    """Return True if the argument is one stream and not a list of streams."""
     if isinstance(streams, (str, Streamable)):
         return True
     if not isinstance(streams, Sequence):
@@ -69,7 +69,7 @@ def _read_stream(name: str, stream: Any, schema: Any, complete: bool) -> TrialIn
 
 
 def _name_streams(query: Callable[..., Any], count: int) -> list[str]:
-    """Return names for streams given in order: those of the query's parameters, if known."""
+    """Return names for streams in a list: those of the query's parameters, if known."""
     try:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         found = [p.name for p in inspect.signature(query).parameters.values() if p.kind in kinds]
@@ -88,6 +88,6 @@ def _check_call(query: Callable[..., Any], inputs: list[TrialInput], by_name: bo
         signature.bind(**dict.fromkeys(names)) if by_name else signature.bind(*names)
     except TypeError as error:
         raise ArgumentError(
-            f"the query takes {signature}, and the streams are {names if by_name else len(names)}: "
+            f"the query takes {signature}, but the streams are {names if by_name else len(names)}: "
             f"{error}. Hint: a mapping's keys are the names of the query's parameters."
         ) from error

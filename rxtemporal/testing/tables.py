@@ -34,12 +34,12 @@ _NAMED_VALUES: dict[str, Any] = {
 }
 _FIELD = re.compile(r"""(\w+)=(b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*"|\S+)(?:\s+|$)""")
 _BARE = re.compile(r"[A-Za-z_][\w.-]*")
-# beyond the first day of 1970 people cannot read a number of ticks
+# numbers of ticks beyond the first day of 1970 are hard to read
 _READABLE = 86_400_000_000
 
 
 def table(text: str) -> list[Event]:
-    """Return the events of a table, one for each line, in its order.
+    """Return the events of a table, one for each line, in order.
 
     A line is a kind, a time, and the payload's fields as ``name=value``. Without a kind a time is a
     point and ``start..end`` an interval; ``start..`` never ends. Times are ticks or ISO 8601 with
@@ -119,7 +119,7 @@ def _parse_payload(text: str) -> Any:
         if match is None:
             raise ValueError(f"{text[at:]!r} is not name=value")
         if match[1] in fields:
-            raise ValueError(f"field {match[1]!r} is there twice")
+            raise ValueError(f"field {match[1]!r} occurs twice")
         fields[match[1]] = _parse_value(match[2])
         at = match.end()
     return fields
@@ -137,7 +137,7 @@ def _parse_value(text: str) -> Any:
 
 
 def show_events(events: Iterable[Event]) -> str:
-    """Return events as a table, in their order: the inverse of ``table``.
+    """Return events as a table, in the same order: the inverse of ``table``.
 
     >>> print(show_events([PointEvent(5, {"x": 2}), IntervalEvent(0, 10, {"x": 1}), Cti(12)]))
     point     5      x=2

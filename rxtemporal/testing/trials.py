@@ -1,4 +1,4 @@
-"""Trials: a query over given streams, run with its events arriving in many ways."""
+"""Trials: a query run over given streams, with different orders and batches of their events."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from rxtemporal.testing.tables import format_times
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Order in which events come, and the ends of the runs into which they are cut."""
+    """Order of events, and the ends of the runs into which they are cut."""
 
     arrivals: Sequence[Arrival]
     ends: Sequence[int]
 
 
 class BrokenLawError(AssertionError):
-    """Law that does not hold: its name, what was seen, and how the events came."""
+    """Broken law: its name, a description of the failure, and the arrangement of the events."""
 
     def __init__(self, law: str, seen: str, arrangement: Arrangement) -> None:
         super().__init__(f"{law}: {seen}")
@@ -58,13 +58,13 @@ class Outcome:
         return self.batches[-1].cti if self.batches else MIN_TIME
 
     def cti_after(self, position: int) -> int:
-        """Return the CTI that was reached after so many arrivals."""
+        """Return the CTI reached after this number of arrivals."""
         return max((cti for upto, cti in self.reached if upto <= position), default=MIN_TIME)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """Query, the streams it is called with (by name or in order), and how results compare."""
+    """Query, its streams (by name or in order), and the tolerance for its results."""
 
     query: Callable[..., Any]
     inputs: list[TrialInput]
@@ -73,7 +73,7 @@ class Trial:
     tolerance: float
 
     def compose(self) -> tuple[list[Subject[EventBatch]], Streamable]:
-        """Return the query over new streams, and the subjects that feed these."""
+        """Return the subjects of new streams, and the query over them."""
         subjects: list[Subject[EventBatch]] = [Subject() for _ in self.inputs]
         streams = {
             each.name: from_observable(subject, schema=each.schema, name=each.name)
@@ -81,7 +81,7 @@ class Trial:
         }
         result = self.query(**streams) if self.by_name else self.query(*streams.values())
         if not isinstance(result, Streamable):
-            raise ArgumentError(f"a query returns a Streamable, and this one returned {result!r}")
+            raise ArgumentError(f"a query returns a Streamable, but this one returned {result!r}")
         return subjects, result
 
     def without(self, dropped: set[tuple[int, int]]) -> Trial:
@@ -94,13 +94,13 @@ class Trial:
 
     @cached_property
     def reference(self) -> Outcome:
-        """The results when each stream comes as one batch, one stream after the other."""
+        """Results with each stream as one batch, one stream after the other."""
         arrivals = interleave([each.events for each in self.inputs], None)
         arrangement = Arrangement(arrivals, [len(arrivals)])
         return self._check_sound(self._run(arrangement), arrangement)
 
     def outcome(self, law: str, arrangement: Arrangement, *, restart: bool = False) -> Outcome:
-        """Return the results when the events come in this way; raise if a law is broken."""
+        """Return the results for this arrangement; raise if a law is broken."""
         reference = self.reference
         try:
             made = self._run_with_restarts(arrangement) if restart else self._run(arrangement)
@@ -162,7 +162,7 @@ class Trial:
         return made
 
     def _check_sound(self, made: Outcome, arrangement: Arrangement) -> Outcome:
-        """Return the outcome if its batches keep their contract, and reach the end of time."""
+        """Return the outcome if its batches keep their contract and reach the end of time."""
         cti = MIN_TIME
         for batch in made.batches:
             try:
@@ -179,7 +179,7 @@ class Trial:
         except RxTemporalError as error:
             raise BrokenLawError("the contract of edges", str(error), arrangement) from error
         if self.complete and made.cti != MAX_TIME:
-            seen = f"the streams have ended, and the output's CTI is only {_format_time(made.cti)}"
+            seen = f"the streams have ended, but the output's CTI is only {_format_time(made.cti)}"
             raise BrokenLawError("liveliness", seen, arrangement)
         return made
 
@@ -188,12 +188,12 @@ def _format_time(time: int) -> str:
     return format_times([time])[0]
 
 
-# finds a fault in a trial, if there is one, with the n-th drawing of orders and cuts
+# a function that searches a trial for a fault, with the n-th drawing of orders and cuts
 FindFault = Callable[[Trial, int], BrokenLawError | None]
 
-# a smaller trial may fail only with other cuts, so this many are drawn
+# number of drawings for a smaller trial: it may fail only with other cuts
 _WAYS = 8
-# the number of tests in all
+# total number of tests
 _MOST_TESTS = 800
 
 
@@ -202,7 +202,7 @@ def shrink(
 ) -> tuple[Trial, BrokenLawError]:
     """Return a trial with as few rows and CTIs as possible that still has a fault.
 
-    Removes half of the rows, then quarters and so on, while a fault remains.
+    Remove half of the rows, then quarters and so on, while a fault remains.
     """
     tests = 0
     size = max(1, len(_rows(trial)) // 2)
@@ -226,7 +226,7 @@ def _search_fault(trial: Trial, find_fault: FindFault) -> BrokenLawError | None:
     for way in range(_WAYS):
         try:
             found = find_fault(trial, way)
-        except Exception:  # a query may fail over fewer events: another fault
+        except Exception:  # the query fails over fewer events, which is another fault
             return None
         if found is not None:
             return found

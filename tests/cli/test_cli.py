@@ -39,7 +39,7 @@ def test_interrupt_says_how_to_go_on(
 
     monkeypatch.setattr("rxtemporal.cli.demo.main.demo", interrupted)
     assert main(["demo", "--out", str(tmp_path)]) == 130
-    assert "goes on from there" in capsys.readouterr().out
+    assert "continues from there" in capsys.readouterr().out
     assert main(["demo", "--no-spark"]) == 130
     assert "nothing is kept" in capsys.readouterr().out
 

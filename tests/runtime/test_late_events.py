@@ -174,9 +174,9 @@ def test_late_events_that_there_cannot_be_are_refused() -> None:
 
 
 def test_a_stepper_takes_no_late_events() -> None:
-    """A stepper pushes batches past the doors, so that nothing is late in it."""
+    """A stepper has no doors, so it finds no late events."""
     named = rxt.from_events([PointEvent(7, {"x": 1})], schema={"x": int}, advance_time=DROP)
-    with pytest.raises(ArgumentError, match="nothing is late in a stepper"):
+    with pytest.raises(ArgumentError, match="a stepper finds no late events"):
         Stepper(named.late_events()).drain()
 
 

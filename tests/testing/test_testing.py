@@ -72,7 +72,7 @@ def test_a_line_of_a_table_is_an_event(line: str, event: Any) -> None:
         ("interval 5 x=1", "the time of interval is start..end"),
         ("start 5..6 x=1", "the time of start is one time"),
         ("5 x=1 y", "'y' is not name=value"),
-        ("5 x=1 x=2", "field 'x' is there twice"),
+        ("5 x=1 x=2", "field 'x' occurs twice"),
         ("cti 5 x=1", "a CTI has no payload"),
         ("soon x=1", "Invalid isoformat string"),
         ("9..5 x=1", "an event ends after it starts"),
@@ -146,7 +146,7 @@ def test_a_frame_without_ends_is_points() -> None:
 @pytest.mark.parametrize("x", [[1, 2], [rxt.Cti(3), (1, 2, {})]])
 def test_what_has_no_history_is_refused(x: Any) -> None:
     """The message says what has one."""
-    with pytest.raises(rxt.ArgumentError, match="a history is that of a Streamable, events, batch"):
+    with pytest.raises(rxt.ArgumentError, match="a history is made of a Streamable, events, batch"):
         testing.history(x)
 
 
@@ -539,7 +539,7 @@ def test_streams_without_an_end_are_compared_so_far() -> None:
     ("query", "streams", "said"),
     [
         (7, STREAM, "a query is a function of streams, got 7"),
-        (lambda readings: None, STREAM, "a query returns a Streamable, and this one returned None"),
+        (lambda readings: None, STREAM, "a query returns a Streamable, but this one returned None"),
         (lambda readings: readings, {"visits": STREAM}, "keys are the names of the query's param"),
         (lambda readings: readings, [STREAM, STREAM], "the streams are 2"),
         (lambda readings: readings, 7, "streams are a mapping of names to streams"),

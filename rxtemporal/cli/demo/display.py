@@ -138,10 +138,10 @@ def _minute(time: datetime) -> str:
 
 
 def stopped_text(out: Path, *, spark: bool) -> str:
-    """Return what to print after Ctrl-C: what is safe, and how to go on."""
+    """Return the message after Ctrl-C: which results are safe, and how to continue."""
     if not spark:
         return "\nStopped. Without Spark nothing is kept. The same command starts again."
     return (
-        f"\nStopped. Committed results are safe in {out}; the same command goes on from there, "
-        "and adds no row twice."
+        f"\nStopped. Committed results are safe in {out}; the same command continues from there "
+        "and writes no row twice."
     )

@@ -1,4 +1,4 @@
-"""Recorded feeds: the flights of three airports, in the order of their feeds."""
+"""Recorded feeds of the departures from three airports."""
 
 from __future__ import annotations
 

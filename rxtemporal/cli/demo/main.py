@@ -1,4 +1,4 @@
-"""Command ``rxtemporal demo``: real feeds, merged, counted and written into Spark."""
+"""Command ``rxtemporal demo``: flight feeds, merged, counted and written into Spark."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def draw(recorded: pl.DataFrame, out: Path) -> Path:
 
 
 def pace(advance: Callable[[], None], rate: float | None) -> Callable[[], None]:
-    """Return a function to call for each event: it shows progress, and keeps to the rate if any."""
+    """Return a function to call for each event, which shows progress and limits the rate."""
     if rate is None:
         return advance
     began, count = time.monotonic(), 0

@@ -49,7 +49,7 @@ def airborne(flights: pl.DataFrame) -> Streamable:
 
 
 class Merge:
-    """Merges three feeds into one stream: each has its door, and a subject joins them."""
+    """Merge of three feeds into one stream: each has its own door, and a subject joins them."""
 
     def __init__(self) -> None:
         self.doors = {airport: Door(DOOR, airport) for airport in AIRPORTS}

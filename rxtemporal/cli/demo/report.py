@@ -17,14 +17,14 @@ from rxtemporal.runtime.diagnostics import Diagnostics
 
 
 class Stopwatch:
-    """Seconds that each part of a run took."""
+    """Stopwatch for the parts of a run."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the block's time under a name."""
+        """Add the time that the block takes to the part of this name."""
         began = time.perf_counter()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Places for the demonstration's results: a Spark table, or one file."""
+"""Result tables of the demonstration: a Spark table, or one file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rxtemporal.sinks import File, Sink
 
 
 class ResultTable(ABC):
-    """A place for results, and how to read them back."""
+    """Table that the demonstration writes and reads back."""
 
     waiting: str
 
@@ -25,14 +25,14 @@ class ResultTable(ABC):
 
     @abstractmethod
     def read(self) -> pl.DataFrame:
-        """Return the table as it stands, in order."""
+        """Return the rows of the table, sorted."""
 
     def stop(self) -> None:  # noqa: B027
-        """Stop what was started."""
+        """Release resources."""
 
 
 class SparkTable(ResultTable):
-    """A partitioned Parquet table, written and read by Spark."""
+    """Partitioned Parquet table, written and read by Spark."""
 
     waiting = "Spark"
 
@@ -71,7 +71,7 @@ class SparkTable(ResultTable):
 
 
 class FileTable(ResultTable):
-    """One Parquet file, written when the query has completed."""
+    """Single Parquet file, written when the query has completed."""
 
     waiting = "writing"
 
@@ -88,5 +88,5 @@ class FileTable(ResultTable):
         return File(self._file, time="datetime")
 
     def read(self) -> pl.DataFrame:
-        """Return the file's rows."""
+        """Return the rows of the file, sorted."""
         return pl.read_parquet(self._file).sort("start_time", "origin")
