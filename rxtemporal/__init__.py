@@ -1,8 +1,8 @@
 """StreamInsight's temporal algebra on ReactiveX: late events in, final answers out, on into Spark.
 
-Importing this package loads nothing else of it: a module is loaded when one of its names is first
-used, and what computes when a query runs. It starts no Java, and loads neither pyspark nor numba.
-The public names stand in ``__init__.pyi``.
+Importing this package loads no other module of it: a module is loaded when one of its names is
+first used, and the engine when a query runs. The import starts no Java and loads neither pyspark
+nor numba. The public names are listed in ``__init__.pyi``.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Public names of the package and where they are: what is loaded when a name is first used."""
+"""The public names of the package, each loaded when it is first used."""
 
 from . import (
     agg as agg,

@@ -1,9 +1,9 @@
 """Aggregates for ``aggregate(name=agg.…)``, over the rows of a window.
 
-Nulls are ignored; ``count()`` counts rows, ``count(x)`` values that are not null. The sum of
-nothing is 0; ``avg``, ``min`` and ``max`` of nothing are null. ``count, sum, avg, min, max, std,
-var`` and incremental ones of your own run along with the rows that come and go: their cost does not
-grow with what a window holds. The others look at each window's rows anew.
+Nulls are ignored: ``count()`` counts rows, ``count(x)`` counts the values that are not null. Over
+no values the sum is 0, and ``avg``, ``min`` and ``max`` are null. ``count, sum, avg, min, max, std,
+var`` and your own incremental aggregates are updated as rows enter and leave a window: their cost
+does not grow with the size of the window. The others read all rows of each window.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _INTERPOLATIONS = typing.get_args(Interpolation)
 
 
 def _is_number(dtype: pl.DataType) -> bool:
-    # decimals are left out: they would have to be added up exactly
+    # no decimals: they would have to be added exactly
     return dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null)
 
 
 def _make_type_error(aggregate: Aggregate, dtype: pl.DataType) -> SchemaError:
-    units = "take a number of units of it first, such as .dt.total_seconds()"
+    units = "convert it to a number first, for example with .dt.total_seconds()"
     advice = units if dtype.is_temporal() else "cast it to Float64"
     return SchemaError(f"{aggregate!r} of type {dtype} is not defined. Hint: {advice}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Incremental(Aggregate):
-    """An aggregate that follows rows as they come and go."""
+    """An aggregate that is updated as rows enter and leave a window."""
 
     kind: Kind
     reads: pl.Expr | None
@@ -129,59 +129,59 @@ class _Expression(Aggregate):
 
 
 def count(field: str | pl.Expr | None = None) -> Aggregate:
-    """Count the rows, or the values of a field that are not null. Int64."""
+    """Count the rows, or the values of a field that are not null, as Int64."""
     return _Incremental("count", None if field is None else parse_field(field, "count"))
 
 
 def sum(field: str | pl.Expr) -> Aggregate:
-    """Add up a field. Int64 of integers and bools (overflow is an error), Float64 of floats."""
+    """Return the sum of a field, Float64 of floats, else Int64 (an overflow is an error)."""
     return _Incremental("sum", parse_field(field, "sum"))
 
 
 def avg(field: str | pl.Expr) -> Aggregate:
-    """Return the mean of a field. Float64, null of nothing."""
+    """Return the mean of a field as Float64; null if there are no values."""
     return _Incremental("avg", parse_field(field, "avg"))
 
 
 def min(field: str | pl.Expr) -> Aggregate:
-    """Return the least value of a field, in the field's type; NaN only if there is nothing else."""
+    """Return the least value of a field, in its type; NaN only if all values are NaN."""
     return _Incremental("min", parse_field(field, "min"))
 
 
 def max(field: str | pl.Expr) -> Aggregate:
-    """Return the greatest value of a field, in its type; NaN only if there is nothing else."""
+    """Return the greatest value of a field, in its type; NaN only if all values are NaN."""
     return _Incremental("max", parse_field(field, "max"))
 
 
 def var(field: str | pl.Expr) -> Aggregate:
-    """Return the variance of a field as a sample's (ddof 1). Float64, null below two values."""
+    """Return the sample variance (ddof 1) of a field as Float64; null for fewer than two values."""
     return _Incremental("var", parse_field(field, "var"))
 
 
 def std(field: str | pl.Expr) -> Aggregate:
-    """Return the standard deviation of a field as a sample's (ddof 1). Float64, null below two."""
+    """Return the sample standard deviation (ddof 1) of a field, as ``var``."""
     return _Incremental("std", parse_field(field, "std"))
 
 
 def first(field: str | pl.Expr) -> Aggregate:
-    """Return the first value that is not null, rows taken by (start, payload), in its type."""
+    """Return the first value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "first")
     return _Expression(f"first({field})", values.drop_nulls().first(), values)
 
 
 def last(field: str | pl.Expr) -> Aggregate:
-    """Return the last value that is not null, rows taken by (start, payload), in its type."""
+    """Return the last value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "last")
     return _Expression(f"last({field})", values.drop_nulls().last(), values)
 
 
 def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nearest") -> Aggregate:
-    """Return the value below which the part ``q`` (0 to 1) of the values lie. Float64.
+    """Return the quantile ``q`` (0 to 1) of the values, as Float64.
 
-    ``interpolation`` says what is done between two values, as polars names it.
+    ``interpolation`` is the method used between two values, named as in polars.
     """
     if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
-        raise ArgumentError(f"agg.quantile takes a part between 0 and 1, got {q!r}")
+        raise ArgumentError(f"agg.quantile takes a number between 0 and 1, got {q!r}")
     if interpolation not in _INTERPOLATIONS:
         raise ArgumentError(
             f"agg.quantile interpolates by one of {', '.join(_INTERPOLATIONS)}, "
@@ -193,9 +193,9 @@ def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nea
 
 
 def expr(expression: pl.Expr) -> Aggregate:
-    """Compute any polars expression that gives one value for the rows of a window.
+    """Compute a polars expression that reduces the rows of a window to one value.
 
-    Rows come in order of (start, payload).
+    The rows are in order of (start, payload).
     """
     if not isinstance(expression, pl.Expr):
         raise ArgumentError(f"agg.expr takes a polars expression, got {expression!r}")

@@ -1,19 +1,19 @@
-"""Every error that rxtemporal raises on purpose.
+"""The exceptions of rxtemporal.
 
 ::
 
     Exception
      └── RxTemporalError
-          ├── ArgumentError (also ValueError)     an argument that nothing can work with
+          ├── ArgumentError (also ValueError)     an invalid argument
           ├── EventError (also ValueError)        an impossible event: it ends before it starts
           ├── SchemaError (also ValueError)       a payload or field that does not fit
-          ├── CtiViolationError                   an event before a promise that was already made
-          ├── UnboundedWindowError                infinitely many windows were asked for
-          ├── AdvanceTimeError (also ValueError)  settings that cannot be followed
+          ├── CtiViolationError                   an event that breaks a CTI
+          ├── UnboundedWindowError                a result that needs infinitely many windows
+          ├── AdvanceTimeError (also ValueError)  invalid settings for advancing time
           ├── BindingError                        a query and its streams that do not fit together
           ├── SourceError                         an input that cannot be read
           ├── CheckpointError                     saved state that cannot be used
-          ├── SpoolError                          the spool cannot be written or read
+          ├── SpoolError                          a spool that cannot be written or read
           └── JavaError                           no usable Java runtime for Spark
 """
 
@@ -38,13 +38,13 @@ __all__ = [
 
 
 class RxTemporalWarning(UserWarning):
-    """Warning of something that works but that its user should know of."""
+    """A warning about something that works but deserves the user's attention."""
 
 
 class RxTemporalError(Exception):
-    """Base class of every error that rxtemporal raises on purpose.
+    """Base class of all exceptions of rxtemporal.
 
-    ``place`` says which operator failed and at which line it was composed, once it is known.
+    ``place`` names the operator that failed and the line where it was composed, if known.
     """
 
     place: str | None = None
@@ -55,7 +55,7 @@ class RxTemporalError(Exception):
 
 
 class ArgumentError(RxTemporalError, ValueError):
-    """An argument that no operator, subject or source can work with."""
+    """An invalid argument of an operator, subject or source."""
 
 
 class EventError(RxTemporalError, ValueError):
@@ -63,23 +63,23 @@ class EventError(RxTemporalError, ValueError):
 
 
 class SchemaError(RxTemporalError, ValueError):
-    """A payload that is no flat record, or a field that is missing, unknown or of a wrong type."""
+    """A payload that is no flat record, or a field that is missing, unknown or of wrong type."""
 
 
 class CtiViolationError(RxTemporalError):
-    """An event that would change what a CTI has already promised not to change."""
+    """An event that would change the stream before a CTI, which has promised no more changes."""
 
 
 class UnboundedWindowError(RxTemporalError):
-    """A result that would need infinitely many windows."""
+    """A result that needs infinitely many windows."""
 
 
 class AdvanceTimeError(RxTemporalError, ValueError):
-    """Settings for advancing application time that cannot be followed."""
+    """Invalid settings for advancing application time."""
 
 
 class BindingError(RxTemporalError):
-    """A query and the streams or sinks given to it do not fit together."""
+    """A query and its streams or sinks that do not fit together."""
 
 
 class SourceError(RxTemporalError):
@@ -91,18 +91,17 @@ class CheckpointError(RxTemporalError):
 
 
 class SpoolError(RxTemporalError):
-    """The spool cannot be written, or what is in it cannot be trusted."""
+    """A spool that cannot be written, or whose content is damaged."""
 
 
 class JavaError(RxTemporalError):
-    """Spark needs a Java runtime, and none that works was found."""
+    """No usable Java runtime was found, and Spark needs one."""
 
 
 def blame(error: Exception, place: str) -> Exception:
-    """Return the same error with the place at which the failing operator was composed.
+    """Add the place where the failing operator was composed to an error, and return the error.
 
-    An error of ours has the place in its message; a user's exception keeps its type and text and
-    gets a note, which tracebacks print.
+    An ``RxTemporalError`` shows the place in its message; any other exception gets it as a note.
     """
     if isinstance(error, RxTemporalError):
         if error.place is None:

@@ -1,7 +1,7 @@
 """The temporal operators as values for ``pipe``: ``batches.pipe(ops.where(…), …)``.
 
-Each is described where a ``Streamable`` has it as a method. State is made for each subscription. An
-operator of two streams takes the other observable: ``left.pipe(ops.join(right, on="key"))``.
+Each is also a method of ``Streamable``. Every subscription has its own state. An operator of two
+streams takes the other observable as an argument: ``left.pipe(ops.join(right, on="key"))``.
 """
 
 from rxtemporal.operators.alter import (

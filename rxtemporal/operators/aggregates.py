@@ -1,4 +1,4 @@
-"""Aggregates as descriptions: the field that each reads, its type, and the state that it makes."""
+"""Descriptions of aggregates: the field that each reads, its type, and a factory of its state."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Aggregate:
     reads: pl.Expr | None = None
 
     def check(self) -> None:
-        """Refuse what is wrong of itself, whatever fields there are."""
+        """Raise an error if this aggregate is invalid for every schema."""
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
-        """Return the result's type for rows of this schema; refuse what has no such aggregate."""
+        """Return the type of the result for rows of this schema; raise if it is not defined."""
         raise NotImplementedError
 
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | ListedAggregate | None:
@@ -38,7 +38,7 @@ class Aggregate:
 
 
 def parse_field(field: Any, who: str) -> pl.Expr:
-    """Return what an aggregate reads: a field by its name, or an expression of each row."""
+    """Return the expression that an aggregate reads, from a field's name or an expression."""
     if isinstance(field, str):
         return pl.col(field)
     if isinstance(field, pl.Expr):
@@ -47,7 +47,7 @@ def parse_field(field: Any, who: str) -> pl.Expr:
 
 
 class _UserCode(Aggregate):
-    """Common part of users' own aggregates: the field that they read, and their type."""
+    """Base class of user-defined aggregates: the field that they read, and their type."""
 
     _dtype: Any = None
 
@@ -60,11 +60,11 @@ class _UserCode(Aggregate):
         return f"{type(self).__name__}({'' if self.reads is None else self.reads})"
 
     def _says(self) -> Any:
-        """Return the function whose annotation tells the result's type."""
+        """Return the function whose return annotation is the type of the result."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Refuse a class that lacks a function, or does not tell what type it gives."""
+        """Raise an error if a function is missing or the type of the result is unknown."""
         self._check_type()
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
@@ -77,28 +77,30 @@ class _UserCode(Aggregate):
         if given is None:
             try:
                 given = typing.get_type_hints(says).get("return")
-            except NameError:  # an annotation that names what is not there at run time
+            except NameError:  # the annotation names something that does not exist at run time
                 given = None
         if given is None or given is Any:
             raise SchemaError(
                 f"the type of {self!r} is not known. "
-                "Hint: give dtype=float (or a polars type), or annotate what it returns."
+                "Hint: give dtype=float (or a polars type), or annotate the return type."
             )
-        # kept, since what annotations name is not there any more in a process that it is sent to
+        # stored, since another process cannot resolve the names in annotations
         dtype = self._dtype = declared_type(repr(self), given)
         return dtype
 
 
 class UserDefinedAggregate(_UserCode):
-    """An aggregate of your own: a class with ``compute``, or with four incremental functions.
+    """Base class of your own aggregates, with ``compute`` or with four incremental functions.
 
-    ``compute(values)`` gets the values of ``field`` that are not null (or, without a field, the
-    payloads as dicts) of each window, in order of (start, payload), and returns one value. Or:
-    ``init()`` gives a state, ``add(state, value)`` and ``remove(state, value)`` return the state
-    with a value more or less, ``result(state)`` the value: for windows that share rows this costs
-    what changes. ``remove(add(s, x), x)`` has to be ``s``. A state that is to be saved is made of
-    numbers, strings, times, lists, tuples, dicts and sets. The type of the result is ``dtype``, or
-    what ``compute`` or ``result`` is annotated with.
+    ``compute(values)`` takes the values of ``field`` that are not null (or, without a field, the
+    payloads as dicts) in one window, in order of (start, payload), and returns one value.
+
+    The incremental functions cost only what changes between windows: ``init()`` returns a state,
+    ``add(state, value)`` and ``remove(state, value)`` return the state with one value more or less,
+    and ``result(state)`` returns the value. ``remove(add(s, x), x)`` must equal ``s``. To be saved,
+    a state must consist of numbers, strings, times, lists, tuples, dicts and sets.
+
+    The type of the result is ``dtype``, or the return annotation of ``compute`` or ``result``.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg
@@ -116,15 +118,15 @@ class UserDefinedAggregate(_UserCode):
         raise NotImplementedError
 
     def init(self) -> Any:
-        """Return the state over no rows."""
+        """Return the state for no rows."""
         raise NotImplementedError
 
     def add(self, state: Any, value: Any) -> Any:
-        """Return the state with a value more."""
+        """Return the state with one value added."""
         raise NotImplementedError
 
     def remove(self, state: Any, value: Any) -> Any:
-        """Return the state with a value less."""
+        """Return the state with one value removed."""
         raise NotImplementedError
 
     def result(self, state: Any) -> Any:
@@ -157,12 +159,13 @@ class UserDefinedAggregate(_UserCode):
 
 
 class TimeSensitiveAggregate(_UserCode):
-    """An aggregate of your own that sees lifetimes: ``compute(events, window)`` returns one value.
+    """Base class of your own aggregates that see lifetimes; override ``compute``.
 
-    ``events`` are the window's rows as interval events, lifetimes clipped to the window, payloads
-    as dicts; ``window`` has ``start`` and ``end``; all times are ticks. It needs the window's end:
-    on a snapshot window the CTI waits at the start of the oldest snapshot that has not ended. A
-    ``field`` only picks what ``event.payload`` is: its value in place of the dict.
+    ``compute(events, window)`` returns one value. ``events`` are the rows of the window as interval
+    events, with lifetimes clipped to the window and payloads as dicts; ``window`` has ``start`` and
+    ``end``; all times are ticks. The end of the window must be known: on a snapshot window the CTI
+    is held at the start of the oldest snapshot that has not ended. With ``field``,
+    ``event.payload`` is the value of that field instead of the dict.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg

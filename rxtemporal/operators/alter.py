@@ -1,4 +1,4 @@
-"""alter_event_lifetime and its two halves: lifetimes altered by the user's functions."""
+"""alter_event_lifetime and its two halves: lifetimes altered by user functions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr
 
-# times as an expression gets them: as datetimes if it can be computed so, else as ticks
+# the types of times in an expression: datetimes if it accepts them, else ticks
 _FORMS: tuple[pl.DataType, ...] = (pl.Datetime("us", "UTC"), pl.Int64())
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class AlterEventLifetime(RowOperator):
-    """Starts altered by a function of time, and durations by one of the row; None keeps them."""
+    """Starts altered by a function of time, and durations by a function of the row, or kept."""
 
     name: str = "alter_event_lifetime"
     start: TimesGiven | None = None
@@ -47,16 +47,16 @@ class AlterEventLifetime(RowOperator):
 
     @property
     def passes_time(self) -> bool:
-        """True if starts stay: then CTIs pass from the beginning."""
+        """True if starts are unchanged: then CTIs pass unchanged too."""
         return self.start is None
 
     @property
     def cti_rule(self) -> str:
-        """The CTI goes where a start at that time goes."""
+        """The CTI moved as a start at its time would be."""
         return "t" if self.start is None else "f(t)"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the same schema, if the duration is one over it."""
+        """Return the same schema; raise if the duration is not valid for it."""
         if isinstance(self.duration, pl.Expr):
             _length_form(self.duration, schema, self.name)
         return schema
@@ -82,13 +82,13 @@ class AlterEventLifetime(RowOperator):
 
 
 def _check_times(given: Any, name: str) -> None:
-    """Refuse what is no function of time; None means that starts stay."""
+    """Raise an error if this is not a function of time or None."""
     if isinstance(given, pl.Expr):
         _times_form(given, name)
     elif given is not None and not callable(given):
         hint = ""
         if isinstance(given, (int, timedelta)):
-            hint = " Hint: to move lifetimes by a fixed span use shift_event_time."
+            hint = " Hint: use shift_event_time to move lifetimes by a fixed span."
         raise ArgumentError(
             f"{name} takes a function of time, or a polars expression over {START!r}, got "
             f"{given!r}.{hint}"
@@ -96,7 +96,7 @@ def _check_times(given: Any, name: str) -> None:
 
 
 def _make_times(given: TimesGiven | None, name: str) -> TimeFunction | None:
-    """Return the function of time that was given, ready for arrays; None where starts stay."""
+    """Return the function of time as a function of arrays, or None."""
     from rxtemporal.engine.steps.user_functions import ExpressionTimes, FunctionTimes
 
     if given is None:
@@ -107,19 +107,19 @@ def _make_times(given: TimesGiven | None, name: str) -> TimeFunction | None:
 
 
 def _one_by_name(expression: pl.Expr, name: str) -> None:
-    """Refuse an expression that looks at other rows, or that does not name what it reads."""
+    """Raise an error if an expression reads other rows, or fields that it does not name."""
     check_row_by_row(expression, name)
     if '"Selector":' in expression.meta.serialize(format="json"):
         raise ArgumentError(f"{name} takes an expression that names its fields, got {expression}")
 
 
 def _times_form(expression: pl.Expr, name: str) -> pl.DataType:
-    """Return in which form an expression over the start takes it, if it gives a time."""
+    """Return the type of times in an expression for the start; raise if its result is no time."""
     _one_by_name(expression, name)
     if others := set(expression.meta.root_names()) - {START}:
         raise ArgumentError(
             f"{name}: the new start may depend on {START!r} alone, since CTIs, which have no "
-            f"payload and no end, go the same way; {expression} reads {min(others)!r}"
+            f"payload and no end, are moved in the same way; {expression} reads {min(others)!r}"
         )
     form, dtype = _form(expression, pl.Schema(), (START,), name)
     aware = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
@@ -132,7 +132,7 @@ def _times_form(expression: pl.Expr, name: str) -> pl.DataType:
 
 
 def _length_form(expression: pl.Expr, schema: pl.Schema, name: str) -> pl.DataType:
-    """Return in which form an expression over a row takes its times, if it gives a duration."""
+    """Return the type of times in an expression for the duration; raise if it gives no duration."""
     form, dtype = _form(expression, schema, (START, END), name)
     if not (isinstance(dtype, pl.Duration) or dtype.is_integer()):
         raise SchemaError(
@@ -145,7 +145,7 @@ def _length_form(expression: pl.Expr, schema: pl.Schema, name: str) -> pl.DataTy
 def _form(
     expression: pl.Expr, schema: pl.Schema, times: tuple[str, ...], name: str
 ) -> tuple[pl.DataType, pl.DataType]:
-    """Return the form in which times have to be for an expression, and the type of its result."""
+    """Return the type of times that an expression accepts, and the type of its result."""
     for form in _FORMS:
         fields = pl.Schema({**schema, **dict.fromkeys(times, form)})
         try:
@@ -160,7 +160,7 @@ def _form(
 
 def _takes_datetime(function: Callable[..., Any]) -> bool:
     """Return True if a function's first parameter is annotated as a datetime."""
-    for resolved in (True, False):  # an annotation may name what cannot be found at run time
+    for resolved in (True, False):  # an annotation may name something unknown at run time
         try:
             parameters = inspect.signature(function, eval_str=resolved).parameters
         except (TypeError, ValueError, NameError):
@@ -177,48 +177,48 @@ def alter_event_lifetime(
 ) -> AlterEventLifetime:
     """Give each row the lifetime ``[f(start), f(start) + g(row))``.
 
-    ``start`` is f, a function of time alone, since CTIs go through it too: the output CTI is
-    ``f(t)``. It is a Python function, which gets and returns ticks (or aware datetimes, if its
-    parameter is annotated ``datetime`` or it cannot take an int), or a polars expression over
-    ``start``, which is a Datetime in UTC or, if it cannot be computed so, ticks. Without it starts
-    and CTIs stay.
+    ``start`` is f, a function of time alone, since it is applied to CTIs too: the output CTI is
+    ``f(t)``. It is a Python function that takes and returns ticks (or aware datetimes, if its
+    parameter is annotated ``datetime`` or it does not accept an int), or a polars expression over
+    ``start``, which is a Datetime in UTC or, if the expression does not accept one, ticks. Without
+    ``start``, starts and CTIs are unchanged.
 
     ``duration`` is g: a timedelta or ticks; a polars expression over the payload, ``start`` and
     ``end`` (which hide fields of these names), of type Duration or integer; or a Python function of
-    the row as an ``IntervalEvent``, which returns a timedelta or ticks. g sees the row as it was
-    before. Without it the duration stays. Python functions cost a call for each row.
+    the row as an ``IntervalEvent``, which returns a timedelta or ticks. g takes the original row.
+    Without ``duration`` the duration is unchanged. Python functions cost one call for each row.
 
-    If g names no ``end``, rows are complete at once and end edges say nothing new. Otherwise (a
-    Python function always counts so) an open row stays open until its end edge comes, and a row
-    that never ends stays so. f leaves the ends of time where they are, and other results stop
-    there; a row that is emptied by it is gone. No row is held.
+    If g does not read ``end``, rows are complete at once and end edges are ignored. Otherwise, and
+    always for a Python function, an open row stays open until its end edge comes, and a row that
+    never ends still never ends. f does not move MIN_TIME and MAX_TIME, and its other results are
+    clipped to them; a row that becomes empty vanishes. No row is held.
 
-    Errors: what lands before the last output CTI (a CTI or a start, or the end of an open row) is a
-    ``CtiViolationError``: f and g have to keep the order of times. A duration that is not positive
-    is an ``EventError``; a result of a wrong type a ``SchemaError``.
+    Errors: a CTI, a start, or the end of an open row that would lie before the last output CTI is a
+    ``CtiViolationError``: f and g must keep the order of times. A duration that is not positive is
+    an ``EventError``; a result of the wrong type is a ``SchemaError``.
     Source: *Dangers of time travel*, ``AlterEventLifetime``.
     """
     return AlterEventLifetime(start=start, duration=duration)
 
 
 def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
-    """Move each start to ``f(start)``; the duration stays.
+    """Move each start to ``f(start)`` and keep the duration.
 
-    As ``alter_event_lifetime``; the output CTI is ``f(t)``. An end moves as far as its start does,
-    which is not how far f would move it: unless f is a fixed shift, the end of an open row may land
-    before the CTI, and that is a ``CtiViolationError``.
+    Otherwise as ``alter_event_lifetime``; the output CTI is ``f(t)``. An end moves as far as its
+    start, not as far as f would move it: unless f is a fixed shift, the end of an open row may lie
+    before the CTI, which is a ``CtiViolationError``.
     Source: *Dangers of time travel*, ``AlterEventStartTime``.
     """
     return AlterEventLifetime(name="alter_event_start_time", start=start)
 
 
 def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
-    """Let each row live for ``g(row)`` from its start on.
+    """Give each row the duration ``g(row)``.
 
-    As ``alter_event_lifetime``; the CTI stays ``t``. With a fixed duration, or one that does not
-    read ``end``, rows are complete at once and nothing can break. If it does, and shortens, the end
-    of an open row may land before the CTI, and that is a ``CtiViolationError``; to shorten by a
-    fixed span there is ``extend_lifetime``, to shorten to one ``clip_event_duration``.
+    Otherwise as ``alter_event_lifetime``; the CTI passes unchanged. With a duration that does not
+    read ``end``, rows are complete at once. With one that reads ``end`` and shortens rows, the end
+    of an open row may lie before the CTI, which is a ``CtiViolationError``. To shorten rows by a
+    fixed span use ``extend_lifetime``, to limit them to one use ``clip_event_duration``.
     Source: *Dangers of time travel*, ``AlterEventDuration``.
 
     >>> import rxtemporal as rxt

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class LeftAntiJoin(Matcher):
-    """Left rows while no matching right one is alive."""
+    """Left rows while no matching right row is alive."""
 
     name = "left_anti_join"
 
@@ -36,7 +36,7 @@ class LeftAntiJoin(Matcher):
     def _join_fields(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
     ) -> tuple[dict[str, str], pl.Schema]:
-        # only where= sees the joined names: a clash gets a suffix by itself
+        # only where= sees the joined names, so a clash gets a suffix automatically
         suffix = self.suffix or "_right"
         return dataclasses.replace(self, suffix=suffix).merge_fields(left, right, keys)
 
@@ -75,9 +75,9 @@ class SwappedAntiJoin(LeftAntiJoin):
 def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) -> Beside:
     """Keep the parts of each lifetime in which no matching other row is alive.
 
-    Each part is a row of its own. A part leaves when both CTIs have passed its start, and is closed
-    when something covers it. In ``where``, right fields that clash have the suffix ``_right``. Rows
-    are held until they have ended before both CTIs.
+    Each part becomes a row. It is emitted when both CTIs have passed its start, and ends with the
+    row or when a match begins. In ``where``, right fields whose names clash have the suffix
+    ``_right``. Rows are held until they have ended before both CTIs.
     """
     pairs = read_pairs(on, "left_anti_join")
     return Beside(LeftAntiJoin(on=pairs, where=where), other)

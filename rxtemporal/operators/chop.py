@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Chop(RowOperator):
-    """Lifetimes cut at every boundary ``offset + n * period`` strictly inside."""
+    """Lifetimes cut at every boundary ``offset + n * period`` strictly inside them."""
 
     name = "chop"
     period: int
@@ -34,13 +34,13 @@ class Chop(RowOperator):
 def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
     """Cut each lifetime at every boundary ``offset + n * period`` strictly inside it.
 
-    A row whose end is known gives all its pieces at once. Of one that is open or never ends the
-    pieces that start before the CTI leave: complete where they end by then, and the one that goes
-    on as a start edge. The CTI passes unchanged. Rows that are open or never end are held until
-    they end.
+    All pieces of a row with a known end are emitted at once. For a row that is open or never ends,
+    the pieces that start before the CTI are emitted: complete if they end by then, and the last one
+    as a start edge. The CTI passes unchanged. Rows that are open or never end are held until they
+    end.
 
-    Errors: ``UnboundedWindowError`` at the end of time if a row never ends, for its pieces are
-    without number, and for more than 2**27 pieces at once. The default offset is
+    Errors: ``UnboundedWindowError`` at the end of time if a row never ends, since it has infinitely
+    many pieces, and for more than 2**27 pieces at once. The default offset is
     1970-01-01T00:00:00Z, a Thursday.
 
     >>> import rxtemporal as rxt

@@ -1,4 +1,4 @@
-"""clip_event_duration by another stream, and to_signal."""
+"""clip_event_duration, by another stream or to a limit, and to_signal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Clip(Matcher):
-    """Left rows end where the next matching right one begins."""
+    """Left rows that end where the next matching right row begins."""
 
     name = "clip_event_duration"
 
@@ -50,18 +50,18 @@ class Clip(Matcher):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ToSignal(Operator):
-    """Each row lasts until the next one of its key."""
+    """Rows that last until the next row of their key."""
 
     name = "to_signal"
     on: tuple[tuple[str, str], ...]
 
     @property
     def holds(self) -> str:
-        """Rows that still last."""
+        """The rows that have not been replaced."""
         return "the latest rows of each key"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the same schema, if the fields are in it."""
+        """Return the same schema; raise if a field of ``on`` is missing."""
         self._key_types(schema, keys)
         return schema
 
@@ -74,7 +74,7 @@ class ToSignal(Operator):
         return _Same(on=self.on).key_types(schema, schema, keys)
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """A row lasts until the next one of its key."""
+        """Return the rule: rows of one key are seen together."""
         return partition_by_keys((*keys, *(name for name, _ in self.on)), schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -94,11 +94,11 @@ class _Same(Matcher):
 def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside | Operator:
     """End each row where the next matching row of another stream begins, or after a limit.
 
-    A row that begins at the same time, or is alive already, does not clip; only starts count. A row
-    leaves when both CTIs have passed its start, and its end follows. Held: rows until they are
-    clipped or have ended.
+    A row that begins at the same time or is already alive does not clip; only starts count. A row
+    is emitted when both CTIs have passed its start, and its end follows. Rows are held until they
+    are clipped or have ended.
 
-    With a limit (a span of time) a row lives that long at most; then the CTI passes unchanged and
+    With a limit (a span of time) a row lives at most that long; then the CTI passes unchanged and
     only open rows are held, until they reach the limit.
     Source: StreamInsight's ``ClipEventDuration``.
 
@@ -118,9 +118,9 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside |
 def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     """Make a signal of points: each row lasts until the next one of the same key.
 
-    Only starts count. Two that start together both last; the last one of a key never ends. A row
-    leaves as a start edge when the CTI passes its start, and the next one closes it. The CTI passes
-    unchanged. Held: the latest rows of each key.
+    Only starts count. Rows of a key that start together last equally long; the last row of a key
+    never ends. A row is emitted as a start edge when the CTI passes its start, and the next row
+    ends it. The CTI passes unchanged. Held: the latest rows of each key.
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
@@ -129,7 +129,7 @@ def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ClipToLimit(RowOperator):
-    """Each row ended at the latest a fixed span after its start."""
+    """Rows that end at most a fixed span after their start."""
 
     name = "clip_event_duration"
     limit: int
@@ -143,5 +143,5 @@ class ClipToLimit(RowOperator):
 
 
 def clip_to_limit(limit: Span) -> ClipToLimit:
-    """End each row at the latest ``limit`` after its start."""
+    """End each row at most ``limit`` after its start."""
     return ClipToLimit(limit=span(limit, "limit", least=1))

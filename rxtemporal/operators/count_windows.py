@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class CountWindows(StartWindows):
-    """One result for each n consecutive distinct starts of a key."""
+    """One result for every n consecutive distinct starts of a key."""
 
     n: int
     window = "count_window()"
 
     @property
     def cti_rule(self) -> str:
-        """An unfinished window holds what begins with it."""
+        """The CTI held back by unfinished windows, whose results begin at their starts."""
         return "t" if self.points else "t, held at the start of the oldest unfinished window"
 
     @property
     def holds(self) -> str:
-        """Windows to come hold rows that are here."""
+        """The rows that later windows need."""
         return "for each key the rows of its last n - 1 distinct starts"
 
     def bounds(self, schema: pl.Schema) -> StartBounds:
-        """Return new bounds."""
+        """Return new bounds for count windows."""
         from rxtemporal.engine.steps.count_windows import CountBounds
 
         return CountBounds(self.n, schema)
@@ -44,13 +44,13 @@ class CountWindows(StartWindows):
 def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Windowed[Chain]:
     """Make a window of every ``n`` consecutive distinct start times of a key.
 
-    Each window is ``[first start, n-th start + 1 tick)`` and holds the rows that start in it; the
-    next one begins one start later; fewer than ``n`` starts give none. A result is a point at the
-    window's end. As a whole window (``output=WindowOutput.WINDOW``) it holds the CTI at the start
-    of the oldest unfinished window, so a key that falls silent holds everything back for good.
-    Held: the rows of each key's last n - 1 starts. Source: StreamInsight's count windows.
+    Each window is ``[first start, n-th start + 1 tick)`` and contains the rows that start in it;
+    the next window begins one start later; fewer than ``n`` starts give no window. A result is a
+    point at the window's end. With ``output=WindowOutput.WINDOW`` it lives for its window, and the
+    CTI is held at the start of the oldest unfinished window: a key without further rows holds it
+    forever. Held: the rows of each key's last n - 1 starts. Source: StreamInsight's count windows.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ArgumentError(f"count_window takes how many distinct starts, at least 1, got {n!r}")
+        raise ArgumentError(f"count_window takes a number of starts, at least 1, got {n!r}")
     at = check_output(output)
     return windows(lambda result: CountWindows(n=n, at=at, result=result))

@@ -1,4 +1,4 @@
-"""distinct: when a value is alive, however often."""
+"""distinct: one row while a value is alive, however often it occurs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Distinct(Operator):
 
     @property
     def holds(self) -> str:
-        """Changes ahead, and the values."""
+        """The changes after the CTI, and the values."""
         return "starts and ends at or after t, and every value seen"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the keys and the named fields; all fields if none is named."""
+        """Return the keys and the named fields, or all fields if none are named."""
         for name in self.fields:
             if name not in schema:
                 raise SchemaError(f"distinct: there is no field {name!r}; there are {list(schema)}")
         names = [*keys, *(name for name in self.fields or schema if name not in keys)]
         for name in names:
             if isinstance(schema[name], pl.List):
-                raise SchemaError(f"distinct: {name!r} is a list, which is no value to compare")
+                raise SchemaError(f"distinct: {name!r} is a list, which cannot be compared")
         return pl.Schema({name: schema[name] for name in names})
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """A value is alive or not."""
+        """Return the rule: rows of equal values are seen together."""
         fields = self.output(schemas[0], keys)
         return partition_by_keys(fields, fields)
 
@@ -51,12 +51,12 @@ class Distinct(Operator):
 
 
 def distinct(*fields: str) -> Distinct:
-    """Give one row for each maximal stretch of time in which a value is alive.
+    """Return one row for each maximal interval of time in which a value is alive.
 
-    The value is that of the named fields, or of all fields if none is named; null equals null, NaN
-    equals NaN and -0.0 equals 0.0. A stretch leaves as a start edge when the CTI passes its start,
-    and is closed when the CTI passes its end; the CTI passes unchanged. Held: starts and ends ahead
-    of the CTI, and every value seen.
+    The value is that of the named fields, or of all fields if none are named; null equals null, NaN
+    equals NaN and -0.0 equals 0.0. An interval is emitted as a start edge when the CTI passes its
+    start, and ended when the CTI passes its end; the CTI passes unchanged. Held: starts and ends
+    after the CTI, and every value seen.
     """
     for field in fields:
         if not isinstance(field, str):

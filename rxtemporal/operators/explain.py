@@ -1,4 +1,4 @@
-"""Plans in words: operators, their CTI rules, and where time comes from."""
+"""Plans as text: operators, their CTI rules, and the source of their CTIs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LATE = {
 
 
 def explain(output: Node) -> str:
-    """Return the plan as text: each operator under what it feeds, its CTI rule and its state.
+    """Return the plan as text: each operator above its inputs, with its CTI rule and its state.
 
-    Below each source stands where its time comes from.
+    Each source is followed by the source of its CTIs.
     """
     names: dict[int, str] = {}
     shared = {each for each, n in _uses(output).items() if n > 1}
@@ -62,7 +62,7 @@ def _describe_fields(node: Node) -> str:
 
 
 def _describe_time(source: AnySource) -> str:
-    """Return in words where a source's CTIs come from, and what becomes of late events."""
+    """Return text that says where a source's CTIs come from and how late events are handled."""
     if isinstance(source, LateSource):
         return f"the CTIs of {source.of.name!r}"
     settings, lively = source.settings, source.lively

@@ -24,7 +24,7 @@ class Explode(Operator):
     holds = "ids of open rows, until they end"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the schema with the elements' type in place of the list's."""
+        """Return the schema with the type of the elements in place of the list type."""
         if self.field not in schema:
             raise SchemaError(
                 f"explode: there is no field {self.field!r}; there are {list(schema)}"
@@ -38,7 +38,7 @@ class Explode(Operator):
         return pl.Schema({**schema, self.field: dtype.inner})
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Any row may be anywhere; the other fields stay."""
+        """Return the rule: each row is seen alone, and the other fields are kept."""
         return partition_by_row(name for name in schemas[0] if name != self.field)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -49,12 +49,12 @@ class Explode(Operator):
 
 
 def explode(field: str) -> Explode:
-    """Give each row once for each element of a list field.
+    """Return each row once for each element of a list field.
 
-    The element takes the list's place; an empty or null list gives no row. Lists live inside a
-    query only: ``select`` and ``with_columns`` make them. Lifetimes and CTIs pass unchanged; the
-    rows of an open row are open and end with it. Held: the ids of open rows, until they end. A
-    field that is no list is a ``SchemaError``.
+    The element replaces the list; an empty or null list gives no row. Lists exist only inside a
+    query: ``select`` and ``with_columns`` make them. Lifetimes and CTIs pass unchanged; the rows of
+    an open row are open and end with it. Held: the ids of open rows, until they end. A field that
+    is not a list is a ``SchemaError``.
 
     >>> import polars as pl
     >>> import rxtemporal as rxt

@@ -1,9 +1,9 @@
-"""polars expressions that are computed row by row, checked when a query is composed.
+"""Checks of polars expressions when a query is composed: each row must be computed on its own.
 
-A predicate or projection must give a row the same answer whatever batch it comes in. polars' own
-``meta.is_row_separable`` does not suffice: it looks at the outermost node alone (and so calls
-``x.cum_sum() > 1`` separable), and it takes ``x.is_in(y)`` for separable too. So the expression's
-tree is looked through, and polars is asked about each function in it.
+A predicate or projection must give the same result for a row in every batch. polars' own
+``meta.is_row_separable`` is not enough: it checks only the outermost node (and so calls
+``x.cum_sum() > 1`` separable), and it calls ``x.is_in(y)`` separable too. So these functions walk
+the expression's tree and ask polars about each function in it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import polars as pl
 from rxtemporal.core.schema import payload_type
 from rxtemporal.errors import ArgumentError, SchemaError
 
-# what these nodes of an expression's tree compute depends on other rows
+# nodes of an expression's tree whose result depends on other rows
 _NODES = {
     "Agg", "AnonymousAgg", "AnonymousFunction", "Explode", "Filter", "Gather", "Len", "Over",
     "Rolling", "Slice", "Sort", "SortBy", "SubPlan", "Window",
 }  # fmt: skip
-# polars calls these functions separable, for they forget nothing but rows
+# functions that drop rows, which polars calls separable
 _CHANGES_LENGTH = {"DropNans", "DropNulls", "Unique"}
-# a series is one value for each row, but for these it is a set of constants
+# functions for which a literal series is a set of constants, not one value for each row
 _TAKES_A_SET = {"IsIn", "Business", "Replace", "ReplaceStrict"}
 
 Tree = Any
 
 
 def describe(expression: pl.Expr) -> str:
-    """Return an expression as text that tells it from any other, the same in another process.
+    """Return a text that identifies an expression and is the same in every process.
 
-    polars' own text leaves options out, and the middle of a list; a checksum of the tree does not.
-    A Python function inside it leaves no trace: it may stand elsewhere in its file the next time.
+    polars' own text omits options and the middle of lists, so a checksum of the tree is added. A
+    Python function in the expression is left out, since its position in its file may change.
     """
     try:
         tree = expression.meta.serialize(format="json")
@@ -48,15 +48,15 @@ def describe(expression: pl.Expr) -> str:
 
 
 def check_row_by_row(expression: Any, operator: str) -> pl.Expr:
-    """Return the expression, if it computes each row from that row alone."""
+    """Return the expression; raise if it does not compute each row from that row alone."""
     if not isinstance(expression, pl.Expr):
         raise ArgumentError(f"{operator} takes polars expressions, got {expression!r}")
     try:
         tree = json.loads(expression.meta.serialize(format="json"))
     except (pl.exceptions.PolarsError, ValueError) as error:
         raise ArgumentError(
-            f"{operator} cannot look into {expression}. Hint: instead of map_elements or "
-            "map_batches give where() a plain Python function of the row."
+            f"{operator} cannot inspect {expression}. Hint: instead of map_elements or "
+            "map_batches pass a plain Python function of the row to where()."
         ) from error
     culprits = sorted(set(_find_culprits(tree)))
     if culprits:
@@ -78,7 +78,7 @@ def _find_culprits(tree: Tree) -> Iterator[str]:
     elif isinstance(tree, dict):
         for name, inner in tree.items():
             yield from {name} & _NODES
-            # the rest is the user's: names, constants, types
+            # all else comes from the user: names, constants, types
             if name == "Function":
                 yield from _check_function(inner)
             elif name == "Literal":
@@ -103,7 +103,7 @@ def _check_function(node: Tree) -> Iterator[str]:
         yield from _find_culprits(inputs)
         return
     if "IsIn" in names and _has_column(inputs[1]):
-        yield "IsIn"  # among all values of a column, which polars calls separable
+        yield "IsIn"  # it compares with all values of a column, yet polars calls it separable
     yield from _find_culprits(inputs[0])
     yield from (name for name in _find_culprits(inputs[1:]) if name != "Series")
 
@@ -124,7 +124,7 @@ def _has_column(tree: Tree) -> bool:
 
 
 def _is_separable(node: Tree) -> bool:
-    """Ask polars about a function, whatever its inputs are."""
+    """Return True if polars calls a function separable, regardless of its inputs."""
     function = {"Function": {**node, "input": [{"Column": ""}] * len(node["input"])}}
     try:
         expression = pl.Expr.deserialize(io.BytesIO(json.dumps(function).encode()), format="json")
@@ -134,7 +134,7 @@ def _is_separable(node: Tree) -> bool:
 
 
 def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: str) -> pl.Schema:
-    """Return the schema of the expressions' results over rows of ``schema``."""
+    """Return the schema of the results of expressions over rows of ``schema``."""
     expressions = list(expressions)
     try:
         result = pl.LazyFrame(schema=dict(schema)).select(expressions).collect_schema()
@@ -161,7 +161,7 @@ def infer_field_type(
 
 
 def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
-    """Return the type of an expression that gives one value for many rows of ``schema``."""
+    """Return the type of an expression that reduces rows of ``schema`` to one value."""
     group = pl.LazyFrame(schema=dict(schema)).group_by(pl.lit(0).alias("__group__"))
     try:
         types = dict(group.agg(expression).collect_schema())
@@ -174,7 +174,7 @@ def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> p
     ((name, dtype),) = types.items()
     if isinstance(dtype, pl.List):
         raise SchemaError(
-            f"{what} gives a value for each row where one for all of them is needed. "
+            f"{what} gives one value for each row, and one for all rows is needed. "
             "Hint: end it with an aggregation such as .sum() or .first()."
         )
     return payload_type(name, dtype)

@@ -1,7 +1,7 @@
 """Fingerprints of a query as text: each operator, its settings, and its inputs.
 
-Only the query that saved a state can resume from it. So the text has everything that decides what
-the state means, and it is the same in another process.
+Only the query that saved a state can resume from it. So the text includes everything that the
+meaning of the state depends on, and it is the same in another process.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _NONE: Mapping[int, str] = MappingProxyType({})
 class Fingerprints:
     """The steps of a query, in the order in which they are saved, inputs first.
 
-    A step's fingerprint says what it takes: sources by their names, steps by their numbers. So two
-    inputs that change places are a change, though the steps by themselves are the same. ``names``
-    are those of the sources in a run, by identity; others have the one they were made with.
+    A step's fingerprint names its inputs: sources by their names, steps by their numbers. So
+    exchanging two inputs is a change, though the steps themselves are the same. ``names`` are the
+    names of sources in a run, by their id; other sources keep their own names.
     """
 
     def __init__(self, steps: Iterable[Node], names: Mapping[int, str] = _NONE) -> None:
@@ -35,7 +35,7 @@ class Fingerprints:
             self._steps[id(node)] = f"{node.operator.name} (step {len(self.lines)})"
 
     def place(self, node: Node) -> str:
-        """Return which stream of the query this is."""
+        """Return the name of a node: a source by its name, a step by its number."""
         source = node.source
         if source is None:
             return self._steps[id(node)]
@@ -50,13 +50,13 @@ def refuse_changes(
     since: str,
     otherwise: str,
 ) -> None:
-    """Refuse the saved state of another query, and say what has changed.
+    """Raise an error that says what has changed if a saved state is from another query.
 
     Each pair is the saved fingerprints and the present ones; ``since`` says when the state was
     begun, and ``otherwise`` how to start again.
     """
     before, after = inputs
-    # a source under another name changes the steps that read it: say the source first
+    # a renamed source changes the steps that read it, so report the source first
     renamed = _inputs(before, after, before.keys() ^ after.keys())
     changed = _inputs(before, after, before.keys() & after.keys())
     for was, now in [*renamed, *itertools.zip_longest(*steps, fillvalue="nothing"), *changed]:
@@ -76,9 +76,9 @@ def _inputs(
 
 
 def _operator(node: Node) -> str:
-    """Return the fingerprint of an operator of a plan, as far as the plan knows."""
+    """Return the fingerprint of an operator of a plan, with its fields if the plan knows them."""
     assert node.operator is not None
     schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
-    # where a source has not told its fields yet, the steps themselves say what they were made for
+    # while a source's fields are unknown, the steps themselves record their schemas
     known = schemas if len(schemas) == len(node.inputs) else ()
     return node.operator.fingerprint(known, node.inputs[0].keys)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class GroupBy(RowOperator):
-    """A grouped stream: everything after it is per key."""
+    """A grouping of the stream: everything after it is computed for each key."""
 
     name = "group_by"
     by: Keys
 
     @property
     def holds(self) -> str:
-        """Keys have numbers, which they keep."""
+        """The keys, whose numbers never change."""
         return "every key seen"
 
     def __post_init__(self) -> None:
@@ -34,13 +34,13 @@ class GroupBy(RowOperator):
             if not isinstance(key, str):
                 raise ArgumentError(
                     f"group_by takes names of fields, got {key!r}. "
-                    "Hint: compute a key with with_columns(…) first."
+                    "Hint: compute the key with with_columns(…) first."
                 )
         if len(set(self.by)) < len(self.by):
             raise ArgumentError(f"group_by names a field twice: {list(self.by)}")
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the same schema, if the keys are in it."""
+        """Return the same schema; raise if a key is missing."""
         if keys:
             raise SchemaError(f"the stream is grouped already, by {list(keys)}")
         for key in self.by:
@@ -64,7 +64,7 @@ class GroupBy(RowOperator):
 def group_by(*keys: str) -> GroupBy:
     """Group the stream by fields: everything after it is computed for each key.
 
-    Rows, lifetimes and CTIs pass unchanged. Null is a key like any other, NaN equals NaN.
+    Rows, lifetimes and CTIs pass unchanged. Null is an ordinary key, and NaN equals NaN.
     ``aggregate`` ends the grouping and puts the keys first in the payload. Held: every key seen.
     """
     return GroupBy(by=keys)
@@ -96,26 +96,26 @@ class Ungroup(RowOperator):
 
 
 def ungroup() -> Ungroup:
-    """End a grouping; rows, fields, lifetimes and CTIs stay as they are."""
+    """End a grouping; rows, fields, lifetimes and CTIs pass unchanged."""
     return Ungroup()
 
 
 def multicast(fn: Callable[[Any], Any]) -> Branch:
-    """Use a stream several times, computed once.
+    """Use a stream several times and compute it once.
 
-    ``fn`` gets the stream and returns one. A plan computes a stream that it uses twice once anyway;
-    in a ``pipe`` this operator sees to it. Rows and CTIs pass unchanged to each use, and nothing is
-    held.
+    ``fn`` takes the stream and returns a stream. A plan computes a stream only once even if it is
+    used twice; in a ``pipe`` this operator ensures it. Rows and CTIs pass unchanged to each use,
+    and nothing is held.
     """
     return Branch("multicast", fn)
 
 
 def apply(fn: Callable[[Any], Any]) -> Branch:
-    """Run a whole branch for each key of a grouped stream, and end the grouping.
+    """Run a branch of the query for each key of a grouped stream, and end the grouping.
 
-    ``fn`` gets the grouped stream and returns one; whatever it does is done for each key. The keys
-    come first in the payload. What is held, and the CTI, are those of the branch: one key that
-    holds something back holds the CTI of all.
+    ``fn`` takes the grouped stream and returns a stream; its operators are computed for each key.
+    The keys come first in the payload. The CTI and the held rows are those of the branch: a key
+    that holds the CTI back holds it back for all keys.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg

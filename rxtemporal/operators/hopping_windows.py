@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class HoppingWindows(TimeWindows):
-    """One result for each window of a regular grid that holds anything."""
+    """One result for each window of a regular grid that is not empty."""
 
     duration: int
     period: int
@@ -29,17 +29,17 @@ class HoppingWindows(TimeWindows):
 
     @property
     def window(self) -> str:
-        """Tumbling is a hop equal to its size."""
+        """The method that made the window; a window tumbles if its period is its duration."""
         return "tumbling_window()" if self.duration == self.period else "hopping_window()"
 
     @property
     def cti_rule(self) -> str:
-        """A window that has not ended holds what begins with it."""
+        """The CTI held back by windows that have not ended, whose results begin at their starts."""
         return "t" if self.points else "start of the earliest window that ends after t"
 
     @property
     def passes_time(self) -> bool:
-        """A row that comes first belongs to windows that begin before it."""
+        """False unless results are points: the first row has results that begin before it."""
         return self.points
 
     @property
@@ -63,12 +63,12 @@ def hopping_window(
 ) -> Windowed[Chain]:
     """Cut time into the windows ``[a + np, a + np + d)`` for every integer n.
 
-    A row belongs to each window that its lifetime touches; empty windows give nothing. A result
-    lives for its window, and then the output CTI is the start of the earliest window that ends
-    after the input's; or, with ``output=WindowOutput.POINT_AT_END``, it is a point that starts at
-    the window's end, and the CTI passes unchanged. The default alignment is 1970-01-01T00:00:00Z, a
-    Thursday. A row that never ends has windows up to the CTI; at the end of time it is an
-    ``UnboundedWindowError``: see ``hopping_window2``.
+    A row belongs to each window that overlaps its lifetime; empty windows give no result. By
+    default a result lives for its window, and the output CTI is the start of the earliest window
+    that ends after the input CTI. With ``output=WindowOutput.POINT_AT_END`` a result is a point
+    that starts at the window's end, and the CTI passes unchanged. The default alignment is
+    1970-01-01T00:00:00Z, a Thursday. A row that never ends has windows up to the CTI; at the end of
+    time it is an ``UnboundedWindowError``: see ``hopping_window2``.
     Source: StreamInsight's hopping windows.
     """
     if not isinstance(output, WindowOutput):
@@ -86,22 +86,22 @@ def hopping_window(
 def tumbling_window(
     duration: Span, alignment: Time = 0, *, output: WindowOutput = WindowOutput.WINDOW
 ) -> Windowed[Chain]:
-    """Cut time into windows that follow one another: ``hopping_window`` with p = d.
+    """Cut time into adjacent windows: ``hopping_window`` with p = d.
 
-    The output CTI is the start of the window that ``t`` lies in, as a result lives for its window;
-    or ``t``, with ``output=WindowOutput.POINT_AT_END``.
+    The output CTI is the start of the window that contains the input CTI, since a result lives for
+    its window; with ``output=WindowOutput.POINT_AT_END`` the CTI passes unchanged.
     """
     return hopping_window(duration, duration, alignment, output=output)
 
 
 def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Windowed[Chain]:
-    """Cut time into hopping windows that give output only where the input changes.
+    """Cut time into hopping windows with results only where the input changes.
 
-    ``snap_to_window_intervals``, then ``snapshot_window``: each result lives for the interval
-    assigned to its window, which begins at the window's end, and equal neighbours that nothing
-    separates are one row, so a row that never ends gives a finite result. The output CTI is the end
-    of the earliest window that ends after the input's, so it runs ahead. The default alignment is
-    1970-01-01T00:00:00Z.
+    This is ``snap_to_window_intervals`` followed by ``snapshot_window``: each result lives for the
+    interval assigned to its window, which begins at the window's end, and consecutive windows with
+    the same rows share one result, so a row that never ends gives a finite result. The output CTI
+    is the end of the earliest window that ends after the input CTI, so it runs ahead. The default
+    alignment is 1970-01-01T00:00:00Z.
     Source: *Taming Hopping Windows*, ``HoppingWindow2``.
     """
     snapped = snap_to_window_intervals(duration, period, alignment)

@@ -1,4 +1,4 @@
-"""Joins: which rows of two streams match, and what their fields become."""
+"""Joins, and the matching of rows and fields of two streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
         return ()
     if isinstance(on, str):
         on = [on]
-    # whatever else can be gone through has no order (a set), or is no names (an expression)
+    # other iterables have no order (a set) or no names (an expression)
     named = on if isinstance(on, Sequence) else ()
     pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in named]
     if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
@@ -42,7 +42,7 @@ def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Matcher(TwoInputs):
-    """Common part of operators that match rows of two streams."""
+    """Base class of operators that match rows of two streams."""
 
     on: tuple[tuple[str, str], ...] = ()
     where: pl.Expr | None = None
@@ -56,11 +56,11 @@ class Matcher(TwoInputs):
 
     @property
     def holds(self) -> str:
-        """Rows that may still meet others."""
+        """The rows that may still match others."""
         return "rows of both inputs until they end before both CTIs, and open pairs"
 
     def assume_fields(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the fields that rows are matched by: an input without rows needs no others."""
+        """Return the fields used for matching: an input without rows needs no others."""
         types = {key: known[key] for key in keys}
         for pair in self.on:
             if pair[1 - missing] in known:
@@ -68,7 +68,7 @@ class Matcher(TwoInputs):
         return pl.Schema(types)
 
     def key_types(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> list[pl.DataType]:
-        """Return the types in which keys are compared; the group's first."""
+        """Return the types in which keys are compared, the group's keys first."""
         types = [self._common(key, key, left, right) for key in keys]
         return types + [self._common(mine, other, left, right) for mine, other in self.on]
 
@@ -97,7 +97,7 @@ class Matcher(TwoInputs):
     def merge_fields(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
     ) -> tuple[dict[str, str], pl.Schema]:
-        """Return which of the right's fields are added under which names, and the joined schema."""
+        """Return the new names of the right fields that are added, and the joined schema."""
         types = self.key_types(left, right, keys)
         once = set(keys) | {mine for mine, other in self.on if mine == other}
         names = [*keys, *(mine for mine, _ in self.on)]
@@ -117,23 +117,23 @@ class Matcher(TwoInputs):
                 new = name + self.suffix
             if new in fields:
                 raise SchemaError(
-                    f"{self.name}: there are two fields {new!r}; choose another suffix"
+                    f"{self.name}: two fields would be named {new!r}. Hint: choose another suffix."
                 )
             taken[new], fields[new] = name, dtype
         return taken, pl.Schema(fields)
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Rows that match agree in the group's keys and in ``on``."""
+        """Return the rule: rows that agree in the group's keys and in ``on`` are seen together."""
         left, right = schemas
         pairs = (*((key, key) for key in keys), *self.on)
         return PartitionRule(pairs, tuple(self.trace_fields(left, right, keys)))
 
     def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
-        """Return which output fields have which input fields' values."""
+        """Return the input fields whose values the output fields have."""
         raise NotImplementedError
 
     def check_where(self, joined: pl.Schema) -> None:
-        """Refuse a predicate that is no bool over the joined fields."""
+        """Raise an error if ``where`` is not a bool over the joined fields."""
         if self.where is None:
             return
         types = infer_schema(joined, [self.where], self.name)
@@ -146,18 +146,18 @@ class Matcher(TwoInputs):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Join(Matcher):
-    """Both payloads while both rows live; ``name`` is the method that composed it."""
+    """Both payloads while both rows are alive; ``name`` is the method that composed it."""
 
     name: str = "join"
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the left fields, then the right ones that are not the same."""
+        """Return the left fields, then the right fields that are not shared through ``on``."""
         _, schema = self.merge_fields(left, right, keys)
         self.check_where(schema)
         return schema
 
     def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
-        """Both sides' fields: a pair stands where both of its rows do."""
+        """Return the fields of both sides."""
         taken, _ = self.merge_fields(left, right, keys)
         once = [*keys, *(mine for mine, other in self.on if mine == other)]
         rights = {**taken, **{name: name for name in once}}
@@ -179,19 +179,20 @@ class Join(Matcher):
 def join(
     other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
-    """Give both payloads for each pair of matching rows, while both rows live.
+    """Return both payloads for each pair of matching rows, while both rows are alive.
 
-    Fields in ``on`` that have one name appear once; of other fields with the same name the right
-    one gets ``suffix``, and without one they are an error. A pair leaves when both CTIs have passed
-    its start; while its end is not certain, as a start edge. Rows are held until they have ended
-    before both CTIs. Cost: of what is new and of the pairs it makes.
+    Fields in ``on`` with the same name on both sides appear once. If other fields have the same
+    name, the right one gets ``suffix``; without a suffix this is an error. A pair is emitted when
+    both CTIs have passed its start, as a start edge while its end is not certain. Rows are held
+    until they have ended before both CTIs. The cost is proportional to the new rows and their
+    pairs.
     Source: StreamInsight's and Trill's ``Join``.
 
     ``on`` is a field's name, names, or a mapping left -> right; null matches nothing, NaN equals
     NaN and -0.0 equals 0.0. ``where`` is a polars predicate over the joined fields; null is false.
-    Both streams are ungrouped, or grouped by the same keys; then rows match in their group alone,
-    where null equals null. The output CTI is the lower of the two inputs': a side that does not
-    advance holds everything back.
+    Both streams must be ungrouped, or grouped by the same keys; then rows match only within their
+    group, where null equals null. The output CTI is the lower of the two input CTIs: an input that
+    does not advance holds everything back.
 
     >>> import rxtemporal as rxt
     >>> cars = rxt.from_events([rxt.IntervalEvent(1, 9, {"k": 1, "plate": "A"})])
@@ -204,9 +205,9 @@ def join(
 
 
 def cross_join(other: Other, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
-    """Join every row with every other that is alive at the same time.
+    """Join every row with every row of the other stream that is alive at the same time.
 
-    When pairs leave, the CTI, and what is held are as with ``join``.
+    The output, the CTI and the held rows are as in ``join``.
     """
     operator = Join(name="cross_join", where=where, suffix=suffix)
     return Beside(operator, other)

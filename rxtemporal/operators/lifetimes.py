@@ -1,4 +1,4 @@
-"""Lifetimes shifted, extended, and made points: nothing but the row itself decides."""
+"""shift_event_time, extend_lifetime, to_point_events and point_at_end."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class ExtendLifetime(RowOperator):
 
     @property
     def cti_rule(self) -> str:
-        """Shortened, open rows hold the CTI back."""
+        """The CTI, held back by open rows if lifetimes are shortened."""
         return "t" if self.by >= 0 else "min(t, max(t + d, start of the oldest open row))"
 
     @property
     def holds(self) -> str:
-        """Shortened, an open row may still vanish."""
+        """Open rows if lifetimes are shortened, since they may still vanish."""
         return "nothing" if self.by >= 0 else "open rows, until t + d is above their start"
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -87,11 +87,10 @@ class ExtendLifetime(RowOperator):
 def shift_event_time(d: Span) -> ShiftEventTime:
     """Move each row by ``d`` in time: ``[start + d, end + d)``.
 
-    ``d`` is a timedelta or ticks; a negative one moves rows to earlier. The CTI is moved as well,
-    so no promise can break. The ends of time stay where they are, and what would go past them stops
-    there; a row that is emptied by it is gone. Rows pass at once and nothing is held, with one
-    exception: backwards, the open rows that come to start at the beginning of time wait until the
-    CTI is above it.
+    ``d`` is a timedelta or ticks; a negative ``d`` moves rows to earlier times. The CTI moves as
+    well, so it stays valid. MIN_TIME and MAX_TIME do not move, and other times are clipped to them;
+    a row that becomes empty vanishes. Rows pass at once and nothing is held, with one exception: if
+    ``d`` is negative, open rows whose start becomes MIN_TIME wait until the CTI is above it.
     Source: *Dangers of time travel*, ``ShiftEventTime``.
 
     >>> import rxtemporal as rxt
@@ -105,8 +104,8 @@ def shift_event_time(d: Span) -> ShiftEventTime:
 def to_point_events() -> ToPointEvents:
     """Make each row a point at its start.
 
-    Rows leave at once as ``[start, start + 1 tick)``, open ones too, whose end edges then say
-    nothing new. The CTI passes unchanged and nothing is held.
+    Rows, open ones too, are emitted at once as ``[start, start + 1 tick)``; end edges are ignored.
+    The CTI passes unchanged and nothing is held.
     Source: StreamInsight's ``ToPointEventStream``.
     """
     return ToPointEvents()
@@ -115,8 +114,8 @@ def to_point_events() -> ToPointEvents:
 def point_at_end() -> PointAtEnd:
     """Make each row that ends a point at its end.
 
-    A row leaves as ``[end, end + 1 tick)`` when its end is known; one that never ends gives none.
-    The CTI passes unchanged and nothing is held.
+    A row is emitted as ``[end, end + 1 tick)`` when its end is known; a row that never ends gives
+    no point. The CTI passes unchanged and nothing is held.
 
     >>> import rxtemporal as rxt
     >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
@@ -127,14 +126,14 @@ def point_at_end() -> PointAtEnd:
 
 
 def extend_lifetime(d: Span) -> ExtendLifetime:
-    """Move each end by ``d``: ``[start, end + d)``; a row emptied by it vanishes.
+    """Move each end by ``d``: ``[start, end + d)``; a row that becomes empty vanishes.
 
-    Starts stay, and rows that never end stay so. To later, rows and CTIs pass at once and nothing
-    is held.
+    Starts do not change, and rows that never end still never end. If ``d`` is positive, rows and
+    CTIs pass at once and nothing is held.
 
-    To earlier, rows not longer than ``-d`` vanish. So a start edge is held until the CTI plus ``d``
-    is above its start; and since its end edge will come to lie ``-d`` earlier, while any row is
-    open the output CTI is min(``t``, max(``t + d``, start of the oldest open row)).
+    If ``d`` is negative, rows not longer than ``-d`` vanish. So a start edge is held until the CTI
+    plus ``d`` is above its start. Since its end moves to an earlier time, the output CTI while any
+    row is open is min(``t``, max(``t + d``, start of the oldest open row)).
 
     >>> import rxtemporal as rxt
     >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])

@@ -1,4 +1,4 @@
-"""left_outer_join and full_outer_join: a join united with the rows that match nothing."""
+"""left_outer_join and full_outer_join: joins that keep the rows without a match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class OuterJoin(Matcher):
-    """A join united with what finds no partner, the missing fields null."""
+    """A join that keeps rows while they have no match, with the missing fields null."""
 
     full: bool = False
 
@@ -38,7 +38,7 @@ class OuterJoin(Matcher):
         return self._join().output(left, right, keys)
 
     def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
-        """The left's fields; where the right's come alone, those that stand for both."""
+        """Return the left fields; in a full join only those that both sides have."""
         if not self.full:
             return [(name, (name, None)) for name in left]
         once = [*keys, *(mine for mine, other in self.on if mine == other)]
@@ -75,9 +75,9 @@ class OuterJoin(Matcher):
 def left_outer_join(
     other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
-    """Unite ``join`` with the left rows while they match nothing, right fields null.
+    """Join, and keep left rows while nothing matches them, with the right fields null.
 
-    When rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
+    The output, the CTI and the held rows are as in ``join`` and ``left_anti_join``.
     """
     pairs = read_pairs(on, "left_outer_join")
     return Beside(OuterJoin(on=pairs, where=where, suffix=suffix), other)
@@ -86,10 +86,10 @@ def left_outer_join(
 def full_outer_join(
     other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
 ) -> Beside:
-    """Unite ``join`` with the rows of both sides while they match nothing.
+    """Join, and keep rows of both sides while nothing matches them.
 
-    Missing fields are null; fields in ``on`` under one name come from whichever side is there. When
-    rows leave, the CTI, and what is held are as with ``join`` and ``left_anti_join``.
+    Missing fields are null; fields in ``on`` with the same name on both sides always have a value.
+    The output, the CTI and the held rows are as in ``join`` and ``left_anti_join``.
     """
     pairs = read_pairs(on, "full_outer_join")
     operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True)

@@ -1,4 +1,4 @@
-"""Plans: which operator takes whose output, down to the sources."""
+"""Plans: graphs of operators and their inputs, down to the sources."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Pace:
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One operator of a plan and where its inputs come from; or a source, which has none.
+    """An operator of a plan with its inputs, or a source.
 
-    A node that is used twice is one stream, computed once.
+    A node that is used twice is one stream and is computed once.
     """
 
     schema: pl.Schema | None
@@ -43,16 +43,16 @@ class Node:
     source: AnySource | None = None
     operator: Operator | TwoInputs | None = None
     inputs: tuple[Node, ...] = ()
-    # of a source that is replayed at a speed
+    # only for a source that is replayed at a speed
     pace: Pace | None = None
 
     def every(self) -> list[Node]:
-        """Return the nodes that this one stands on and itself, each once, inputs first."""
+        """Return this node and all nodes below it, each once, inputs first."""
         return list_nodes((self,))
 
 
 def list_nodes(outputs: Sequence[Node]) -> list[Node]:
-    """Return the nodes that these stand on and themselves, each once, inputs first."""
+    """Return these nodes and all nodes below them, each once, inputs first."""
     found: dict[int, Node] = {}
     stack = [(output, False) for output in reversed(outputs)]
     while stack:

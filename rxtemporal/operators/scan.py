@@ -1,4 +1,4 @@
-"""scan: a user-defined stream operator, a function that goes along the rows with a state."""
+"""scan: a user-defined stream operator, a function over consecutive rows with a state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Scan(Operator):
-    """Results of a function of each row and of the state so far; ``fields`` are theirs."""
+    """Results of a function of each row and the current state; ``fields`` is their schema."""
 
     name = "scan"
     seed: Any
@@ -35,12 +35,12 @@ class Scan(Operator):
             if key in self.fields:
                 raise SchemaError(
                     f"scan: {key!r} is a group key, which a grouped stream puts in front of the "
-                    "results. Hint: leave it out of schema= and of what the function returns."
+                    "results. Hint: leave it out of schema= and of the function's results."
                 )
         return pl.Schema({**{key: schema[key] for key in keys}, **self.fields})
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Each key has a state of its own; what the function returns is anything."""
+        """Return the rule: rows of one key are seen together, and no field is known to be kept."""
         return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -51,13 +51,13 @@ class Scan(Operator):
 
 
 def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
-    """Go along the rows with a state: a stream operator of your own.
+    """Apply a function with a state to the rows in order: a user-defined stream operator.
 
     ``fn(state, start, payload)`` is called once for each row, when the CTI has passed its start, in
-    order of (start, payload), nulls first. ``start`` is in ticks and ``payload`` a dict; the row's
-    end is not shown. It returns the next state, and None, a payload or a list of payloads with the
-    fields of ``schema``. These live as long as the row: those of an open row leave as start edges.
-    The CTI passes unchanged.
+    order of (start, payload), nulls first. ``start`` is in ticks and ``payload`` is a dict; the end
+    of the row is not passed. It returns the next state and a result: None, a payload or a list of
+    payloads with the fields of ``schema``. These live as long as the row; those of an open row are
+    emitted as start edges. The CTI passes unchanged.
 
     Each group key has a state of its own, which begins as a copy of ``seed``; the keys come first
     in the results. A state has to be made of numbers, strings, times, lists, tuples, dicts and

@@ -25,7 +25,7 @@ class SessionLifetimes(Operator):
     holds = "rows of sessions that have not ended, and some numbers for each key seen"
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """A session is that of one key."""
+        """Return the rule: rows of one key are seen together."""
         return partition_by_keys(keys, schemas[0])
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -38,16 +38,16 @@ class SessionLifetimes(Operator):
 def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> SessionLifetimes:
     """Let each row live until its session ends.
 
-    Rows of a key whose starts follow each other by less than ``timeout`` share a session (a gap of
-    exactly ``timeout`` closes it), which ends ``timeout`` after its last start. Only starts count:
-    ends and end edges are swallowed. A row leaves as a start edge when the CTI has passed its
-    start, and its end follows with the first CTI that is not below the session's end. The CTI
-    passes unchanged. Held: the rows of sessions that have not ended, and some numbers for each key
-    seen.
+    Rows of a key whose starts are less than ``timeout`` apart share a session, which ends
+    ``timeout`` after its last start (a gap of exactly ``timeout`` ends it). Only starts count: ends
+    and end edges are ignored. A row is emitted as a start edge when the CTI has passed its start,
+    and its end follows with the first CTI that is not below the session's end. The CTI passes
+    unchanged. Held: the rows of sessions that have not ended, and some numbers for each key seen.
 
-    ``max_duration`` M caps a session on an absolute grid: with c the greatest multiple of M
-    (counted from 1970-01-01T00:00:00Z) not above its first start, it ends at c + M at the latest if
-    it starts at c, else at c + 2M; one that follows a session closed by its cap, at its own c + M.
+    ``max_duration`` M limits a session on an absolute grid. Let c be the greatest multiple of M
+    (counted from 1970-01-01T00:00:00Z) not above the session's first start: the session ends at
+    c + M at the latest if it starts at c, else at c + 2M; a session that follows one ended by this
+    limit ends at its own c + M at the latest.
 
     >>> import rxtemporal as rxt
     >>> clicks = [rxt.PointEvent(t, {"page": "a"}) for t in (0, 4, 20)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class StartWindows(Operator):
-    """Windows of rows that start in them, and the results over them."""
+    """Windows that contain the rows that start in them, and the results over them."""
 
     result: ResultSpec
     at: WindowOutput
@@ -31,7 +31,7 @@ class StartWindows(Operator):
 
     @property
     def name(self) -> str:
-        """The method that made the window, and what follows it."""
+        """The method that made the window, and the method of its results."""
         return f"{self.window}.{self.result.name}"
 
     @property
@@ -40,7 +40,7 @@ class StartWindows(Operator):
         return self.at is WindowOutput.POINT_AT_END
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the keys, then what the results are made of."""
+        """Return the keys, then the fields of the results."""
         return self.result.output(schema, keys)
 
     def keys_after(self, keys: Keys) -> Keys:
@@ -52,7 +52,7 @@ class StartWindows(Operator):
         raise NotImplementedError
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """A window holds rows of one key."""
+        """Return the rule: rows of one key are seen together."""
         return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -74,12 +74,12 @@ class SessionWindows(StartWindows):
 
     @property
     def cti_rule(self) -> str:
-        """An open session holds what begins with it."""
+        """The CTI held back by open sessions, whose results begin at their starts."""
         return "t" if self.points else "t, held at the start of the oldest open session"
 
     @property
     def holds(self) -> str:
-        """Sessions hold their rows."""
+        """The rows of open sessions."""
         return "the rows of sessions that have not ended"
 
     def bounds(self, schema: pl.Schema) -> StartBounds:
@@ -90,7 +90,7 @@ class SessionWindows(StartWindows):
 
 
 def check_output(output: WindowOutput) -> WindowOutput:
-    """Return where results stand in time; refuse what is no ``WindowOutput``."""
+    """Return the argument; raise if it is not a ``WindowOutput``."""
     if not isinstance(output, WindowOutput):
         raise ArgumentError(f"output is a WindowOutput, got {output!r}")
     return output
@@ -104,11 +104,11 @@ def session_window(
 ) -> Windowed[Chain]:
     """Make a window ``[first start, last start + timeout)`` for each session of a key.
 
-    Rows whose starts follow each other by less than ``timeout`` share a session; the window holds
-    the rows that start in it, whatever their ends. ``max_duration`` caps it as in
-    ``session_lifetimes``. A result comes when no row can prolong the session; meanwhile the CTI is
-    held at the start of the oldest open session, unless results are points at the windows' ends.
-    Held: the rows of open sessions.
+    Rows whose starts are less than ``timeout`` apart share a session; the window contains the rows
+    that start in it, whatever their ends. ``max_duration`` limits a session as in
+    ``session_lifetimes``. A result is emitted when no row can prolong the session; until then the
+    CTI is held at the start of the oldest open session, unless results are points at the windows'
+    ends. Held: the rows of open sessions.
     """
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
     gap, at = span(timeout, "timeout", least=1), check_output(output)

@@ -25,17 +25,17 @@ class SnapToWindowIntervals(RowOperator):
 
     @property
     def cti_rule(self) -> str:
-        """The CTI is altered like a start."""
+        """The CTI, altered like a start."""
         return "end of the earliest window that ends after t"
 
     @property
     def passes_time(self) -> bool:
-        """The CTI is altered from the beginning."""
+        """False: CTIs are altered even before the first row."""
         return False
 
     @property
     def holds(self) -> str:
-        """Only what may still vanish waits."""
+        """The open rows that may still vanish."""
         return "open rows in a gap between windows, until the CTI passes the next window's start"
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -50,9 +50,10 @@ def snap_to_window_intervals(
 ) -> SnapToWindowIntervals:
     """Alter lifetimes to cover the assigned interval of every hopping window they touch.
 
-    The windows are ``[a + np, a + np + d)`` for every integer n, and the interval assigned to one
-    is ``[end, end + p)``. A row that touches no window (where p > d) vanishes. The CTI is altered
-    as a start is. Only open rows in a gap are held, until the CTI decides.
+    The windows are ``[a + np, a + np + d)`` for every integer n, and the interval assigned to a
+    window is ``[end, end + p)``. A row that touches no window (possible if p > d) vanishes. The CTI
+    is altered like a start. Only open rows in a gap between windows are held, until the CTI passes
+    the start of the next window.
     Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
     """
     return SnapToWindowIntervals(

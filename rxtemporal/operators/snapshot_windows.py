@@ -1,4 +1,4 @@
-"""snapshot_window: a window for each stretch in which the rows alive stay the same."""
+"""snapshot_window: a window for each interval in which the same rows are alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rxtemporal.operators.windows import TimeWindows, Windowed, windows
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SnapshotWindows(TimeWindows):
-    """One result for each maximal stretch of time in which the rows alive are the same.
+    """One result for each maximal interval of time in which the same rows are alive.
 
     ``window`` is the method that made the window.
     """
@@ -22,7 +22,7 @@ class SnapshotWindows(TimeWindows):
 
     @property
     def cti_rule(self) -> str:
-        """Open snapshots leave as start edges, unless their end has to be known."""
+        """The CTI unchanged, unless results need the end of their snapshot."""
         if self.result.finished:
             return "t, held at the start of the oldest snapshot that has not ended"
         return "t"
@@ -35,9 +35,10 @@ class SnapshotWindows(TimeWindows):
 
 
 def snapshot_window() -> Windowed[Chain]:
-    """Cut time into the longest stretches in which the rows alive stay the same.
+    """Cut time into the longest intervals in which the same rows are alive.
 
-    Each stretch is a window; there is none where nothing is alive. Follow it with ``aggregate``.
-    The CTI passes unchanged: a snapshot that has begun and not ended leaves as a start edge.
+    Each interval is a window; there is no window where no row is alive. Follow it with
+    ``aggregate``. The CTI passes unchanged: a snapshot that has not ended is emitted as a start
+    edge.
     """
     return windows(lambda result: SnapshotWindows(result=result))

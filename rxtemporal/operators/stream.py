@@ -1,4 +1,4 @@
-"""A stream that knows its plan: what operators are composed on."""
+"""Streams that know their plan, to which operators are applied."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Composed: TypeAlias = Operator | Chain | Beside | Branch
 
 
 class Stream:
-    """A stream that knows its plan; each operator gives a new one."""
+    """A stream that knows its plan; each operator returns a new stream."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     @property
     def schema(self) -> pl.Schema | None:
-        """The payload's fields and types; None where only the first event will tell."""
+        """The payload's fields and types; None if unknown before the first event."""
         return self._node.schema
 
     @property
@@ -37,9 +37,9 @@ class Stream:
     def explain(self) -> str:
         """Return the plan as text: each operator with its fields, its CTI rule and what it holds.
 
-        An operator stands above its inputs. The CTI rule says what the operator promises when its
-        input has promised ``t``: if nothing comes out, look for the rule that waits. For a source
-        the plan says where its CTIs come from and what happens to late events.
+        An operator stands above its inputs. The CTI rule is the output CTI for an input CTI ``t``:
+        if there are no results, look for the rule that waits. For a source the plan says where its
+        CTIs come from and what happens to late events.
 
         >>> import rxtemporal as rxt
         >>> readings = rxt.from_events([], schema={"temp": int}, name="readings")
@@ -51,13 +51,13 @@ class Stream:
             | hint: advance_time= makes CTIs out of its events
         t: the CTI of what stands below, which is what an operator takes
         """
-        # the words are loaded for those who ask
+        # imported here, since few queries need it
         from rxtemporal.operators.explain import explain
 
         return explain(self._node)
 
     def _compose(self, operator: Composed) -> Self:
-        """Return the stream that an operator makes of this one."""
+        """Return this stream with an operator applied to it."""
         if isinstance(operator, Branch):
             return self._branch(operator)
         if isinstance(operator, Beside):
@@ -101,4 +101,4 @@ class Stream:
 
 
 Other: TypeAlias = "Stream | Observable[EventBatch]"
-"""The other input of an operator of two: a stream, or in a ``pipe`` an observable of batches."""
+"""The other input of an operator: a stream, or in a ``pipe`` an observable of batches."""

@@ -1,4 +1,4 @@
-"""union: the rows of two streams of the same fields."""
+"""union: the rows of two streams with the same fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Union(TwoInputs):
     name = "union"
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the fields, if both inputs have the same; their order is the left one's."""
+        """Return the left fields; raise if the right input has others. Order does not matter."""
         if dict(left) != dict(right):
             differ = [name for name in {**left, **right} if left.get(name) != right.get(name)]
             differences = "; ".join(
@@ -32,12 +32,12 @@ class Union(TwoInputs):
             )
             raise SchemaError(
                 f"union takes two streams of the same fields, and these differ in {differences}. "
-                "Hint: select() the same fields in the same types before."
+                "Hint: select() the same fields with the same types first."
             )
         return left
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Any row may be anywhere; a field keeps its value if it does in both."""
+        """Return the rule: each row is seen alone, and fields are kept from both inputs."""
         return PartitionRule(None, tuple((name, (name, name)) for name in schemas[0]))
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
@@ -48,7 +48,7 @@ class Union(TwoInputs):
 
 
 def union(other: Other) -> Beside:
-    """Unite the rows of two streams of the same fields.
+    """Unite the rows of two streams with the same fields.
 
     Rows and lifetimes pass unchanged and at once; the output CTI is the lower of the two. Nothing
     is held.

@@ -30,7 +30,7 @@ class Where(RowOperator):
         check_row_by_row(self.predicate, self.name)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the same schema, if the predicate is a bool over it."""
+        """Return the same schema; raise if the predicate is not a bool over it."""
         types = infer_schema(schema, [self.predicate], self.name)
         if len(types) != 1:
             raise SchemaError(
@@ -87,7 +87,7 @@ class Select(Operator):
         return "drop" if self.drops else "with_columns" if self.adds else "select"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the new schema; a grouped stream keeps its keys, first, as they are."""
+        """Return the new schema; a grouped stream keeps its keys unchanged, first."""
         for field in self.drops:
             if field not in schema:
                 raise SchemaError(f"drop: there is no field {field!r}; there are {list(schema)}")
@@ -106,7 +106,7 @@ class Select(Operator):
         return pl.Schema({**fields, **new})
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Any row may be anywhere; what is only chosen or renamed keeps its value."""
+        """Return the rule: each row is seen alone; fields only selected or renamed are kept."""
         (schema,) = schemas
         made: dict[str, Fields | None] = {}
         for expression in self.expressions:
@@ -131,7 +131,7 @@ class Select(Operator):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SelectRow(Operator):
-    """A new payload for every row, made of its own by a Python function."""
+    """A new payload for every row, computed from its payload by a Python function."""
 
     name = "select"
     function: Callable[[dict[str, Any]], Any]
@@ -142,7 +142,7 @@ class SelectRow(Operator):
         object.__setattr__(self, "schema", self._fields())
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the fields that the function gives; a grouped stream keeps its keys, first."""
+        """Return the fields of the function's results; a grouped stream keeps its keys, first."""
         fields = self._fields()
         if named := set(keys) & set(fields):
             raise SchemaError(
@@ -152,7 +152,7 @@ class SelectRow(Operator):
         return pl.Schema({**{key: schema[key] for key in keys}, **fields})
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Any row may be anywhere; keys alone are known to stay."""
+        """Return the rule: each row is seen alone, and only keys are known to be kept."""
         return partition_by_row(keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -162,7 +162,7 @@ class SelectRow(Operator):
         return SelectRowStep(self.function, self._fields(), keys)
 
     def _fields(self) -> pl.Schema:
-        """Return the fields that are named by ``schema``, or else by the return annotation."""
+        """Return the fields named by ``schema``, or else by the return annotation."""
         given = _read_return_type(self.function) if self.schema is None else self.schema
         if given is None:
             raise ArgumentError(
@@ -174,7 +174,7 @@ class SelectRow(Operator):
 
 
 def _read_return_type(function: Callable[..., Any]) -> Any:
-    """Return the record type that a function says it returns, if it does."""
+    """Return the record type of a function's return annotation, or None."""
     try:
         returned = typing.get_type_hints(function).get("return")
     except (NameError, TypeError):  # an annotation that names what is not there, or no function
@@ -183,10 +183,10 @@ def _read_return_type(function: Callable[..., Any]) -> Any:
 
 
 def select_by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
-    """Return the select of a Python function, if there is one among what select was given.
+    """Return a ``SelectRow`` if one of the arguments of ``select`` is a Python function.
 
-    ``schema=`` then names the fields that the function returns; without a function it is the name
-    of a field like any other.
+    ``schema=`` then names the fields that the function returns; without a function it is an
+    ordinary field name.
     """
     functions = [each for each in what if callable(each) and not isinstance(each, pl.Expr)]
     if not functions:
@@ -205,10 +205,10 @@ Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
 def where(*predicates: Predicate) -> Chain:
     """Keep the rows whose payload satisfies every predicate; null is false.
 
-    Rows and lifetimes pass unchanged and at once; so does the CTI. Nothing is held. A predicate is
-    a polars expression computed row by row (aggregations, windows and shifts are refused), or a
-    Python function of the payload as a dict, which costs about a microsecond a row. For an edge row
-    the verdict of its start edge counts.
+    Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held. A predicate is a polars
+    expression computed row by row (aggregations, windows and shifts are errors), or a Python
+    function of the payload as a dict, which costs about a microsecond per row. For an edge row the
+    result for its start edge counts.
     """
     if not predicates:
         raise ArgumentError("where takes at least one predicate")
@@ -228,15 +228,16 @@ def _where(predicate: Predicate) -> Operator:
 def select(*expressions: Any, **named: Any) -> Select | SelectRow:
     """Give every row a new payload, as polars' ``select`` does.
 
-    Lifetimes and CTIs pass unchanged. Expressions are computed row by row; one that gives a list of
-    scalars makes a field for ``explode``. A grouped stream keeps its keys, first. Nothing is held.
+    Lifetimes and CTIs pass unchanged. Expressions are computed row by row; an expression that gives
+    a list of scalars makes a field for ``explode``. A grouped stream keeps its keys, first. Nothing
+    is held.
 
-    ``select(fn, schema=…)`` takes a Python function instead. It gets the payload as a dict and
-    returns the new one: a dict, or the dataclass or NamedTuple that its annotation names.
-    ``schema`` (a mapping of names to types, a dataclass or a NamedTuple type) may be left out if
-    there is such an annotation. The function costs some microseconds a row, and has to return the
-    same for the same payload. For an edge row the payload of its start edge counts. A result that
-    does not fit the schema is a ``SchemaError`` that shows the row.
+    ``select(fn, schema=…)`` takes a Python function instead. It takes the payload as a dict and
+    returns the new payload: a dict, or the dataclass or NamedTuple of its return annotation.
+    ``schema`` (a mapping of names to types, a dataclass or a NamedTuple type) may be omitted if
+    there is such an annotation. The function costs some microseconds per row, and must return the
+    same result for the same payload. For an edge row the payload of its start edge counts. A result
+    that does not fit the schema is a ``SchemaError`` that shows the row.
 
     >>> import rxtemporal as rxt
     >>> readings = rxt.from_events([rxt.PointEvent(1, {"fahrenheit": 212})])
@@ -251,15 +252,15 @@ def select(*expressions: Any, **named: Any) -> Select | SelectRow:
 
 
 def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
-    """Add fields to the payload, or replace some; otherwise as ``select``.
+    """Add fields to the payload, or replace fields; otherwise as ``select``.
 
-    Lifetimes and CTIs pass unchanged, rows at once. Nothing is held.
+    Rows pass at once, lifetimes and CTIs unchanged. Nothing is held.
     """
     return Select(expressions=_expressions(expressions, named), adds=True)
 
 
 def drop(*fields: str) -> Select:
-    """Take fields out of the payload; otherwise as ``select``.
+    """Remove fields from the payload; otherwise as ``select``.
 
     Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held.
     """

@@ -1,4 +1,4 @@
-"""Results of windows, as descriptions: aggregates, ranks, users' operators."""
+"""Descriptions of the results of windows: aggregates, ranks, user-defined operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANK = "rank"
 
 
 class ResultSpec:
-    """One way to make result rows of a window's rows, validated when composed."""
+    """A way to compute result rows from the rows of a window, validated when composed."""
 
     name: str
     finished = False
@@ -59,7 +59,7 @@ class Aggregates(ResultSpec):
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        """True if one of them is sensitive to time."""
+        """True if one of the aggregates is time-sensitive."""
         return any(isinstance(each, TimeSensitiveAggregate) for _, each in self.aggregates)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
@@ -77,7 +77,7 @@ class Aggregates(ResultSpec):
 
         outputs = []
         for name, aggregate in self.aggregates:
-            # what counts rows reads anything; what reads whole rows reads a struct of them
+            # an aggregate without a field reads whole rows, as structs
             reads = aggregate.reads if aggregate.reads is not None else pl.struct(pl.all())
             outputs.append(Output(name, reads, aggregate.make(name, schema)))
         return AggregateResults(outputs)
@@ -85,7 +85,7 @@ class Aggregates(ResultSpec):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TopK(ResultSpec):
-    """The rows of the best ranks."""
+    """The rows with the best ranks."""
 
     k: int
     by: str | pl.Expr
@@ -94,7 +94,7 @@ class TopK(ResultSpec):
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise ArgumentError(f"top_k takes how many ranks, at least 1, got {self.k!r}")
+            raise ArgumentError(f"top_k takes a number of ranks, at least 1, got {self.k!r}")
         if not isinstance(self.by, (str, pl.Expr)):
             raise ArgumentError(
                 f"top_k takes a field's name or a polars expression to rank by, got {self.by!r}"
@@ -111,8 +111,8 @@ class TopK(ResultSpec):
         infer_field_type(self._by, schema, "top_k")
         if RANK in schema:
             raise SchemaError(
-                "top_k adds the field 'rank', which there is already. "
-                "Hint: rename it first, with select()."
+                "top_k adds the field 'rank', which exists already. "
+                "Hint: rename it first with select()."
             )
         others = {name: dtype for name, dtype in schema.items() if name not in keys}
         return pl.Schema({**{key: schema[key] for key in keys}, **others, RANK: pl.Int64()})
@@ -127,7 +127,7 @@ class TopK(ResultSpec):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Apply(ResultSpec):
-    """The results of a user's function for the rows of a window."""
+    """The results of a user function for the rows of a window."""
 
     function: Callable[..., Iterable[Any]]
     schema: Any
@@ -156,7 +156,7 @@ class Apply(ResultSpec):
         if inner and (hasattr(inner[0], "__dataclass_fields__") or hasattr(inner[0], "_fields")):
             return payload_schema(inner[0])
         raise SchemaError(
-            "apply has to know the fields of what its function returns. Hint: give "
+            "apply has to know the fields of its function's results. Hint: give "
             'schema={"name": type, …}, or annotate that it returns list[SomeDataclass].'
         )
 
@@ -165,8 +165,8 @@ class Apply(ResultSpec):
         fields = self._fields()
         if clash := set(keys) & set(fields):
             raise SchemaError(
-                f"apply: {min(clash)!r} is a group key, which comes first of itself. "
-                "Hint: leave it out of what the function returns."
+                f"apply: {min(clash)!r} is a group key, which is added automatically. "
+                "Hint: leave it out of the function's results."
             )
         return pl.Schema({**{key: schema[key] for key in keys}, **fields})
 

@@ -1,7 +1,7 @@
-"""Windows as operators: which rows belong together, and the results over them.
+"""Windows as operators: bounds that group rows, and results over them.
 
-Bounds (snapshot, hopping) and results (aggregates, ranks, users' operators) are two things, and any
-of the one goes with any of the other.
+Any bounds (snapshot, hopping) can be combined with any results (aggregates, ranks, user-defined
+operators).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Other = TypeVar("Other")
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TimeWindows(Operator):
-    """Windows along an axis, and the results over them."""
+    """Windows along the time axis, and the results over them."""
 
     result: ResultSpec
 
@@ -38,16 +38,16 @@ class TimeWindows(Operator):
 
     @property
     def name(self) -> str:
-        """The method that made the window, and what follows it."""
+        """The method that made the window, and the method of its results."""
         return f"{self.window}.{self.result.name}"
 
     @property
     def holds(self) -> str:
-        """Rows while they live, and what runs along."""
+        """The rows that are alive, and the running results."""
         return "the rows that have not ended before t, and the running results of each key"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the keys, then what the results are made of."""
+        """Return the keys, then the fields of the results."""
         return self.result.output(schema, keys)
 
     def keys_after(self, keys: Keys) -> Keys:
@@ -64,7 +64,7 @@ class TimeWindows(Operator):
         return False
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """A window holds rows of one key."""
+        """Return the rule: rows of one key are seen together."""
         return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -78,7 +78,7 @@ class TimeWindows(Operator):
 
 @dataclasses.dataclass(frozen=True)
 class Windowed(Generic[Result]):
-    """Windows: ``aggregate``, ``top_k`` or ``apply`` says what to make of each.
+    """Windows of a stream, to be followed by ``aggregate``, ``top_k`` or ``apply``.
 
     All of them end a grouping: the keys come first in the payload. The output CTI is the window's.
     Held: the rows until they have ended before the CTI, and for each key its running aggregates.
@@ -92,24 +92,25 @@ class Windowed(Generic[Result]):
     before: tuple[Operator, ...] = ()
 
     def of(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
-        """Return the same windows, of which ``compose`` makes something else."""
+        """Return the same windows with ``compose`` as ``then``."""
         return Windowed(self.over, compose, self.before)
 
     def aggregate(self, **aggregates: Aggregate) -> Result:
-        """Give one row for each window and key: the keys, then the named aggregates.
+        """Return one row for each window and key: the keys, then the named aggregates.
 
-        Cost: of what is new, whatever is alive, for the aggregates that run along (see
-        ``rxtemporal.agg``); the others cost what the windows hold. An integer sum that overflows is
-        an error.
+        The cost of incremental aggregates (see ``rxtemporal.agg``) is proportional to the rows that
+        enter and leave; that of the others to the rows in the windows. An integer sum that
+        overflows is an error.
         """
         return self._with(Aggregates(tuple(aggregates.items())))
 
     def top_k(self, k: int, by: str | pl.Expr, *, descending: bool = True) -> Result:
-        """Give the rows of rank ``k`` or better in each window, with the field ``rank``.
+        """Return the rows of rank ``k`` or better in each window, with the field ``rank``.
 
         Rows with equal values share a rank, so there may be more than ``k``. Rank 1 is the greatest
         value of ``by`` (a field or an expression), or with ``descending=False`` the least; nulls
-        come last in both. A row lives for the window. Cost: of what the windows hold.
+        are last in both cases. A result lives for its window. The cost is proportional to the rows
+        in the windows.
         """
         return self._with(TopK(k, by, descending))
 
@@ -120,13 +121,14 @@ class Windowed(Generic[Result]):
         schema: Any = None,
         time_sensitive: bool = False,
     ) -> Result:
-        """Give what a function makes of the rows of each window: a user-defined operator.
+        """Return the results of a function of the rows of each window: a user-defined operator.
 
-        The function gets the payloads as a list of dicts, in order of (start, payload), and returns
-        payloads, which live for the window. With ``time_sensitive`` it gets interval events with
-        lifetimes clipped to the window, and the window (``start``, ``end``, in ticks); it may give
-        interval events that lie in the window. ``schema`` names the fields of what it returns. What
-        it raises goes to ``on_error``. Cost: a call for each window.
+        The function takes the payloads as a list of dicts, in order of (start, payload), and
+        returns payloads, which live for the window. With ``time_sensitive`` it takes interval
+        events with lifetimes clipped to the window, and the window (``start``, ``end``, in ticks);
+        it may return interval events that lie in the window. ``schema`` names the fields of the
+        results. An error in the function goes to ``on_error``. The cost is one call for each
+        window.
         """
         return self._with(Apply(function, schema, time_sensitive))
 

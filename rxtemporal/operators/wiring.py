@@ -1,4 +1,4 @@
-"""Wiring: a plan as observables."""
+"""Wiring of a plan into observables."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from rxtemporal.reactive.meters import Gauge, Meter
 class Wiring:
     """A plan as observables: a subject for each source, and one for each stream used twice.
 
-    A plan may have several outputs; what they have in common is computed once.
+    A plan may have several outputs; shared steps are computed once.
     """
 
     def __init__(
         self, *outputs: Node, others: Sequence[Node] = (), clock: Callable[[], float] = float
     ) -> None:
-        # others are sources that nothing is computed from: their time alone counts
+        # others are sources that no operator reads: only their CTIs matter
         nodes = list_nodes((*outputs, *others))
         uses = Counter(id(each) for node in nodes for each in node.inputs)
         uses.update(map(id, outputs))
         self.entries: list[tuple[AnySource, Entry]] = []
         self.paces = {node.pace for node in nodes if node.pace is not None}
-        # what passes by each operator, inputs first
+        # counts of what passes each operator, inputs first
         self.gauges: dict[Node, Gauge] = {}
         self._entry_meters: dict[Node, Meter] = {}
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
@@ -62,10 +62,10 @@ class Wiring:
 
     @property
     def output(self) -> Observable[EventBatch]:
-        """The output of a plan that has one."""
+        """The output of a plan with one output."""
         (output,) = self.outputs
         return output
 
     def connect(self) -> list[object]:
-        """Join the streams that are used twice to their inputs; return the subscriptions."""
+        """Connect the streams that are used twice to their inputs; return the subscriptions."""
         return [stream.subscribe(twice) for stream, twice in reversed(self._shared)]

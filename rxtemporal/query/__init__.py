@@ -1,4 +1,4 @@
-"""The side that users write: streams, ways in, applications, replay, adapters."""
+"""The public interface for queries: streams, inputs, applications, replay, adapters."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""Ready adapter factories, each with its configuration: for ``create_stream``, ``bind_producer``.
+"""Ready-made adapter factories and their configurations.
 
-Files: ``CsvAdapter``, ``JsonAdapter``, ``ParquetAdapter``. Events from elsewhere:
-``IterableAdapter``, ``AsyncAdapter``, ``ObservableAdapter``. For a factory of your own see
-``Application.create_stream``.
+They are arguments of ``create_stream`` and ``bind_producer``. For files: ``CsvAdapter``,
+``JsonAdapter``, ``ParquetAdapter``. For events: ``IterableAdapter``, ``AsyncAdapter``,
+``ObservableAdapter``. To write a factory of your own see ``Application.create_stream``.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileConfig:
-    """A file, and which of its columns to read.
+    """A file and the columns to read from it.
 
-    ``start`` and ``end`` name the columns of times, ``fields`` those of the payload (None: all the
-    others). ``batch_rows`` are read at a time. ``speed`` is that of ``at_speed``; by default the
-    file is read as fast as the query takes it.
+    ``start`` and ``end`` name the columns with the times, ``fields`` those of the payload (None:
+    all the others). ``batch_rows`` rows are read at a time. ``speed`` is passed to ``at_speed``; by
+    default the file is read as fast as the query consumes it.
     """
 
     path: str | Path
@@ -72,7 +72,7 @@ class FileConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CsvConfig(FileConfig):
-    """A CSV file; ``time_zone`` says what times without an offset mean."""
+    """A CSV file; ``time_zone`` applies to times without an offset."""
 
     time_zone: str | None = None
 
@@ -91,7 +91,7 @@ class ParquetConfig(FileConfig):
 class IterableConfig:
     """Events or batches: an iterable, or a function that makes one for each run.
 
-    ``schema`` is as ``from_events`` takes it, ``speed`` that of ``at_speed``.
+    ``schema`` is passed to ``from_events``, ``speed`` to ``at_speed``.
     """
 
     events: Iterable[Any] | Callable[[], Iterable[Any]]
@@ -103,7 +103,7 @@ class IterableConfig:
 class AsyncConfig:
     """Events or batches: an async iterable, or a function that makes one for each run.
 
-    ``schema`` is as ``from_async`` takes it, ``speed`` that of ``at_speed``.
+    ``schema`` is passed to ``from_async``, ``speed`` to ``at_speed``.
     """
 
     events: AsyncIterable[Any] | Callable[[], AsyncIterable[Any]]
@@ -124,12 +124,12 @@ class ObservableConfig:
 
 
 class _FileAdapter:
-    """A factory of streams of files, by one of the functions that read them."""
+    """A factory of streams that read files with one of the ``read_*`` functions."""
 
     _read: Callable[..., Streamable]
 
     def create(self, config: Any, shape: EventShape) -> Iterator[EventBatch]:
-        """Return the file's rows in batches, as they are."""
+        """Return the file's rows in batches, unchanged."""
         source: Any = self.stream(config, shape, None)._node.source
         return iter(source.open())
 
@@ -139,10 +139,10 @@ class _FileAdapter:
         """Return the file as a stream."""
         wanted = EventShape.POINT if config.end is None else EventShape.INTERVAL
         if shape is not wanted:
-            column = "no column of ends" if config.end is None else f"ends in {config.end!r}"
+            column = "no column of end times" if config.end is None else f"ends in {config.end!r}"
             raise ArgumentError(
                 f"the rows of {config.path} have {column}, so their shape is {wanted.name}, "
-                f"got {shape.name}. Hint: end= of the config names the column of ends."
+                f"got {shape.name}. Hint: name the column of end times with end= in the config."
             )
         options = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
         speed = options.pop("speed")
@@ -151,21 +151,21 @@ class _FileAdapter:
 
 
 class CsvAdapter(_FileAdapter):
-    """Makes streams of CSV files, as ``read_csv``; the shape is POINT, or INTERVAL with an end."""
+    """A factory for CSV files, as ``read_csv``; the shape is POINT, or INTERVAL with ``end``."""
 
     config_type = CsvConfig
     _read = staticmethod(read_csv)
 
 
 class JsonAdapter(_FileAdapter):
-    """Makes streams of JSON lines, as ``read_json``; shapes as of ``CsvAdapter``."""
+    """A factory for files of JSON lines, as ``read_json``; same shapes as ``CsvAdapter``."""
 
     config_type = JsonConfig
     _read = staticmethod(read_json)
 
 
 class ParquetAdapter(_FileAdapter):
-    """Makes streams of Parquet files, as ``read_parquet``; shapes as of ``CsvAdapter``.
+    """A factory for Parquet files, as ``read_parquet``; same shapes as ``CsvAdapter``.
 
     >>> import tempfile, polars as pl, rxtemporal as rxt
     >>> from rxtemporal import adapters
@@ -184,49 +184,49 @@ class ParquetAdapter(_FileAdapter):
 
 
 class _EventAdapter:
-    """A factory of streams of events that are asked for; each event says what shape it has."""
+    """A factory of streams that iterate over events; each event has a shape of its own."""
 
     def create(self, config: Any, shape: EventShape) -> Any:
-        """Return the iterable, or async iterable."""
+        """Return the iterable or async iterable."""
         return config.events() if callable(config.events) else config.events
 
     def stream(
         self, config: Any, shape: EventShape, advance_time: AdvanceTimeSettings | None
     ) -> Streamable:
-        """Return what is created for each run as a stream."""
+        """Return a stream that calls ``create`` for each run."""
         events = AdapterEvents(self, config, shape)
         stream = from_events(events, schema=config.schema, advance_time=advance_time)
         return at_speed(stream, config.speed)
 
 
 class IterableAdapter(_EventAdapter):
-    """Makes streams of iterables, as ``from_events``."""
+    """A factory for iterables, as ``from_events``."""
 
     config_type = IterableConfig
 
 
 class AsyncAdapter(_EventAdapter):
-    """Makes streams of async iterables, as ``from_async``."""
+    """A factory for async iterables, as ``from_async``."""
 
     config_type = AsyncConfig
 
 
 class ObservableAdapter:
-    """Makes streams of observables, as ``from_observable``: they push, and are not asked."""
+    """A factory for observables, as ``from_observable``; these push their events."""
 
     config_type = ObservableConfig
 
     def create(self, config: ObservableConfig, shape: EventShape) -> Iterable[Any]:
-        """Refuse: what pushes is no iterable."""
+        """Raise an error: an observable cannot be iterated over."""
         raise BindingError(
-            "an observable pushes its events, and gives no iterable of them. "
-            "Hint: create_stream and bind_producer make a stream of it."
+            "an observable pushes its events and cannot be iterated over. "
+            "Hint: make a stream of it with create_stream or bind_producer."
         )
 
     def stream(
         self, config: ObservableConfig, shape: EventShape, advance_time: AdvanceTimeSettings | None
     ) -> Streamable:
-        """Return what the observable pushes as a stream."""
+        """Return the observable as a stream."""
         return from_observable(
             config.observable,
             schema=config.schema,
@@ -239,7 +239,7 @@ class ObservableAdapter:
 
 
 class AdapterEvents:
-    """The events of a factory's adapters, which it creates anew for each run."""
+    """The events of an adapter, which the factory creates anew for each run."""
 
     def __init__(self, factory: Any, config: Any, shape: EventShape) -> None:
         self._factory, self._config, self._shape = factory, config, shape
@@ -250,14 +250,14 @@ class AdapterEvents:
             return _AdapterIterator(created, iter(AsyncEvents(created)))
         if not hasattr(created, "__iter__"):
             raise BindingError(
-                f"{type(self._factory).__name__}.create returns an iterable or async iterable of "
-                f"events or batches, and it returned {created!r}"
+                f"{type(self._factory).__name__}.create must return an iterable or async iterable "
+                f"of events or batches, got {created!r}"
             )
         return _AdapterIterator(created, iter(created))
 
 
 class _AdapterIterator:
-    """One adapter being read; closed once, with what it reads from."""
+    """An iterator over the events of one adapter; ``close`` closes both, once."""
 
     def __init__(self, created: Any, events: Iterator[Any]) -> None:
         self._created, self._events = created, events
@@ -270,29 +270,29 @@ class _AdapterIterator:
         return next(self._events)
 
     def in_step(self) -> None:
-        """Have nothing read ahead of what is asked for."""
+        """Stop the adapter from reading ahead."""
         in_step = getattr(self._events, "in_step", lambda: None)
         in_step()
 
     def close(self) -> None:
-        """Close the adapter, if it can be."""
+        """Close the adapter if it has a ``close`` method."""
         if self._closed:
             return
         self._closed = True
         for each in {id(each): each for each in (self._events, self._created)}.values():
-            # a generator that another thread is asking cannot be closed; it ends by itself
+            # a generator that another thread is running cannot be closed; it ends by itself
             running = inspect.isgenerator(each) and each.gi_running
             if hasattr(each, "close") and not running:
                 each.close()
 
 
 def check_factory(factory: Any, config: Any, shape: Any) -> Any:
-    """Return the factory, made where a class was given; refuse what does not fit together."""
+    """Return the factory (an instance, if it is a class); check the config and the shape."""
     if inspect.isclass(factory):
         factory = factory()
     if not callable(getattr(factory, "create", None)):
         raise ArgumentError(
-            f"an adapter factory has a method create(config, shape), got {factory!r}"
+            f"an adapter factory must have a method create(config, shape), got {factory!r}"
         )
     if not isinstance(shape, EventShape):
         raise ArgumentError(f"shape is an EventShape, got {shape!r}")
@@ -307,7 +307,7 @@ def check_factory(factory: Any, config: Any, shape: Any) -> Any:
 def _annotated_type(factory: Any) -> type | None:
     try:
         wanted = get_type_hints(factory.create).get("config")
-    except NameError:  # a name that only type checkers see
+    except NameError:  # a name that only type checkers know
         return None
     checkable = inspect.isclass(wanted) and wanted is not Any
     return wanted if checkable and not getattr(wanted, "_is_protocol", False) else None
@@ -316,14 +316,14 @@ def _annotated_type(factory: Any) -> type | None:
 def read_declared_settings(
     factory: Any, config: Any, shape: EventShape
 ) -> AdvanceTimeSettings | None:
-    """Return the settings that a factory declares for its adapter, if it does."""
+    """Return the settings that a factory declares for its adapter, or None."""
     declare = getattr(factory, "declare_advance_time_properties", None)
     if declare is None:
         return None
     settings = declare(config, shape)
     if settings is not None and not isinstance(settings, AdapterAdvanceTimeSettings):
         raise AdvanceTimeError(
-            "declare_advance_time_properties returns an AdapterAdvanceTimeSettings or None, "
-            f"and it returned {settings!r}"
+            "declare_advance_time_properties must return an AdapterAdvanceTimeSettings or None, "
+            f"got {settings!r}"
         )
     return None if settings is None else settings.settings()

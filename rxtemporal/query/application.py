@@ -1,4 +1,4 @@
-"""Named streams and queries, and several queries run together as one process."""
+"""Applications: named streams and queries, which run together as one process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Sinks = AnySink | Sequence[AnySink] | Mapping[str, AnySink]
 
 
 class Application:
-    """Streams and queries by name, and several queries run together.
+    """Named streams and queries, which can run together.
 
-    A stream that several queries of one run stand on is read once, and what they have in common is
-    computed once. Every run is one of its own, with its own state.
+    A stream that several queries of one run use is read once, and steps that they share are
+    computed once. Every run has its own state.
 
-    Threads: streams and queries are named by one thread at a time; ``run`` may be called by any.
+    Threads: name streams and queries from one thread at a time; any thread may call ``run``.
 
     >>> import rxtemporal as rxt
     >>> app = rxt.Application("house")
@@ -55,15 +55,15 @@ class Application:
     def define_stream(self, name: str, source: Any, **options: Any) -> Streamable:
         """Name an input stream, and return it.
 
-        ``source`` is a stream as ``from_polars``, ``read_parquet``, ``from_observable`` … make it,
-        or an iterable of events, which is taken with ``options`` as ``from_events`` takes it.
+        ``source`` is a stream made by ``from_polars``, ``read_parquet``, ``from_observable`` …, or
+        an iterable of events, which is passed with ``options`` to ``from_events``.
         """
         self._check_free(name)
         if isinstance(source, Streamable):
             if options:
                 raise ArgumentError(
-                    f"define_stream takes {', '.join(options)} with an iterable of events. "
-                    "Hint: this source is a stream already; give them where it is made."
+                    f"define_stream takes {', '.join(options)} only with an iterable of events. "
+                    "Hint: this source is a stream already; pass them where it is made."
                 )
             self._check_source(name, source)
             stream = source
@@ -79,12 +79,12 @@ class Application:
     def _check_source(self, name: str, stream: Streamable) -> None:
         if stream._node.source is None:
             raise BindingError(
-                f"stream {name!r} is computed from others, and an input stream is a source. "
-                f"Hint: query({name!r}, …) names what is computed."
+                f"stream {name!r} is computed from others; an input stream must be a source. "
+                f"Hint: name a computed stream with query({name!r}, …)."
             )
         for other, each in self._streams.items():
             if each._node.source is stream._node.source:
-                raise BindingError(f"stream {name!r} has been named {other!r} already")
+                raise BindingError(f"stream {name!r} already has the name {other!r}")
 
     def create_stream(
         self,
@@ -96,39 +96,41 @@ class Application:
         *,
         schema: Any = None,
     ) -> Streamable:
-        """Name an input stream that an adapter brings, and return it.
+        """Name an input stream that reads from an adapter, and return it.
 
-        ``adapter_factory`` has ``create(config, shape)``, which is called once for each run and
-        returns an iterable or async iterable of events or batches; if that has a ``close()``, it is
-        called when the run ends. ``declare_advance_time_properties(config, shape)`` may give an
-        ``AdapterAdvanceTimeSettings``; ``advance_time`` wins over it. A factory may also have
-        ``stream(config, shape, advance_time)``, which returns a stream and is called instead of
-        ``create``: those of ``rxtemporal.adapters`` do. ``schema`` is as ``from_events`` takes it.
+        ``adapter_factory`` has a method ``create(config, shape)``, which is called once for each
+        run and returns an iterable or async iterable of events or batches; if the iterable has a
+        ``close()``, it is called when the run ends. An optional method
+        ``declare_advance_time_properties(config, shape)`` returns an
+        ``AdapterAdvanceTimeSettings``; ``advance_time`` takes precedence over it. An optional
+        method ``stream(config, shape, advance_time)`` returns a stream and is called instead of
+        ``create``: the factories of ``rxtemporal.adapters`` have it. ``schema`` is passed to
+        ``from_events``.
         """
         factory = check_factory(adapter_factory, config, shape)
         settings = advance_time or read_declared_settings(factory, config, shape)
         if hasattr(factory, "stream"):
             if schema is not None:
                 raise ArgumentError(
-                    f"{type(factory).__name__} knows its fields itself. Hint: leave schema= out."
+                    f"{type(factory).__name__} takes no schema=. Hint: leave it out."
                 )
             return self.define_stream(name, factory.stream(config, shape, settings))
         events = AdapterEvents(factory, config, shape)
         return self.define_stream(name, events, schema=schema, advance_time=settings)
 
     def query(self, name: str, streamable: Streamable) -> Streamable:
-        """Name a query, and return it; other queries can stand on it, as on any stream."""
+        """Name a query, and return it; other queries can use it like any stream."""
         self._check_free(name)
         if not isinstance(streamable, Streamable):
             raise ArgumentError(
-                f"query takes a stream, got {streamable!r}. Hint: a query that is a function is "
-                "called with its streams: query(name, function(app.stream(…)))."
+                f"query takes a stream, got {streamable!r}. Hint: call a query that is a function "
+                "with its streams: query(name, function(app.stream(…)))."
             )
         self._queries[name] = streamable
         return streamable
 
     def stream(self, name: str) -> Streamable:
-        """Return the input stream, or the output of the query, of this name."""
+        """Return the input stream or the query of this name."""
         named = {**self._streams, **self._queries}
         if name not in named:
             raise BindingError(
@@ -147,13 +149,13 @@ class Application:
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
-        """Run queries into sinks, together, and return the running process.
+        """Run queries into sinks together, and return the running process.
 
-        ``queries`` are names, or queries as ``query`` returned them. ``sinks`` are a mapping from
-        names to sinks, one sink for each query in their order, or a sink alone for one query; they
-        can also follow the queries as arguments of their own. With a mapping the queries may be
-        left out. The process starts, stops, fails and reports as one; it is called as the
-        application is, or ``name``. ``record``, ``log``, ``resume``, ``warn_after`` and
+        ``queries`` are names, or queries as ``query`` returned them. ``sinks`` is a mapping from
+        names to sinks, a sequence with one sink for each query in order, or a single sink for one
+        query; sinks can also follow the queries as positional arguments. With a mapping the queries
+        may be left out. The process starts, stops, fails and reports as one; ``name`` is its name,
+        by default the application's. ``record``, ``log``, ``resume``, ``warn_after`` and
         ``scheduler`` are as in ``Streamable.run``.
         """
         from rxtemporal.query import runs
@@ -181,7 +183,7 @@ class Application:
         )
 
     def _pair(self, asked: list[str], sinks: Any) -> dict[str, tuple[Stream, Sink]]:
-        """Return each query that is asked for, with its sink."""
+        """Return each requested query with its sink, by name."""
         if isinstance(sinks, Mapping):
             given = {self._find_query(query): sink for query, sink in sinks.items()}
             asked = asked or list(given)
@@ -197,11 +199,11 @@ class Application:
         _check_name(name, "a stream")
         if name in self._streams or name in self._queries:
             kind = "stream" if name in self._streams else "query"
-            raise BindingError(f"{self.name!r} has a {kind} {name!r} already. Hint: rename one.")
+            raise BindingError(f"{self.name!r} already has a {kind} {name!r}. Hint: rename one.")
 
 
 class QueryBinder:
-    """Binds producers to the names of an application's streams."""
+    """A binder of producers to the names of an application's streams."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
@@ -214,13 +216,13 @@ class QueryBinder:
         shape: EventShape,
         advance_time: AdvanceTimeSettings | None = None,
     ) -> Streamable:
-        """Name an input stream that an adapter brings, as ``Application.create_stream``."""
+        """Name an input stream that reads from an adapter, as ``Application.create_stream``."""
         return self.application.create_stream(name, adapter_factory, config, shape, advance_time)
 
 
 def _check_name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not name:
-        raise ArgumentError(f"the name of {what} is a string with something in it, got {name!r}")
+        raise ArgumentError(f"the name of {what} must be a non-empty string, got {name!r}")
     return name
 
 
@@ -231,8 +233,8 @@ def _list_names(named: Mapping[str, Any]) -> str:
 def _check_counts(asked: list[str], sinks: list[Any]) -> None:
     if len(asked) != len(sinks):
         raise BindingError(
-            f"run got {len(asked)} queries and {len(sinks)} sinks. Hint: one sink for each query, "
-            "in their order, or a mapping from names to sinks."
+            f"run got {len(asked)} queries and {len(sinks)} sinks. Hint: pass one sink for each "
+            "query, in order, or a mapping from names to sinks."
         )
 
 
@@ -240,10 +242,10 @@ def _check_pairs(asked: list[str], given: Mapping[str, Sink]) -> None:
     if not asked:
         raise BindingError("run got no query. Hint: run('name', sinks=sink)")
     if len(set(asked)) < len(asked):
-        raise BindingError(f"run got a query twice: {', '.join(asked)}")
+        raise BindingError(f"run got the same query twice: {', '.join(asked)}")
     if set(asked) != set(given):
         raise BindingError(
-            f"run got the queries {', '.join(asked)}, and sinks for {', '.join(given) or 'none'}"
+            f"run got the queries {', '.join(asked)}, but sinks for {', '.join(given) or 'none'}"
         )
     if len({id(sink) for sink in given.values()}) < len(given):
         raise BindingError("two queries share a sink. Hint: give each a sink of its own.")

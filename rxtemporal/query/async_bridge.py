@@ -17,18 +17,19 @@ from rxtemporal.errors import BindingError
 if TYPE_CHECKING:
     from rxtemporal.runtime.execution import Execution
 
-# items that may wait between an event loop and a thread
+# most items that wait between an event loop and a thread
 WAITING = 1_024
-# batches of results that may wait for their consumer
+# most batches of results that wait for their consumer
 RESULTS = 16
 
 _END = object()
 
 
 class AsyncEvents:
-    """An async iterable as an iterable that a query can read in a thread of its own.
+    """An iterable over an async iterable, for a query that reads it in a thread.
 
-    It is read on the event loop that runs where the query is started, or on one of its own.
+    The async iterable is read on the event loop that is running when the query starts, or on a new
+    one if none is.
     """
 
     def __init__(self, events: AsyncIterable[Any]) -> None:
@@ -39,12 +40,12 @@ class AsyncEvents:
 
 
 class _ThreadIterator:
-    """An async iterable read once: a task on its loop fills a queue, a thread empties it."""
+    """An iterator over an async iterable, with a queue from its event loop to a thread."""
 
     def __init__(self, events: AsyncIterable[Any]) -> None:
         self._events = events
         self._items: SimpleQueue[Any] = SimpleQueue()
-        # how many items the task may ask the source for; made when it is known whether in step
+        # how many items the task may ask the source for; created with the first item
         self._room: asyncio.Semaphore | None = None
         self._taken = 0
         self._in_step = self._closed = False
@@ -58,7 +59,7 @@ class _ThreadIterator:
         return self
 
     def in_step(self) -> None:
-        """Read nothing ahead: to be asked for the next item tells the source that this is done."""
+        """Stop reading ahead: a source learns that an item is done by the next request."""
         self._in_step = True
 
     def __next__(self) -> Any:
@@ -94,8 +95,8 @@ class _ThreadIterator:
         with contextlib.suppress(RuntimeError):
             if asyncio.get_running_loop() is self._loop:
                 raise BindingError(
-                    "this query reads from the event loop that it would block. "
-                    "Hint: async for … in query.to_async(), or run(sink)."
+                    "this query would block the event loop that it reads from. "
+                    "Hint: use async for … in query.to_async(), or run(sink)."
                 )
 
     async def _pump(self, room: asyncio.Semaphore) -> None:
@@ -108,7 +109,7 @@ class _ThreadIterator:
         except StopAsyncIteration:
             pass
         except asyncio.CancelledError as error:
-            if not self._closed:  # the loop itself is being shut down
+            if not self._closed:  # the loop is shutting down
                 self._error = error
                 raise
         except Exception as error:
@@ -128,13 +129,12 @@ class _ThreadIterator:
             self._room.release()
 
     def _call(self, function: Callable[..., object], *arguments: Any) -> None:
-        # a loop that is closed has nobody left to be told
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
-        """Stop reading: the task is cancelled, and whoever waits for the next item goes on."""
+        """Stop reading: cancel the task, and release the thread that waits for the next item."""
         self._closed = True
         self._items.put(_END)
         if self._task is not None:
@@ -147,7 +147,7 @@ def _run(loop: asyncio.AbstractEventLoop, coroutine: Any) -> None:
 
 
 class _LoopQueue:
-    """Batches from any thread to one event loop."""
+    """A queue of batches from any thread to one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -158,12 +158,12 @@ class _LoopQueue:
     def put(self, item: EventBatch | BaseException | None) -> None:
         """Add a batch, the error that ended the stream, or None for its end."""
         self._items.append(item)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._put.set)
 
     def fill(self, run: Execution) -> None:
-        """Advance a run that has to be asked, as fast as results are taken."""
-        # waits outside of the run's lock: who pushes on the loop must never wait for the loop
+        """Advance a run that reads its sources, as fast as its results are consumed."""
+        # waits outside the run's lock: a producer on the loop must never wait for the loop
         try:
             while not self._closed and run.advance():
                 self._wait_for_room()
@@ -182,7 +182,7 @@ class _LoopQueue:
             await self._taken.wait()
 
     async def get(self) -> EventBatch | None:
-        """Return the next batch when there is one; None at the end."""
+        """Wait for the next batch and return it; None at the end."""
         while not self._items:
             self._put.clear()
             if not self._items:
@@ -203,7 +203,7 @@ async def iterate_results(
     begin: Callable[[], Execution],
     unpack: Callable[[Callable[[Event], None], Execution], Callable[[EventBatch], None]],
 ) -> AsyncIterator[Event]:
-    """Run what ``begin`` gives and yield its results as events; the run ends with the iteration."""
+    """Yield the results of the run that ``begin`` creates; the run ends with the iteration."""
     run, results = begin(), _LoopQueue()
     events: list[Event] = []
     emit = unpack(events.append, run)

@@ -1,4 +1,4 @@
-"""Functions that make a ``Streamable`` of frames, files, events and sources."""
+"""Functions that make a ``Streamable`` from frames, files, events and sources."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def from_events(
     advance_time: AdvanceTimeSettings | None = None,
     name: str = "events",
 ) -> Streamable:
-    """Make a stream of row events and CTIs, in the order in which they come.
+    """Make a stream from an iterable of events and CTIs, in their order.
 
     Payloads are dicts, dataclasses, NamedTuples or bare scalars (field ``payload``). ``schema`` is
-    a mapping name → type, a dataclass or a NamedTuple type; without it the first event shows the
-    fields. Without ``advance_time`` the events' own CTIs count, what breaks one is a
-    ``CtiViolationError``, and the stream ends with a CTI at the end of time.
+    a mapping name → type, a dataclass or a NamedTuple type; without it the first event determines
+    the fields. Without ``advance_time`` the CTIs among the events count, an event that breaks one
+    is a ``CtiViolationError``, and the stream ends with a CTI at the end of time.
 
-    A list (or anything of known length) is answered in batches of at least 1,024 rows; an iterator
-    at every CTI, for the next event may be long in coming. Each run iterates anew.
+    A list (or anything of known length) is processed in batches of at least 1,024 rows; an iterator
+    at every CTI, since its next event may take long. Each run iterates anew.
     """
     if not isinstance(events, Iterable):
         raise ArgumentError(f"from_events takes an iterable of events, got {events!r}")
@@ -74,20 +74,20 @@ def from_async(
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
 ) -> Streamable:
-    """Make a stream of what an async iterable gives: row events and CTIs, or event batches.
+    """Make a stream from an async iterable of events and CTIs, or of event batches.
 
-    As ``from_events``. It is iterated on the event loop that runs where the query is started, or on
-    one of its own where none does, and not faster than the query reads: some 1,000 items may wait.
-    ``heartbeat`` and ``idle_after`` are those of ``from_observable``.
+    Otherwise as ``from_events``. The iterable is read on the event loop that is running when the
+    query starts, or on a new one if none is, and no faster than the query reads: at most about
+    1,000 items wait. ``heartbeat`` and ``idle_after`` are as in ``from_observable``.
 
-    Threads: the query reads in a thread of its own, so from inside a loop take its results with
-    ``to_async`` or ``run``. With a heartbeat or a time-out this source is followed on one more, and
-    results are delivered there: it is not held back by who takes them with ``to_async``.
+    Threads: the query reads in a thread of its own, so inside an event loop get its results with
+    ``to_async`` or ``run``. With ``heartbeat`` or ``idle_after`` a further thread follows this
+    source and delivers the results; a slow consumer of ``to_async`` does not hold it back.
     """
     if not isinstance(events, AsyncIterable):
         raise ArgumentError(
             f"from_async takes an async iterable of events, got {events!r}. "
-            "Hint: an async generator function has to be called."
+            "Hint: call an async generator function to get one."
         )
     given = None if schema is None else payload_schema(schema)
     settings = _settings(advance_time)
@@ -106,21 +106,22 @@ def from_observable(
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
 ) -> Streamable:
-    """Make a stream of what an observable (a subject, say) pushes: row events, or event batches.
+    """Make a stream from an observable (for example a subject) of events, or of event batches.
 
-    As ``from_events``. ``batch_rows`` is how many rows have to wait before a CTI sends them on: 1
-    answers every CTI at once, more makes a busy stream faster and its answers later.
+    Otherwise as ``from_events``. ``batch_rows`` is the number of waiting rows at which the next CTI
+    sends them on: 1 gives results at every CTI, more makes a busy stream faster and its results
+    later.
 
-    While the source is silent a ``heartbeat`` advances its CTI by the clock on the wall. After
-    ``idle_after`` of silence (a timedelta or ticks of the wall) the stream is idle: it follows the
-    other streams of the process instead of holding them back, until something comes. Both need a
-    policy, for what comes then may be late.
+    While the source is silent, a ``heartbeat`` advances its CTI by the wall clock. After
+    ``idle_after`` of silence (a timedelta or ticks of wall time) the stream is idle: it follows the
+    other streams of the process instead of holding them back, until its next event. Both need a
+    policy, since that event may be late.
 
-    Threads: results are delivered on the thread that pushes, which has to be one at a time; those
-    that a heartbeat or idleness lets out, on a timer's. With ``hand_off``, a ``HandOff``, these
-    threads only pass the door: the query runs on a thread of the run, in larger batches when it is
-    behind, and the hand-off says how many rows may wait, and whether the producer is blocked or
-    rows go to disk when there are more. A producer that is blocked when the query fails gets a
+    Threads: results are delivered on the thread that pushes, only one of which may push at a time;
+    results due to a heartbeat or to idleness, on a timer thread. With ``hand_off``, a ``HandOff``,
+    these threads only pass the door, and the query runs on a thread of the run, in larger batches
+    when it is behind. The hand-off limits how many rows wait, and beyond that either blocks the
+    producer or writes rows to disk. A producer that is blocked when the query fails gets a
     ``BindingError``.
     """
     from rxtemporal.reactive.subjects.base import CtiSubject
@@ -131,7 +132,7 @@ def from_observable(
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     if not isinstance(hand_off, HandOff | None):
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
-    # subjects are loaded by the first stream that may come of one
+    # imported here: only a stream that may come from a subject loads subjects
 
     given = None if schema is None else payload_schema(schema)
     settings = _settings(advance_time)
@@ -159,17 +160,17 @@ def from_source(
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
 ) -> Streamable:
-    """Make a stream of a source that you have written: a subclass of ``Source``.
+    """Make a stream from a source of your own: an instance of a subclass of ``Source``.
 
     Items are as in ``from_events``, or event batches. ``name`` is by default the source's own.
-    ``batch_rows`` is how many rows have to wait before a CTI sends them on: by default 1, and 1,024
-    where the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are those of
+    ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: by default 1,
+    or 1,024 if the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are as in
     ``from_observable``, for a source that pushes.
 
     Each run opens the source once. A run with ``resume=`` saves the position of its cursor with its
-    state, and the run after it opens the source there.
+    state, and the next run opens the source there.
 
-    Threads: a source that is read is read by the thread of the run; for one that pushes see
+    Threads: the thread of the run reads the source; for a source that pushes see
     ``from_observable``.
     """
     if not isinstance(source, Source):
@@ -183,8 +184,8 @@ def from_source(
     lively = Liveliness.check(heartbeat, idle_after, settings)
     if not source.pushes and (hand_off is not None or lively is not None):
         raise ArgumentError(
-            f"the source {source.name!r} is read, and hand_off=, heartbeat= and idle_after= are "
-            "for one with pushes = True. Hint: leave them out."
+            f"hand_off=, heartbeat= and idle_after= are for a source with pushes = True, and "
+            f"{source.name!r} does not push. Hint: leave them out."
         )
     if not isinstance(hand_off, HandOff | None):
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
@@ -203,11 +204,11 @@ def from_polars(
     batch_rows: int = BATCH_ROWS,
     name: str = "frame",
 ) -> Streamable:
-    """Make a stream of a frame's rows, in the frame's order.
+    """Make a stream from the rows of a frame, in their order.
 
-    ``start`` and ``end`` name columns of aware datetimes or ticks; the others are the payload.
-    Without ``end`` rows are points; where ``end`` is null a row never ends; a null start is
-    refused. Without ``advance_time`` everything is final at the end, and not before.
+    ``start`` and ``end`` name columns of aware datetimes or ticks; the other columns are the
+    payload. Without ``end`` rows are points; a row with a null ``end`` never ends; a null start is
+    an error. Without ``advance_time`` results become final only at the end of the frame.
     """
     if not isinstance(frame, pl.DataFrame):
         raise ArgumentError(f"from_polars takes a polars DataFrame, got {type(frame).__name__}")
@@ -226,7 +227,7 @@ def from_polars(
 def from_arrow(
     table: pa.Table, *, start: str, end: str | None = None, **options: Any
 ) -> Streamable:
-    """Make a stream of an Arrow table's rows; otherwise as ``from_polars``."""
+    """Make a stream from the rows of an Arrow table; otherwise as ``from_polars``."""
     frame = pl.from_arrow(table)
     if not isinstance(frame, pl.DataFrame):
         raise ArgumentError(f"from_arrow takes an Arrow table, got {type(table).__name__}")
@@ -242,10 +243,10 @@ def read_parquet(
     batch_rows: int = BATCH_ROWS,
     fields: Sequence[str] | None = None,
 ) -> Streamable:
-    """Make a stream of a Parquet file's rows, in the file's order, read a batch at a time.
+    """Make a stream from the rows of a Parquet file, in their order, read one batch at a time.
 
-    Columns are read as ``from_polars`` reads them; ``fields`` are those of the payload, by default
-    all the others.
+    Columns are as in ``from_polars``; ``fields`` names those of the payload, by default all but
+    the times.
     """
     return _read(lambda: pl.scan_parquet(path), path, start, end, advance_time, batch_rows, fields)
 
@@ -260,10 +261,10 @@ def read_csv(
     time_zone: str | None = None,
     fields: Sequence[str] | None = None,
 ) -> Streamable:
-    """Make a stream of a CSV file's rows, in the file's order, read a batch at a time.
+    """Make a stream from the rows of a CSV file, in their order, read one batch at a time.
 
-    Times are ISO 8601 with an offset, or integers of ticks; times without an offset are refused
-    unless ``time_zone`` says what they mean. Columns are read as ``read_parquet`` reads them.
+    Times are ISO 8601 with an offset, or ticks as integers; times without an offset are an error
+    unless ``time_zone`` is given. Columns are as in ``read_parquet``.
     """
 
     def scan() -> pl.LazyFrame:
@@ -292,10 +293,10 @@ def read_json(
     batch_rows: int = BATCH_ROWS,
     fields: Sequence[str] | None = None,
 ) -> Streamable:
-    """Make a stream of a file of JSON lines, in the file's order, read a batch at a time.
+    """Make a stream from a file of JSON lines, in their order, read one batch at a time.
 
-    Times are ISO 8601 strings with an offset, or integers of ticks. Columns are read as
-    ``read_parquet`` reads them.
+    Times are ISO 8601 strings with an offset, or ticks as integers. Columns are as in
+    ``read_parquet``.
     """
 
     def scan() -> pl.LazyFrame:

@@ -1,4 +1,4 @@
-"""Operators as methods of a stream, with the signature and the docstring of the operator."""
+"""Operators as methods of a stream, with the operator's signature and docstring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = TypeVar("S", bound=Stream)
 
 
 class StreamMethod(Protocol[P]):
-    """A method that takes what an operator takes, and returns a stream."""
+    """A method with the parameters of an operator, which returns a stream."""
 
     @overload
     def __get__(self, stream: None, owner: type[S], /) -> Callable[Concatenate[S, P], S]: ...
@@ -25,7 +25,7 @@ class StreamMethod(Protocol[P]):
 
 
 class WindowMethod(Protocol[P]):
-    """A method that takes what an operator takes, and returns windows of the stream."""
+    """A method with the parameters of a window operator, which returns windows of the stream."""
 
     @overload
     def __get__(
@@ -36,7 +36,7 @@ class WindowMethod(Protocol[P]):
 
 
 def method(operator: Callable[P, Composed]) -> StreamMethod[P]:
-    """Return an operator as a method that composes it on a stream."""
+    """Return a method that applies an operator to a stream."""
 
     def compose(stream: Stream, /, *args: P.args, **kwargs: P.kwargs) -> Stream:
         return stream._compose(operator(*args, **kwargs))
@@ -45,7 +45,7 @@ def method(operator: Callable[P, Composed]) -> StreamMethod[P]:
 
 
 def window_method(operator: Callable[P, Windowed[Chain]]) -> WindowMethod[P]:
-    """Return an operator of windows as a method that cuts a stream into them."""
+    """Return a method that applies a window operator to a stream."""
 
     def compose(stream: Stream, /, *args: P.args, **kwargs: P.kwargs) -> Windowed[Stream]:
         return operator(*args, **kwargs).of(stream._compose)

@@ -1,4 +1,4 @@
-"""Replaying recorded streams: recordings, and several sources accepted in a fixed order."""
+"""Replay of recordings, and of any stream at the speed of its times."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Streams(dict[str, Streamable]):
 
 
 def replay(path: str | os.PathLike[str]) -> Streams:
-    """Return the streams of a recording by name, as ``run(sink, record=path)`` has written it.
+    """Return the streams of a recording that ``run(sink, record=path)`` has written, by name.
 
-    Each goes through a door with the settings that it had, and the streams that one run reads are
-    read in the order in which they were recorded, so the same query gives the same results, late
-    events included. A stream whose source had completed ends; one that had not, because the run was
-    stopped or cut off, goes no further, and what was not final then is not now; the log tells of a
-    recording that its run has not ended. Where several streams have one name, the second is called
-    ``name 2``, and so on. ``SpoolError``: there is no recording, or it is damaged.
+    Each stream passes a door with its recorded settings, and a run reads the streams in the order
+    in which they were recorded, so the same query gives the same results, late events included. A
+    stream ends if its source had completed. If the recorded run was stopped or killed before, the
+    stream stops there, and results that were not final then are not final now; for a killed run
+    there is a warning in the log. If several streams have the same name, the second is called
+    ``name 2``, and so on. A missing or damaged recording is a ``SpoolError``.
 
     >>> import tempfile
     >>> import rxtemporal as rxt
@@ -67,7 +67,7 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     recording = Recording(path)
     if not recording.complete:
         _log.warning(
-            "recording has no end: its run was killed, or still goes on; what is there is replayed",
+            "recording has no end (its run was killed or is still running); replaying its content",
             path=str(path),
             records=recording.count(),
         )
@@ -83,12 +83,11 @@ def replay(path: str | os.PathLike[str]) -> Streams:
 
 
 def merge_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]]:
-    """Yield ``(name, event)`` from all streams, the one with the lowest place next.
+    """Merge streams by time: yield ``(name, event)`` from the stream with the lowest place next.
 
-    Within a stream the recorded order stays: its place is the highest start that it has shown,
-    its next event included. Ties go by the order of the mapping. So the order in which the events
-    of several recorded streams are accepted is the same at each replay. Reads one event ahead of
-    each stream.
+    The place of a stream is the highest start among its events so far and its next one, so each
+    stream keeps its own order. Ties go by the order of the mapping. The merged order is therefore
+    the same at each replay. One event of each stream is read ahead.
 
     >>> from rxtemporal import PointEvent
     >>> a, b = [PointEvent(1, "a"), PointEvent(9, "a"), PointEvent(2, "a")], [PointEvent(5, "b")]
@@ -116,17 +115,17 @@ def _place(
 def at_speed(
     stream: Streamable, speed: float = 1.0, *, clock: VirtualTimeScheduler | None = None
 ) -> Streamable:
-    """Return a stream, or a query, whose sources bring their events at the speed of their times.
+    """Return a stream or query whose sources deliver events at the speed of their times.
 
-    ``speed`` is how many seconds of application time pass in a second: 1 as recorded, 60 a minute
-    in a second, ``math.inf`` as fast as possible. An event comes when as much time has passed since
-    the first one of the run, of all its sources, as lies between their starts; one out of order
-    comes at once, so what is late stays late. Sources are then accepted merged by time. CTIs mean
-    what they did: nothing but the moments at which results come is different. ``clock`` is a
-    scheduler of virtual time, by default it is the clock on the wall.
+    ``speed`` is the number of seconds of application time per second: 1 as recorded, 60 for a
+    minute per second, ``math.inf`` as fast as possible. The time between the first event of a run,
+    over all its sources, and each later event is the distance of their starts, divided by
+    ``speed``; an event out of order is delivered at once, so late events stay late. Several sources
+    are merged by time. Only the moments at which results come are different: CTIs and results stay
+    the same. ``clock`` is a scheduler of virtual time, by default the wall clock.
 
-    Threads: whoever reads the sources waits: the process's thread with ``run``, the caller with
-    ``subscribe`` and ``to_polars``.
+    Threads: the thread that reads the sources waits: the process's thread with ``run``, the caller
+    with ``subscribe`` and ``to_polars``.
 
     >>> import rxtemporal as rxt
     >>> from reactivex.testing import TestScheduler
@@ -146,8 +145,8 @@ def at_speed(
         source = node.source.of if isinstance(node.source, LateSource) else node.source
         if source is not None and source.pushes:
             raise ArgumentError(
-                f"{source.name!r} pushes its events when it likes, and cannot be replayed at "
-                "a speed. Hint: record it, and replay the recording."
+                f"{source.name!r} pushes its events and cannot be replayed at a speed. "
+                "Hint: record it, and replay the recording."
             )
     if speed == math.inf:
         return stream

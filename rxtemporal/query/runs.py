@@ -1,6 +1,6 @@
-"""Runs of a query: what a stream's methods start when a result is asked for.
+"""Runs of a query, started by the methods of a stream that return results.
 
-Everything that runs is imported here, so that only a query that runs loads it.
+Only this module imports the runtime, so that composing a query does not load it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Path = str | os.PathLike[str] | None
 
 
 def shape_output(stream: Stream, shape: EventShape) -> Output:
-    """Return what an execution takes: the stream, and how it leaves in a shape."""
+    """Return a stream as an output of an execution, with its events in a shape."""
     check_shape(shape)
     if stream.schema is not None:
         refuse_lists(stream.schema)
@@ -59,7 +59,7 @@ def _shape(shape: EventShape, first: EventBatch) -> Step:
 
 
 def check_shape(shape: Any) -> None:
-    """Refuse what is no ``EventShape``."""
+    """Raise an error if this is not an ``EventShape``."""
     if not isinstance(shape, EventShape):
         raise ArgumentError(f"shape is an EventShape, got {shape!r}")
 
@@ -81,7 +81,7 @@ def observe(
         run = execute(stream, shape)
         emit = make_unpacker(observer.on_next, shape, ctis, lambda: time or run.time)
         run.start(emit, observer.on_error, observer.on_completed)
-        # in turn, when whoever subscribes has the means to stop it (take, for one, does)
+        # scheduled, so that the subscriber can already dispose of it (as take does)
         CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
         return Disposable(run.dispose)
 
@@ -94,7 +94,7 @@ def subscribe(
     on_error: OnError | None,
     on_completed: OnCompleted | None,
 ) -> abc.DisposableBase:
-    """Subscribe to results; raise an error that nobody handles, or log one that comes later."""
+    """Subscribe to results; raise an error without a handler, or log it if it comes later."""
     default = RaiseOrLog()
     observer = Subscriber(lambda: None, on_next, on_error or default, on_completed)
     subscription = events.subscribe(observer)  # type: ignore[arg-type]
@@ -103,12 +103,12 @@ def subscribe(
 
 
 def iterate(run: Execution) -> Iterator[EventBatch]:
-    """Run to the end of the source, and yield results as they become known."""
+    """Run to the end of the sources, and yield results as they become known."""
     waiting: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
     run.start(waiting.put, waiting.put, lambda: waiting.put(None))
     try:
         while True:
-            # a source that has to be asked is asked for more when all that it gave is gone
+            # read more only when all results so far have been consumed
             while run.pulls and waiting.empty() and run.advance():
                 pass
             result = _get_interruptibly(waiting)
@@ -122,7 +122,7 @@ def iterate(run: Execution) -> Iterator[EventBatch]:
 
 
 def _get_interruptibly(waiting: SimpleQueue[Result]) -> Result:
-    """Return the next result, waiting in short slices so that Ctrl-C has a chance."""
+    """Wait for the next result and return it; wait in short slices so that Ctrl-C works."""
     while True:
         with contextlib.suppress(Empty):
             return waiting.get(timeout=INTERRUPT_PERIOD)
@@ -131,7 +131,7 @@ def _get_interruptibly(waiting: SimpleQueue[Result]) -> Result:
 def iterate_async(
     stream: Stream, shape: EventShape, ctis: bool, time: TimeForm | None
 ) -> AsyncIterator[Event]:
-    """Return an async iterator of a query's results, which is a run of its own."""
+    """Return an async iterator over the results of a new run of a query."""
     check_shape(shape)
 
     def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
@@ -172,7 +172,7 @@ def start_process(
     warn_after: Span | None,
     scheduler: abc.SchedulerBase | None,
 ) -> Process:
-    """Start queries that leave into sinks as one process; ``named`` are the input streams."""
+    """Start queries and their sinks as one process; ``named`` are the input streams."""
     outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
     outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]
     others = find_imported(

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from rxtemporal.reactive.subscriber import OnCompleted, OnError
     from rxtemporal.runtime.process import Process
 
-# the log says why nothing comes out after so long
+# silence after which the log says why there are no results
 WARN_AFTER = timedelta(seconds=30)
 
 
 class Streamable(Stream):
-    """A temporal stream, and what is to be computed from it.
+    """A temporal stream: a source, or a query over sources.
 
-    Nothing runs until a result is asked for (``to_polars``, ``subscribe``, ``run`` …); each request
-    is a run of its own, with its own state. Fields, types and arguments are checked when a method
-    is called, and an error names the line that called it; where a source's fields are not known
-    before its first event, they are checked then.
+    Nothing runs until you request a result (``to_polars``, ``subscribe``, ``run`` …); each request
+    is a new run with its own state. Fields, types and arguments are checked when a method is
+    called, and an error names the line that called it. If a source's fields are unknown before its
+    first event, they are checked then.
 
     Make one with ``from_polars``, ``from_events``, ``from_observable``, ``read_parquet``,
     ``read_csv``.
@@ -84,10 +84,10 @@ class Streamable(Stream):
     alter_event_duration = method(ops.alter_event_duration)
     alter_event_start_time = method(ops.alter_event_start_time)
     alter_event_lifetime = method(ops.alter_event_lifetime)
-    # Rows of a key as they follow each other.
+    # Consecutive rows of a key.
     scan = method(ops.scan)
     stitch = method(ops.stitch)
-    # Windows: aggregate, top_k or apply says what is made of each.
+    # Windows: follow with aggregate, top_k or apply.
     snapshot_window = window_method(ops.snapshot_window)
     hopping_window = window_method(ops.hopping_window)
     tumbling_window = window_method(ops.tumbling_window)
@@ -100,13 +100,14 @@ class Streamable(Stream):
         return f"Streamable({fields})"
 
     def late_events(self, *, suffix: str = "") -> Streamable:
-        """Return what comes too late on this input stream, as a stream of its own.
+        """Return the late events of this input stream as a stream.
 
-        Each is a point at the CTI that it broke, with the fields ``source``, ``reason`` (the values
-        of ``LateReason``), ``by`` (a duration: 0 for an end edge without an open row), its own
-        ``start`` and ``end`` (null: never ends, datetimes), and then the payload's. ``suffix`` is
-        for those of the payload that have one of these names. CTIs are those of the input stream,
-        which is read once for both. What comes after the end of time is counted only.
+        Each late event is a point at the CTI that it broke, with the fields ``source``, ``reason``
+        (a value of ``LateReason``), ``by`` (how late it was, a duration; 0 for an end edge without
+        an open row), ``start`` and ``end`` (its own times as datetimes; null: never ends), and the
+        fields of the payload. ``suffix`` is appended to payload fields that have one of these
+        names. The CTIs are those of the input stream, which is read once for both. Events after the
+        end of time are only counted.
 
         >>> import rxtemporal as rxt
         >>> events = [rxt.PointEvent(7, "a"), rxt.PointEvent(5, "b")]
@@ -119,18 +120,18 @@ class Streamable(Stream):
         source = self._node.source
         if source is None or isinstance(source, LateSource):
             raise BindingError(
-                "late events are those of an input stream, and this one is computed. "
-                "Hint: ask the stream that from_events, from_polars … gave."
+                "only an input stream has late events, and this stream is computed. "
+                "Hint: call late_events() on the stream that from_events, from_polars … returned."
             )
         if source.settings is None:
             raise AdvanceTimeError(
-                f"nothing is late on {source.name!r}, which has no advance_time settings: an event "
-                "that breaks a CTI is an error there. Hint: a subject has its own `late`."
+                f"{source.name!r} has no late events, since it has no advance_time settings: an "
+                "event that breaks a CTI is an error there. Hint: a subject has its own `late`."
             )
         late = LateSource(source, suffix)
         return Streamable(Node(late.schema, (), source=late))
 
-    # What comes out -----------------------------------------------------------------------------
+    # Results ------------------------------------------------------------------------------------
 
     def subscribe(
         self,
@@ -141,15 +142,16 @@ class Streamable(Stream):
         shape: EventShape = EventShape.INTERVAL,
         ctis: bool = False,
     ) -> abc.DisposableBase:
-        """Run the query and hand its results over as events, when the time has come.
+        """Run the query and deliver its results as events, as they become known.
 
-        A source that has to be asked (file, frame, iterable) is read to its end before this
-        returns; one that pushes is followed until the result is disposed. In interval shape a row
-        comes when its end is known and everything before it is; in edge shape its start comes at
-        once and its end later; in point shape only starts come. With ``ctis`` CTIs come as well.
+        A file, frame or iterable is read to its end before this method returns; a source that
+        pushes is followed until you dispose of the returned object. In interval shape a row is
+        delivered when its end and everything before it are known; in edge shape its start is
+        delivered at once and its end later; in point shape only starts are delivered. With ``ctis``
+        CTIs are delivered too.
 
-        An error of the query goes to ``on_error``. Without one it is raised here where the source
-        is read here, and logged where it is pushed. What ``on_next`` raises is logged.
+        An error of the query goes to ``on_error``. Without ``on_error`` it is raised here if the
+        source is read here, and logged if the source pushes. An error in ``on_next`` is logged.
         """
         from rxtemporal.query import runs
 
@@ -163,9 +165,9 @@ class Streamable(Stream):
         *,
         time: TimeForm | None = None,
     ) -> Observable[Event]:
-        """Return an observable of events; each subscription is a run of its own, as ``subscribe``.
+        """Return an observable of the results as events; each subscription is a new run.
 
-        Times come as the source gave them, or as ``time`` says.
+        Times are in the form of the source, or in the form ``time``. Otherwise as ``subscribe``.
         """
         from rxtemporal.query import runs
 
@@ -174,8 +176,8 @@ class Streamable(Stream):
     def to_batches(self, shape: EventShape = EventShape.EDGE) -> Iterator[EventBatch]:
         """Run the query to the end of its source, and yield its results as they become known.
 
-        Batches come in the stream's own form, edges included, unless a shape is asked for. A source
-        that pushes is waited for until it completes.
+        By default batches are in the stream's own form, edges included. A source that pushes is
+        followed until it completes.
         """
         from rxtemporal.query import runs
 
@@ -200,11 +202,11 @@ class Streamable(Stream):
         ctis: bool = False,
         time: TimeForm | None = None,
     ) -> AsyncIterator[Event]:
-        """Return the results as an async iterator; each is a run of its own.
+        """Return an async iterator over the results of a new run.
 
-        The query runs in a thread, so the event loop is not blocked, and a source that has to be
-        asked is read as fast as results are taken: a few batches may wait. One that pushes is not
-        held back. Iteration that ends early stops the run (at once with ``contextlib.aclosing``).
+        The query runs in a thread, so the event loop is not blocked. A file, frame or iterable is
+        read as fast as results are consumed, at most a few batches ahead; a source that pushes is
+        not held back. Leaving the iteration stops the run (at once with ``contextlib.aclosing``).
         """
         from rxtemporal.query import runs
 
@@ -213,8 +215,8 @@ class Streamable(Stream):
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Run the query to the end of its source, and return its results as one frame.
 
-        Columns: ``start_time``, ``end_time`` (null: never ends), then the payload; rows in order of
-        start. Times are datetimes in UTC if the source gave datetimes, else ticks.
+        The columns are ``start_time``, ``end_time`` (null: never ends) and the payload; the rows
+        are in order of start. Times are datetimes in UTC if the source's are datetimes, else ticks.
         """
         from rxtemporal.query import runs
 
@@ -233,24 +235,25 @@ class Streamable(Stream):
     ) -> Process:
         """Run the query into a sink and return the running process, a context manager.
 
-        ``sink`` is a ``Collect``, ``Print``, ``File`` or ``SparkSink``, one of your own, or a
+        ``sink`` is a ``Collect``, ``Print``, ``File`` or ``SparkSink``, a sink of your own, or a
         function that is called with each ``EventBatch``.
-        ``name`` is the query's, under which a sink keeps what it has done; by default ``query``.
-        ``record`` is a folder, new or empty, for what the query's streams bring: ``replay`` gives
-        the same results from it, late events included.
+        ``name`` is the name of the query, under which a sink stores its progress; by default
+        ``query``.
+        ``record`` is a folder, new or empty, in which the query's input is recorded: ``replay``
+        gives the same results from it, late events included.
         ``log`` is the folder of an event log, new or of an earlier run of the same query. The run
-        replays the log first, exactly as the events came; from then on each event is on disk before
-        it is acknowledged and before any result of it reaches the sink. So no acknowledged event is
+        first replays the log, exactly as the events came; then each event is on disk before it is
+        acknowledged and before any of its results reaches the sink. So no acknowledged event is
         lost if this process dies. ``run`` returns when the log has been replayed.
         ``resume`` is a folder for checkpoints: the next run of the same query with the same folder
-        continues where this one stopped, however it stopped. Sources that can be read again from a
-        position are; events that are pushed, and iterables, go through an event log in the folder,
-        as with ``log``, which has the events since the last checkpoint. Their results come again,
-        to the sink as well; a ``SparkSink`` knows which it has. A run that has completed is not
-        repeated.
-        When neither rows nor time have come out for ``warn_after`` (a timedelta or ticks of the
-        wall; None: never), one line in the log says which input the query waits for and what helps.
-        ``scheduler`` stands in for the clock on the wall, in tests.
+        continues where this one stopped, however it stopped. Sources that can be opened at a
+        position are read from there; events that are pushed, and iterables, go through an event log
+        in the folder, as with ``log``, which holds the events since the last checkpoint. Their
+        results are delivered to the sink again; a ``SparkSink`` skips those that it has. A run that
+        has completed is not repeated.
+        ``warn_after`` (a timedelta or ticks of wall time; None: never) is the time without rows or
+        CTIs after which the log says, in one line, which input the query waits for and what helps.
+        ``scheduler`` replaces the wall clock, in tests.
         """
         from rxtemporal.query import runs
 

@@ -255,7 +255,7 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         rxt.from_source([])  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="batch_rows must be positive"):
         rxt.from_source(Given([]), batch_rows=0)
-    with pytest.raises(ArgumentError, match="for one with pushes = True"):
+    with pytest.raises(ArgumentError, match="for a source with pushes = True"):
         rxt.from_source(Given([]), hand_off=rxt.HandOff())
     with pytest.raises(ArgumentError, match="hand_off is a HandOff"):
         rxt.from_source(Pusher([]), hand_off=5)  # type: ignore[arg-type]

@@ -83,7 +83,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "group_by: nothing": (lambda st: st.group_by(), "group_by takes at least one field"),
     "group_by: an expression": (
         lambda st: st.group_by(s),
-        "takes names of fields.*Hint: compute a key with",
+        "takes names of fields.*Hint: compute the key with",
     ),
     "group_by: one twice": (lambda st: st.group_by("s", "s"), r"a field twice: \['s', 's'\]"),
     "apply: no groups": (lambda st: st.apply(lambda group: group), "Hint: group_by"),
@@ -133,7 +133,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "alter: nothing": (lambda st: st.alter_event_lifetime(), "takes start=, duration= or both"),
     "alter: a fixed start": (
         lambda st: st.alter_event_start_time(5),
-        "takes a function of time.*got 5. Hint: to move lifetimes by a fixed span use shift_event",
+        "takes a function of time.*got 5. Hint: use shift_event",
     ),
     "alter: start of payload": (
         lambda st: st.alter_event_start_time(x),
@@ -165,7 +165,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
         lambda st: st.session_lifetimes(-1),
         f"timeout {NOT_POSITIVE} -1",
     ),
-    "count: zero": (lambda st: st.count_window(0), "how many distinct starts, at least 1, got 0"),
+    "count: zero": (lambda st: st.count_window(0), "a number of starts, at least 1, got 0"),
     "count: a float": (lambda st: st.count_window(1.5), "at least 1, got 1.5"),
     "count: output": (lambda st: st.count_window(1, output=1), f"{NO_OUTPUT} 1"),
     "scan: no function": (

@@ -77,12 +77,12 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     "distinct: a list": (
         lambda st: with_list(st).distinct(),
         "distinct",
-        "'many' is a list, which is no value to compare",
+        "'many' is a list, which cannot be compared",
     ),
     "stitch: a list": (
         lambda st: with_list(st).stitch(),
         "stitch",
-        r"'many' is List\(Int64\), which is no value to compare. Hint: explode\(\)",
+        r"'many' is List\(Int64\), which cannot be compared. Hint: explode\(\)",
     ),
     "group_by: unknown": (lambda st: st.group_by("z"), "group_by", f"no field 'z'; {HAS}"),
     "group_by: a list": (
@@ -161,7 +161,7 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     "join: suffix that clashes": (
         lambda st: st.with_columns(s_r=s).join(st, on="x", suffix="_r"),
         "join",
-        "two fields 's_r'.*another suffix",
+        "two fields would be named 's_r'.*another suffix",
     ),
     "join: where unknown": (
         lambda st: st.join(st, on="x", where=z > 1, suffix="_r"),
@@ -231,7 +231,7 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     "aggregate: a value for each row": (
         lambda st: st.hopping_window(5, 1).aggregate(n=agg.expr(x + 1)),
         "hopping_window().aggregate",
-        "gives a value for each row where one for all of them is needed. Hint",
+        "gives one value for each row, and one for all rows is needed. Hint",
     ),
     "aggregate: two values": (
         lambda st: st.snapshot_window().aggregate(n=agg.expr(pl.all().first())),
@@ -246,12 +246,12 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     "top_k: a field called rank": (
         lambda st: st.with_columns(rank=x).tumbling_window(5).top_k(1, "x"),
         "tumbling_window().top_k",
-        "adds the field 'rank', which there is already. Hint: rename",
+        "adds the field 'rank', which exists already. Hint: rename",
     ),
     "apply: a key": (
         lambda st: st.group_by("s").snapshot_window().apply(list, schema={"s": str}),
         "snapshot_window().apply",
-        "'s' is a group key, which comes first of itself. Hint",
+        "'s' is a group key, which is added automatically. Hint",
     ),
 }
 BAD_FIELDS |= {

@@ -95,7 +95,7 @@ def test_what_is_no_adapter_is_refused() -> None:
     app = rxt.Application("bad")
     with pytest.raises(rxt.ArgumentError, match="Factory takes a Config as config, got 'x'"):
         app.create_stream("in", Factory(), "x", EventShape.POINT)
-    with pytest.raises(rxt.ArgumentError, match="has a method create"):
+    with pytest.raises(rxt.ArgumentError, match="must have a method create"):
         app.create_stream("in", object(), Config([]), EventShape.POINT)
     with pytest.raises(rxt.ArgumentError, match="shape is an EventShape, got 'point'"):
         app.create_stream("in", Factory(), Config([]), "point")  # type: ignore[arg-type]

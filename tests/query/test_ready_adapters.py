@@ -81,7 +81,9 @@ def test_a_file_that_does_not_fit_is_refused_where_it_is_bound(kind: str, tmp_pa
             bound(factory, change(given, **column), POINT)
     with pytest.raises(SchemaError, match="no column 'x'"):
         bound(factory, change(given, end="x"), INTERVAL)
-    with pytest.raises(ArgumentError, match=r"no column of ends, so their shape is POINT, got INT"):
+    with pytest.raises(
+        ArgumentError, match=r"no column of end times, so their shape is POINT, got INT"
+    ):
         bound(factory, given, INTERVAL)
     with pytest.raises(ArgumentError, match=r"ends in 'until', so their shape is INTERVAL"):
         bound(factory, change(given, end="until"), EventShape.EDGE)
@@ -109,10 +111,10 @@ def test_a_config_of_another_kind_is_refused(factory: Any) -> None:
 
 
 def test_a_schema_beside_a_ready_adapter_is_refused(tmp_path: Path) -> None:
-    """It knows its fields itself."""
+    """A file adapter takes no schema."""
     factory, given = config("csv", tmp_path)
     app = rxt.Application("ready")
-    with pytest.raises(ArgumentError, match="CsvAdapter knows its fields itself"):
+    with pytest.raises(ArgumentError, match="CsvAdapter takes no schema="):
         app.create_stream("in", factory, given, POINT, schema={"x": int})
 
 
@@ -186,7 +188,7 @@ def test_an_iterable_that_cannot_be_made_fails_the_run() -> None:
     with pytest.raises(OSError, match="no such line"):
         bound(adapters.IterableAdapter, given, POINT).run(sink)
     nothing: Any = adapters.IterableConfig(events=7)  # type: ignore[arg-type]
-    with pytest.raises(BindingError, match=r"IterableAdapter\.create returns an iterable"):
+    with pytest.raises(BindingError, match=r"IterableAdapter\.create must return an iterable"):
         bound(adapters.IterableAdapter, nothing, POINT).run(sink)
     assert sink.told == []
 

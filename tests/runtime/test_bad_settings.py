@@ -146,7 +146,7 @@ BROKEN: dict[str, tuple[Any, type[Exception], str]] = {
     "create returns no source": (
         CreatesNothing,
         BindingError,
-        "CreatesNothing.create returns an iterable or async iterable.*it returned 5",
+        "CreatesNothing.create must return an iterable or async iterable.*got 5",
     ),
     "it raises in mid-stream": (FailsInMidStream, OSError, "the line is dead"),
     "it raises in mid-stream, asynchronously": (
@@ -245,12 +245,12 @@ BOUND: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str
     "settings that are none": (
         lambda app: app.create_stream("in", Declares("often"), Config(), POINT),
         AdvanceTimeError,
-        "declare_advance_time_properties returns an AdapterAdvanceTimeSettings or None.*'often'",
+        "declare_advance_time_properties must return an AdapterAdvanceTimeSettings.*'often'",
     ),
     "a binding's settings in an adapter": (
         lambda app: app.create_stream("in", Declares(imports("clock")), Config(), POINT),
         AdvanceTimeError,
-        "declare_advance_time_properties returns an AdapterAdvanceTimeSettings or None",
+        "declare_advance_time_properties must return an AdapterAdvanceTimeSettings or None",
     ),
     "a declaration that raises": (
         lambda app: app.create_stream("in", Declares(OSError("no clock")), Config(), POINT),
@@ -265,7 +265,7 @@ BOUND: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str
     "two streams of one name": (
         lambda app: [app.create_stream("in", Healthy(), Config(), POINT) for _ in range(2)],
         BindingError,
-        "'bound' has a stream 'in' already. Hint: rename one",
+        "'bound' already has a stream 'in'. Hint: rename one",
     ),
     "neither generation nor import": (
         lambda app: rxt.AdvanceTimeSettings(policy=DROP),
