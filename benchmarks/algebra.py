@@ -51,12 +51,12 @@ def hopping(points: rxt.Streamable, period: int) -> rxt.Streamable:
     return windows.aggregate(avg=agg.avg("value"))
 
 
-def joined(points: rxt.Streamable, validity: rxt.Streamable) -> rxt.Streamable:
+def join(points: rxt.Streamable, validity: rxt.Streamable) -> rxt.Streamable:
     """Return the query of W4."""
     return points.join(validity, on="key")
 
 
-def projected(points: rxt.Streamable) -> rxt.Streamable:
+def project(points: rxt.Streamable) -> rxt.Streamable:
     """Return the query of W5."""
     return points.where(pl.col("value") > THRESHOLD).select("key", pl.col("value") * 2 + 1)
 
@@ -74,8 +74,8 @@ def query(load: Workload, batch_rows: int) -> rxt.Streamable:
         return {"w2": tumbling, "w3": hopping}[load.name](rows, load.window)
     if load.name == "w4":
         assert load.validity is not None
-        return joined(rows, stream(load.validity, batch_rows))
-    return {"w5": projected, "w6": snapshots}[load.name](rows)
+        return join(rows, stream(load.validity, batch_rows))
+    return {"w5": project, "w6": snapshots}[load.name](rows)
 
 
 def streaming(load: Workload, batch_rows: int) -> list[rxt.EventBatch]:

@@ -69,7 +69,9 @@ def push(subject: Subject[Any], make: Callable[[int], Any], until: float) -> int
     return number
 
 
-def pushed(subjects: list[Subject[Any]], make: Callable[[int], Any], seconds: float) -> float:
+def push_in_threads(
+    subjects: list[Subject[Any]], make: Callable[[int], Any], seconds: float
+) -> float:
     """Push from one thread per subject, and return items per second."""
     counts: list[int] = []
     begun = time.perf_counter()
@@ -97,7 +99,7 @@ def durable(
     with tempfile.TemporaryDirectory(dir=os.environ.get("RXTEMPORAL_DISK")) as folder:
         place: Any = {how: Path(folder) / "run"}
         process = reduce(rxt.Streamable.union, made).run(sink, **place)
-        rate = pushed([subjects[n % streams] for n in range(threads)], make, seconds)
+        rate = push_in_threads([subjects[n % streams] for n in range(threads)], make, seconds)
         for subject in subjects:
             subject.on_completed()
         process.wait()
@@ -106,7 +108,7 @@ def durable(
     return rate * size
 
 
-def appended(seconds: float) -> float:
+def append(seconds: float) -> float:
     """Return how many times per second a file can be appended to and synced."""
     with tempfile.NamedTemporaryFile(dir=os.environ.get("RXTEMPORAL_DISK")) as file:
         begun, count = time.perf_counter(), 0
@@ -134,7 +136,7 @@ def main() -> None:
     options = parser.parse_args()
     rates: dict[str, list[float]] = {}
     for each in range(options.rounds):
-        rates.setdefault("append and sync", []).append(appended(options.seconds / 2))
+        rates.setdefault("append and sync", []).append(append(options.seconds / 2))
         for how in "log", "resume":
             for name, way in WAYS.items():
                 if not each:

@@ -26,7 +26,7 @@ CTI_EVERY = 10
 LIMIT = "columns by comprehension"
 
 
-def made(count: int) -> list[rxt.PointEvent]:
+def make_events(count: int) -> list[rxt.PointEvent]:
     """Return point events with a payload of two fields."""
     return [
         rxt.PointEvent(start, {"key": key, "value": value})
@@ -57,7 +57,7 @@ def batches(stream: rxt.Streamable) -> list[rxt.EventBatch]:
     return list(stream.to_batches())
 
 
-def pushed(items: Sequence[Any]) -> list[rxt.EventBatch]:
+def push(items: Sequence[Any]) -> list[rxt.EventBatch]:
     """Push the events one by one into a query, and return its results."""
     subject: Subject[Any] = Subject()
     stream = rxt.from_observable(subject, schema=FIELDS, batch_rows=1_024)
@@ -71,7 +71,7 @@ def pushed(items: Sequence[Any]) -> list[rxt.EventBatch]:
 
 def rate(count: int, times: int) -> None:
     """Print the rates of inputs and outputs."""
-    events = made(count)
+    events = make_events(count)
     items = with_ctis(events)
     frame = points(count)
     total = frame["value"].sum()
@@ -90,7 +90,7 @@ def rate(count: int, times: int) -> None:
             stream(events, advance_time=IN_ORDER)
         ),
         "in: from_events, a CTI after every ten": lambda: batches(stream(items)),
-        "in: from_observable, a CTI after every ten": lambda: pushed(items),
+        "in: from_observable, a CTI after every ten": lambda: push(items),
         "in, tumbling windows by key": lambda: batches(tumbling(stream(items), SECOND)),
         "out: to_events of a frame": lambda: rxt.from_polars(frame, start="start").to_events(),
     }

@@ -13,7 +13,7 @@ from typing import Any
 import measure
 import numpy as np
 import polars as pl
-from algebra import LARGE, joined, snapshots, tumbling
+from algebra import LARGE, join, snapshots, tumbling
 from reactivex.subject import Subject
 from workloads import KEYS, PACE, SECOND
 
@@ -45,7 +45,7 @@ class Feed:
         """Push a number of events; ``first`` is the number of the first."""
         self.entry.on_next(self.points(first, rows))
 
-    def counted(self, batch: rxt.EventBatch) -> int:
+    def count(self, batch: rxt.EventBatch) -> int:
         """Return the amount that complete results add to the figure to check."""
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class Tumbling(Feed):
         self.expected += rows
         super().push(first, rows)
 
-    def counted(self, batch: rxt.EventBatch) -> int:
+    def count(self, batch: rxt.EventBatch) -> int:
         return int(batch.payload["n"].sum())
 
 
@@ -91,7 +91,7 @@ class Snapshots(Feed):
         self.expected += int(length.sum())
         self.entry.on_next(self.batch(start, start + length, self.rng.integers(0, 100, rows)))
 
-    def counted(self, batch: rxt.EventBatch) -> int:
+    def count(self, batch: rxt.EventBatch) -> int:
         return int(batch.payload["n"].to_numpy() @ (batch.end - batch.start))
 
 
@@ -104,7 +104,7 @@ class Joined(Feed):
         self.validity = rxt.from_observable(self.second, schema=VALID_FIELDS)
 
     def query(self) -> rxt.Streamable:
-        return joined(self.stream, self.validity)
+        return join(self.stream, self.validity)
 
     def push(self, first: int, rows: int) -> None:
         points = self.points(first, rows)
@@ -121,7 +121,7 @@ class Joined(Feed):
         self.expected += int((valid & (latest - ago >= 0)).sum())
         self.entry.on_next(points)
 
-    def counted(self, batch: rxt.EventBatch) -> int:
+    def count(self, batch: rxt.EventBatch) -> int:
         return len(batch)
 
     def end(self) -> None:
@@ -141,7 +141,7 @@ class Counting(rxt.Sink):
     def write(self, batch: rxt.EventBatch) -> None:
         whole = batch.take(batch.end != rxt.MAX_TIME)
         self.rows += len(whole)
-        self.total += self._feed.counted(whole)
+        self.total += self._feed.count(whole)
 
 
 FEEDS: dict[str, type[Feed]] = {"w2": Tumbling, "w4": Joined, "w6": Snapshots}

@@ -22,7 +22,7 @@ SIZES = (1, 10, 100, 1_000, 10_000)
 LIMIT = "plain loop"
 
 
-def made(count: int, sources: int) -> tuple[list[int], list[Any]]:
+def make_items(count: int, sources: int) -> tuple[list[int], list[Any]]:
     """Return pairs of source and item; some items are late."""
     rng = np.random.default_rng(SEED)
     times = np.arange(count) * PACE - rng.exponential(DELAY / 4, count).astype(np.int64)
@@ -81,7 +81,7 @@ def main() -> None:
     kinds = rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate
     first: dict[str, float] = {}
     for sources in SIZES:
-        data = (*made(options.events, sources), sources)
+        data = (*make_items(options.events, sources), sources)
         answer = plain_loop(*data)
         running: dict[str, Callable[[], int]] = {LIMIT: lambda data=data: plain_loop(*data)}
         for kind in kinds:

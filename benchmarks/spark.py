@@ -34,7 +34,7 @@ SCHEMA = pl.Schema({"key": pl.Int64(), "value": pl.Float64()})
 ROWS = 1_000
 
 
-def made(count: int, rows: int) -> Iterator[EventBatch]:
+def make_batches(count: int, rows: int) -> Iterator[EventBatch]:
     """Yield batches of points with a key and a value, one a microsecond."""
     rng = np.random.default_rng(7)
     for number in range(count):
@@ -81,7 +81,7 @@ class BareReader(DataSourceStreamReader):
                 yield file.get_batch(index)
 
 
-def paced(times: int, send: Callable[[int], None], entered: list[float]) -> None:
+def send_in_turn(times: int, send: Callable[[int], None], entered: list[float]) -> None:
     """Send items one by one, each some time after the handler got the one before."""
     rng = random.Random(7)
     for number in range(times):
@@ -97,7 +97,7 @@ def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
     visible, entered = list[float](), list[float]()
     sync = writer.sync_folder
 
-    def noting(path: Path) -> None:
+    def note(path: Path) -> None:
         visible.append(time.perf_counter())
         sync(path)
 
@@ -105,14 +105,14 @@ def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
         entered.append(time.perf_counter())
         frame.count()
 
-    batches = list(made(times, ROWS))
+    batches = list(make_batches(times, ROWS))
     sink = SparkSink(handler, path=folder, session=spark, trigger="0 seconds")
     sink.open("q", SCHEMA)
-    writer.sync_folder = noting  # type: ignore[attr-defined]
+    writer.sync_folder = note  # type: ignore[attr-defined]
     try:
         time.sleep(3)
         entered.clear()
-        paced(times, lambda number: sink.write(batches[number]), entered)
+        send_in_turn(times, lambda number: sink.write(batches[number]), entered)
     finally:
         writer.sync_folder = sync  # type: ignore[attr-defined]
         sink.close(RuntimeError("measured"))
@@ -124,7 +124,7 @@ def through_the_bare_source(spark: Any, folder: Path, times: int) -> list[float]
     visible, entered = list[float](), list[float]()
     files = folder / "files"
     files.mkdir(parents=True)
-    batches = list(made(times, ROWS))
+    batches = list(make_batches(times, ROWS))
 
     def send(number: int) -> None:
         batch = batches[number]
@@ -148,7 +148,7 @@ def through_the_bare_source(spark: Any, folder: Path, times: int) -> list[float]
     )  # fmt: skip
     time.sleep(3)
     entered.clear()
-    paced(times, send, entered)
+    send_in_turn(times, send, entered)
     query.stop()
     return [there - at for at, there in zip(visible, entered, strict=True)]
 
@@ -161,7 +161,7 @@ def direct(spark: Any, folder: Path, times: int) -> list[float]:
         entered.append(time.perf_counter())
         frame.count()
 
-    batches = list(made(times, ROWS))
+    batches = list(make_batches(times, ROWS))
     sink = SparkSink(handler, path=folder, session=spark, mode="direct")
     sink.open("q", SCHEMA)
 
@@ -169,7 +169,7 @@ def direct(spark: Any, folder: Path, times: int) -> list[float]:
         sent.append(time.perf_counter())
         sink.write(batches[number])
 
-    paced(times, send, entered)
+    send_in_turn(times, send, entered)
     sink.close(None)
     return [there - at for at, there in zip(sent, entered, strict=True)]
 
@@ -202,7 +202,7 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
         trigger="0 seconds", max_segments_per_batch=10,
     )  # fmt: skip
     sink.open("q", SCHEMA)
-    for batch in made(10 * batches, rows // 10):
+    for batch in make_batches(10 * batches, rows // 10):
         sink.write(batch)
     sink.close(None)
     assert sum(pl.scan_parquet(table).select(pl.len()).collect()["len"]) == rows * batches
@@ -227,9 +227,9 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
     print(f"Spark's checkpoint: {size / len(numbers):,.0f} bytes a micro-batch, {len(files)} files")
 
 
-def spooling(folder: Path, rows: int, count: int) -> None:
+def spool(folder: Path, rows: int, count: int) -> None:
     """Print the rows and bytes per second of synced appends."""
-    batches = list(made(count, rows))
+    batches = list(make_batches(count, rows))
     seconds = []
     with Spool.open(folder, "q", SCHEMA) as to:
         for batch in batches:
@@ -243,7 +243,7 @@ def spooling(folder: Path, rows: int, count: int) -> None:
     )
 
 
-def held(keys: int) -> int:
+def measure_state(keys: int) -> int:
     """Return the state's bytes of a windowed mean with this many keys in the open window."""
     import rxtemporal as rxt
     from rxtemporal import agg
@@ -261,7 +261,7 @@ def held(keys: int) -> int:
 
 def state() -> None:
     """Print the bytes of state per key, and those without keys."""
-    sizes = {keys: held(keys) for keys in (100, 1_000, 10_000, 100_000)}
+    sizes = {keys: measure_state(keys) for keys in (100, 1_000, 10_000, 100_000)}
     slope = (sizes[100_000] - sizes[1_000]) / 99_000
     listed = ", ".join(f"{keys:,} keys {size:,}" for keys, size in sizes.items())
     print(f"state of a windowed mean: {slope:.1f} bytes a key (bytes: {listed})")
@@ -283,7 +283,7 @@ def main() -> None:
             return
         if given.what == "spool":
             for rows in (1_000, 100_000, 1_000_000):
-                spooling(folder / str(rows), rows, 10)
+                spool(folder / str(rows), rows, 10)
             return
         spark = session(**{"spark.driver.memory": "4g"})
         if given.what == "latency":

@@ -44,7 +44,7 @@ def by_spark(points: Any) -> Any:
     return grouped.agg(sf.count("*").alias("n"), sf.avg("value").alias("avg"))
 
 
-def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> None:
+def compare_bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> None:
     """Print the rates of whole runs over files, as medians of interleaved rounds."""
     parts = folder / "bounded"
     parts.mkdir()
@@ -61,8 +61,8 @@ def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> 
     found = pl.DataFrame(pl.from_arrow(ours().toArrow())).rename({"start_time": "start"})
     work.check(dict(zip(found.columns, found, strict=True)))
     contenders: dict[str, Callable[[], Any]] = {
-        "rxtemporal inside Spark": lambda: counted(ours()),
-        "Spark's own aggregation": lambda: counted(by_spark(points())),
+        "rxtemporal inside Spark": lambda: compute(ours()),
+        "Spark's own aggregation": lambda: compute(by_spark(points())),
     }
     for contender in contenders.values():
         contender()
@@ -70,7 +70,7 @@ def bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> 
     measure.report(measure.rounds(contenders, rounds), work.rows.height, "Spark's own aggregation")
 
 
-def counted(frame: Any) -> None:
+def compute(frame: Any) -> None:
     """Compute everything, and keep nothing."""
     frame.write.format("noop").mode("overwrite").save()
 
@@ -103,7 +103,7 @@ def micro_batches(rows: pl.DataFrame, folder: Path, size: int) -> Path:
     return folder
 
 
-def streamed(spark: Any, files: Path, buckets: int | None = None) -> Any:
+def stream_files(spark: Any, files: Path, buckets: int | None = None) -> Any:
     """Return the query over a folder of files, one in each micro-batch."""
     kinds = "start bigint, key int, value double, cti bigint"
     rows = spark.readStream.schema(kinds).option("maxFilesPerTrigger", 1).parquet(str(files))
@@ -129,11 +129,11 @@ def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: in
         row = promise.with_columns(key=pl.lit(0, pl.Int32), value=pl.lit(0.0))
         row.write_parquet(empty / f"{number:04}.parquet")
         time.sleep(0.005)
-    whole = seconds_of(streamed(spark, files), folder / "c1")
-    alone = seconds_of(streamed(spark, empty), folder / "c2")
+    whole = seconds_of(stream_files(spark, files), folder / "c1")
+    alone = seconds_of(stream_files(spark, empty), folder / "c2")
     own = streaming.BucketWork
     streaming.BucketWork = Passing
-    passed = seconds_of(streamed(spark, files), folder / "c3")
+    passed = seconds_of(stream_files(spark, files), folder / "c3")
     streaming.BucketWork = own
     # the first micro-batches start processes and compile
     all_in, spark_s, through = (statistics.median(each[2:]) for each in (whole, alone, passed))
@@ -145,7 +145,7 @@ def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: in
     print(f"ours {(all_in - through) * 1e3:,.0f} ms")
     few, many = BUCKETS
     took = [
-        statistics.median(seconds_of(streamed(spark, empty, n), folder / f"b{n}")[2:])
+        statistics.median(seconds_of(stream_files(spark, empty, n), folder / f"b{n}")[2:])
         for n in BUCKETS
     ]
     cores = spark.sparkContext.defaultParallelism
@@ -156,7 +156,7 @@ def streaming_split(spark: Any, work: workloads.Workload, folder: Path, size: in
 def check(spark: Any, work: workloads.Workload, files: Path, folder: Path) -> None:
     """Run the query once, and check its results."""
     tables: list[Any] = []
-    writer = streamed(spark, files).writeStream.trigger(availableNow=True)
+    writer = stream_files(spark, files).writeStream.trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "c0"))
     writer.foreachBatch(lambda df, _: tables.append(df.toArrow())).start().awaitTermination()
     found = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in tables])
@@ -176,7 +176,7 @@ def main() -> None:
     work = workloads.w2(options.events)
     with tempfile.TemporaryDirectory() as name:
         if not options.streaming:
-            bounded(spark, work, Path(name), options.rounds)
+            compare_bounded(spark, work, Path(name), options.rounds)
         streaming_split(spark, work, Path(name), options.batch)
     spark.stop()
 
