@@ -1,4 +1,4 @@
-"""An observer that acknowledges what is pushed once it is durable in the event log."""
+"""An observer that acknowledges an event once it is durable in the event log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Acknowledger(abc.ObserverBase[Any]):
 
     Producers wait outside of the run's lock, so those of several streams share a commit. ``failed``
     is called with the error if an event cannot be logged; the producer gets it, too. ``safe`` is
-    called when something has become durable.
+    called when events have become durable.
     """
 
     def __init__(
@@ -38,14 +38,15 @@ class Acknowledger(abc.ObserverBase[Any]):
         # a hand-off takes a large batch in parts, and the run may have ended between them
         if self._tape.accepted < whole:
             raise BindingError(
-                f"stream {self._tape.facts.name!r} has not accepted what was pushed, and it is not "
-                "in the event log: the run has ended, or ends because of it. Hint: wait() of the "
-                "process raises the error; a run with the same log goes on after what was accepted."
+                f"stream {self._tape.facts.name!r} has not accepted this event or batch, and it is "
+                "not in the event log: the run has ended, or ends because of it. Hint: wait() of "
+                "the process raises the error; a run with the same log continues after the last "
+                "accepted event."
             )
         self._make_durable()
 
     def on_error(self, error: Exception) -> None:
-        """Fail the source; this is not logged, for it may be back in the next run."""
+        """Fail the source; this is not logged, since the source may work in the next run."""
         self._observer.on_error(error)
 
     def on_completed(self) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: it saves its state now and then, and the next run resumes from it."""
+"""Checkpoints of a run: it saves its state from time to time, and the next run resumes from it."""
 
 from __future__ import annotations
 
@@ -29,30 +29,29 @@ SECONDS, SHARE = 10.0, 0.1
 PATIENCE = 10.0
 # seconds that the next run in this process waits for one that has just been stopped
 RELEASE_PATIENCE = 60.0
-# folders of runs that have been stopped in this process; set when another run may have the folder
+# folders of runs stopped in this process; the event is set when another run may use the folder
 _releasing: dict[Path, threading.Event] = {}
 
 
 class Checkpointer:
     """Saves the state of one run in a folder, and resumes a run of the same query from it.
 
-    ``begin`` comes before the run starts, ``advance`` stands in for the execution's, ``stop`` makes
-    the run stop between two batches, then come ``save_pushed`` and, when the sinks are closed,
-    ``end``.
+    Call ``begin`` before the run starts, ``advance`` in place of the execution's, and ``stop`` to
+    stop the run between two batches; then ``save_pushed`` and, when the sinks are closed, ``end``.
 
     Events that cannot be read again from a position go through the event log. A checkpoint deletes
     the events that it covers from the log, in one transaction.
 
     Results reach the sinks before they are saved. So after a crash the results since the last
-    checkpoint come again, to the sinks as well. The state of a sink is saved with the run's, and
-    ``Sink.load`` is called before ``Sink.open``, so that a sink can tell which results it has.
+    checkpoint are delivered again. The state of a sink is saved with the run's, and ``Sink.load``
+    is called before ``Sink.open``, so that a sink can tell which results it has.
 
-    The folder has the file of ``RunStore``, a ``lock`` against a second run, and in ``sources``
-    what sources need to resume.
+    The folder contains the file of ``RunStore``, a ``lock`` against a second run, and in
+    ``sources`` the files that sources need to resume.
 
-    Threads: ``gate`` is held while a source is asked, and while a piece of a source that pushes
-    pieces is accepted and saved; the run's lock while anything else that is pushed goes through. So
-    nothing is on its way when a state is saved. Who needs both takes the gate first.
+    Threads: ``gate`` is held while a source is read, and while a piece of a source that pushes
+    pieces is accepted and saved; the run's lock while anything else that is pushed is processed. So
+    nothing is on its way when a state is saved. A thread that needs both takes the gate first.
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str) -> None:
@@ -63,7 +62,7 @@ class Checkpointer:
         self.gate = threading.RLock()
         self._store = RunStore(self.path, name, resume=True)
         self._log = EventLog(self._store)
-        # how much had been logged at the last checkpoint
+        # the number of logged records at the last checkpoint
         self._logged = 0
         self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
@@ -99,7 +98,7 @@ class Checkpointer:
         return self._log
 
     def advance(self) -> bool:
-        """Advance the execution and save it if that is due; return False when it has to stop."""
+        """Advance the execution and save it if due; return False when it has to stop."""
         with self.gate:
             more = self._execution.advance()
             if more and (self._stopping or self._due):
@@ -111,7 +110,7 @@ class Checkpointer:
         return time.monotonic() - self._saved >= max(SECONDS, self._took / SHARE)
 
     def _save_if_due(self) -> None:
-        """Save the run if that is due; called by the thread that has pushed."""
+        """Save the run if due; called by the thread that has pushed."""
         # not inside a batch, and without waiting for a source that may never answer
         if self._due and not self._execution.inside and self.gate.acquire(blocking=False):
             try:
@@ -129,7 +128,7 @@ class Checkpointer:
         self._stopping = self._execution.stopping = True
 
     def save_pushed(self) -> None:
-        """Save what was pushed since the last checkpoint; the gate is held, the run is stopped."""
+        """Save the events pushed since the last checkpoint; the gate is held, the run stopped."""
         if self._log.noted > self._logged:
             self._save_unless_ended()
 
@@ -143,7 +142,7 @@ class Checkpointer:
             self._release()
 
     def _release(self) -> None:
-        """Release the folder as soon as nobody pushes into this run any more."""
+        """Release the folder as soon as no source pushes into this run any more."""
         if not self._execution.has_subscriptions or not self._store.is_open:
             self._store.close(complete=True)
             return
@@ -185,8 +184,8 @@ class Checkpointer:
         there = [each.name for each in self._outlets]
         if [name, *(each[0] for each in counts)] != [self.name, *there]:
             raise CheckpointError(
-                f"{where} is of the run {name!r} of {[each[0] for each in counts]}, and this is "
-                f"{self.name!r} of {there}. Hint: give each run a folder of its own."
+                f"{where} is of the run {name!r} of {[each[0] for each in counts]}, but this is "
+                f"{self.name!r} of {there}. Hint: give each run its own folder."
             )
         for outlet, (_, rows, batches, cti), state in zip(
             self._outlets, counts, sinks, strict=True
@@ -204,13 +203,13 @@ def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpoi
         return None
     if record is not None:
         raise ArgumentError(
-            "record= and resume= do not go together: a recording has all events from the first on, "
-            "and a run that resumes continues in the middle. Hint: leave one of them out."
+            "record= and resume= cannot be combined: a recording has all events from the first on, "
+            "but a run that resumes continues in the middle. Hint: leave one of them out."
         )
     if log is not None:
         raise ArgumentError(
-            "log= and resume= do not go together: the folder of resume= has an event log of its "
-            "own, with the events since the last checkpoint. Hint: leave log= out; or resume=, if "
+            "log= and resume= cannot be combined: the folder of resume= has its own event log, "
+            "with the events since the last checkpoint. Hint: leave log= out; or resume=, if "
             "all events have to be kept and each run has to compute all results again."
         )
     return Checkpointer(resume, name)
@@ -219,7 +218,7 @@ def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpoi
 def _select_logged(execution: Execution) -> Sequence[Reader]:
     """Return the readers whose events are logged: none if all can be read from a position.
 
-    Frames are logged if others are, so that a replay has the order in which all were accepted.
+    Frames are logged if others are, so that a replay repeats the order of acceptance.
     """
     readers = execution.readers
     if all(each.source.resumes for each in readers):
@@ -248,6 +247,6 @@ def _refuse_same_names(readers: Sequence[Reader]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CheckpointError(
-            f"several streams of this run are called {twice[0]!r}, and each is saved under its "
-            "name. Hint: give each a name of its own, with name= or in an Application."
+            f"several streams of this run are called {twice[0]!r}, but each is saved under its "
+            "name. Hint: give each its own name, with name= or in an Application."
         )

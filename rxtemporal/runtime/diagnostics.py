@@ -21,7 +21,7 @@ from rxtemporal.runtime.stalls import Stall, format_age, format_time
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InputDiagnostics:
-    """One input of an operator: its rows, its CTI (ticks) and the age of that.
+    """Diagnostics of one input of an operator: its rows, its CTI (ticks) and the CTI's age.
 
     ``name`` is ``left`` or ``right``, or ``input`` if there is only one. ``cti_age`` is in seconds
     of the wall clock, since the CTI last advanced or since the start.
@@ -35,11 +35,10 @@ class InputDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OperatorDiagnostics:
-    """One operator of a running query: the line that composed it and its counters.
+    """Diagnostics of one operator of a running query: its line of source code, and its counters.
 
-    ``rows`` is the number of rows it holds. ``next_due`` is the time of the oldest that waits: the
-    earliest start or end (of a window, its end) that the CTI has to pass before anything held can
-    leave; None if nothing waits.
+    ``rows`` is the number of rows it holds. ``next_due`` is the earliest start or end (of a window,
+    its end) that the CTI has to pass before any held row can leave; None if no row waits.
     """
 
     name: str
@@ -53,7 +52,7 @@ class OperatorDiagnostics:
 
     @property
     def rows_in(self) -> int:
-        """The number of rows that came, on all inputs."""
+        """The number of rows received, on all inputs."""
         return sum(each.rows_in for each in self.inputs)
 
     @property
@@ -66,12 +65,12 @@ class OperatorDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamDiagnostics:
-    """One input stream of a process: its events, the late ones, and its CTI (ticks).
+    """Diagnostics of one input stream: its events, the late ones, and its CTI (ticks).
 
-    ``late_by_import`` counts the late events that only a CTI from outside (imported, of a
-    heartbeat, or while idle) has made late. ``rows_out`` have gone into the query; ``rows`` wait
-    for a CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end. ``cti_age``
-    is in seconds of the wall clock, since the stream last passed a CTI on or since the start.
+    ``late_by_import`` counts the events that are late only because of a CTI from outside (imported,
+    from a heartbeat, or while idle). ``rows_out`` have entered the query; ``rows`` wait for a CTI,
+    the oldest at ``next_due``; ``open_rows`` are start edges without an end edge. ``cti_age`` is in
+    seconds of the wall clock, since the stream last passed on a CTI or since the start.
     ``hand_off`` has the counters of the stream's hand-off, if it has one.
     """
 
@@ -93,7 +92,7 @@ class StreamDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueryDiagnostics:
-    """One query of a process: what its sink has been given, and its CTI (ticks).
+    """Diagnostics of one query: the rows delivered to its sink, and its CTI (ticks).
 
     In interval shape ``rows`` wait for an open row to end; the oldest of them starts at
     ``next_due``.
@@ -110,11 +109,11 @@ class QueryDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """Counters of a process, and what it waits for; times are ticks.
+    """Counters of a process, and its stalls; times are ticks.
 
-    The figures are those of all its streams and queries together; the CTI is the lowest of its
-    queries. ``streams``, ``operators`` and ``queries`` have the figures of each. Printed, it is a
-    table that begins with what holds the process back.
+    The counters are the sums over all streams and queries; the CTI is the lowest of the queries.
+    ``streams``, ``operators`` and ``queries`` have the counters of each. Printed, it is a table
+    that begins with the stalls.
     """
 
     name: str
@@ -132,11 +131,11 @@ class Diagnostics:
     time: TimeForm = "datetime"
 
     def holding_back(self) -> tuple[Stall, ...]:
-        """Return what each query waits for, as sentences to print; empty if nothing waits."""
+        """Return the stall of each waiting query, printable as a sentence; empty if none waits."""
         return self.stalls if self.running else ()
 
     def __str__(self) -> str:
-        """Return it as text: what holds back, then streams, operators and queries in tables."""
+        """Return the stalls, then streams, operators and queries as tables."""
         late = sum(self.late.values())
         lines = [
             f"process {self.name!r} {'runs' if self.running else 'has ended'}: "
@@ -184,7 +183,7 @@ def _counts(*numbers: int) -> tuple[str, ...]:
 
 
 def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return lines with aligned columns, the first to the left; none for a header alone."""
+    """Return lines with aligned columns, the first one left-aligned; none for a header alone."""
     rows = list(lines)
     if len(rows) < 2:
         return []
@@ -202,7 +201,7 @@ def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
 def diagnose(
     name: str, running: bool, execution: Execution, outlets: Sequence[Outlet]
 ) -> Diagnostics:
-    """Return the counters as they stand. Takes no lock: a busy sink does not delay it."""
+    """Return the current counters. Takes no lock: a busy sink does not delay it."""
     now = execution.clock.elapsed()
     streams = tuple(_describe_stream(each, now) for each in execution.readers)
     late: Counter[LateReason] = Counter()

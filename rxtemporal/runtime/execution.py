@@ -1,4 +1,4 @@
-"""A plan, run: sources pushed through the operators' observables to one observer."""
+"""Execution of a plan: sources push through the operators' observables to one observer."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
 
-# a stream of a plan, and how it is shaped on its way out
+# a stream of a plan, and the operator that shapes its output
 Output: TypeAlias = tuple[Node, BatchOperator]
 
 
 class Execution:
-    """One run of a plan. Not thread-safe: whoever drives it serialises.
+    """One run of a plan. Not thread-safe: its owner serialises calls.
 
-    ``start`` connects it; after that ``advance`` moves the source that has to be asked and lies
-    furthest behind one batch on, until it returns False. Sources that push drive themselves, one
-    at a time where there are several.
+    ``start`` connects it; after that each ``advance`` reads one batch of the source that is
+    furthest behind, until it returns False. Sources that push drive themselves, one at a time if
+    there are several.
 
-    An output is a stream of the plan and the shape in which it leaves. Several are run as one: what
-    they share is read and computed once, an error of one ends all, and the run has completed when
-    all have.
+    An output is a stream of the plan and the shape of its results. Several run as one: shared
+    sources and operators run once, an error of one ends all, and the run has completed when all
+    outputs have.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Execution:
         clock: Clock | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        # the machine's clock is read without a detour: it is read for each batch
+        # the machine's clock is called directly, since it is read for each batch
         elapsed = time.monotonic if clock is None else clock.elapsed
         self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=elapsed)
-        # each stream that leaves, and what passes by on its way out
+        # each output stream, and the gauge of its results
         self.leaving = [(node, Gauge([self.wiring.meter_of(node)], elapsed)) for node, _ in outputs]
         shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
@@ -78,17 +78,17 @@ class Execution:
         self._own, self._entered = own, threading.Condition(own)
         self._subscriptions: list[Any] = []
         self.ended = False
-        # somebody waits for the end of the batch that is just coming
+        # True if a caller waits for the end of the current batch
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
         self._log: EventLog | None = None
         self._logged: Sequence[Reader] = ()
         self.late = LateFeed()
         self._flow = TimeFlow(self.clock)
-        # the names of the sources here, by identity; others have the one they were made with
+        # the names of sources in this run, by identity; other sources keep their own names
         named = names or {}
         self.readers = [self._reader(each, named) for each in entries]
-        # of events at the same time those of the stream that was named first come first
+        # at equal times, events of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
         self.readers.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self._flow.connect(self.readers)
@@ -111,28 +111,28 @@ class Execution:
 
     @property
     def imports(self) -> bool:
-        """True if streams take their time from each other."""
+        """True if a stream imports the CTIs of another."""
         return self._flow.imports
 
     @property
     def doors(self) -> list[Door]:
-        """The sources' doors, with what they have counted."""
+        """The sources' doors, with their counters."""
         return [reader.door for reader in self.readers]
 
     @property
     def time(self) -> TimeForm:
-        """The form in which the first source gives times; datetimes until one has given one."""
+        """The form of the first source's times; datetimes until it is known."""
         forms = (reader.packer.time for reader in self.readers)
         return next((form for form in forms if form), "datetime")
 
     @property
     def pulls(self) -> bool:
-        """True if a source has to be asked for its batches."""
+        """True if a source has to be read: it does not push."""
         return any(reader.pulls for reader in self.readers)
 
     @property
     def inside(self) -> bool:
-        """True if the calling thread is in the midst of a batch, as a sink's own function is."""
+        """True if the calling thread is processing a batch, as in a sink's own function."""
         if self._consumer is not None:
             return self._consumer.inside
         try:
@@ -143,7 +143,7 @@ class Execution:
 
     @property
     def may_block(self) -> bool:
-        """True if asking a source for more may take for ever."""
+        """True if reading a source may block for ever."""
         return any(reader.pulls and not reader.source.bounded for reader in self.readers)
 
     def _make_pacer(self) -> Pacer | None:
@@ -162,7 +162,7 @@ class Execution:
         return Pacer(paces.pop(), lambda: self.ended or self.stopping)
 
     def record(self, recorder: RunRecorder) -> None:
-        """Have what comes recorded; before ``start``."""
+        """Record the events of all streams; call before ``start``."""
         for reader in self.readers:
             source = reader.source
             tape = recorder.tape(
@@ -175,7 +175,7 @@ class Execution:
             reader.record(tape)
 
     def keep(self, log: EventLog, readers: Sequence[Reader]) -> None:
-        """Have what these accept kept in a log, after what is there has come again at ``start``.
+        """Log the events that these readers accept; ``start`` first replays the log.
 
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
         """
@@ -183,20 +183,21 @@ class Execution:
         self._log, self._logged = log, readers
 
     def save(self) -> bytes:
-        """Return the state of the whole run, between two batches: no pickle, only data.
+        """Return the state of the whole run as data without pickle, between two batches.
 
-        The same plan that loads it goes on as this run would have. What waits in hand-offs is given
-        to the query first. ``CheckpointError`` where what waits cannot be saved: in a recording
-        that is replayed, in users' objects.
+        A run of the same plan that loads it continues as this run would have. Rows that wait in
+        hand-offs are delivered first. ``CheckpointError`` if the state cannot be saved: that of a
+        replayed recording, or users' objects.
         """
         with self.still():
             return self.state().save()
 
     @contextmanager
     def still(self, patience: float = -1) -> Iterator[bool]:
-        """Have nothing on its way inside, not in hand-offs either; not from inside of a batch.
+        """Return a context in which nothing is on its way, not even in hand-offs.
 
-        ``patience`` is how many seconds that may take, -1: any. Yields whether it is so.
+        ``patience`` is how many seconds to wait, -1: without limit. Yields True on success. Not to
+        be called from inside a batch.
         """
         if self._consumer is not None:
             with self._consumer.pause(patience) as quiet:
@@ -210,10 +211,10 @@ class Execution:
             yield False
 
     def load(self, state: bytes, begun: str = "it was saved") -> None:
-        """Have ``start`` go on from a state; ``begun`` says of errors when that began.
+        """Let ``start`` resume from a state; ``begun`` says in errors when the run began.
 
-        Sources that have to be asked are read again, and what was judged already is left out; those
-        that push have to go on after what they had pushed.
+        Sources that are read are read again, skipping the events already judged; sources that push
+        must continue after their last pushed event.
         """
         self._saved = state, begun
 
@@ -225,7 +226,7 @@ class Execution:
             reader.complete_again()
 
     def state(self) -> RunState:
-        """Return what saves and loads the run; for whoever keeps it ``still``."""
+        """Return the object that saves and loads the run; for callers inside ``still``."""
         return RunState(self.wiring.gauges, self.leaving, self.readers)
 
     def start(
@@ -245,7 +246,7 @@ class Execution:
     ) -> None:
         """Subscribe one ``on_next`` to each output, then connect the sources.
 
-        The first error, or the end of all outputs, is told once.
+        The first error, or the end of all outputs, is reported once.
         """
 
         def fail(error: Exception) -> None:
@@ -286,17 +287,17 @@ class Execution:
             self._subscriptions += self._flow.watch(reader)
 
     def _goes_on(self) -> bool:
-        """Give the query what waits, for nobody is held up yet; return True if the run goes on."""
+        """Deliver the rows waiting in hand-offs; return True if the run continues."""
         if self._consumer is not None:
             self._consumer.serve()
         return not self.ended
 
     def advance(self) -> bool:
-        """Push one batch of a source that has to be asked; False when there are no more.
+        """Read and push one batch of a source; return False when there are no more.
 
-        Of several the one that has come least far in time, in the plan's order where they are even:
-        so all of them advance together, and nothing waits longer than it must. At a pace it waits
-        until it is time for what comes next.
+        Of several sources the one with the lowest time is read, ties in the plan's order, so that
+        all advance together and rows wait no longer than they must. With a pace, waits until the
+        next event is due.
         """
         waiting = [each for each in self._asked if each.unread]
         if not waiting or self.ended:
@@ -308,14 +309,14 @@ class Execution:
         return not self.ended
 
     def drain(self) -> None:
-        """Read the sources that have to be asked to their ends."""
+        """Read all sources that do not push to their ends."""
         while self.advance():
             pass
 
     def declare_idle(self, name: str, *, at_once: bool = True) -> None:
         """Let the stream of this name follow the others until its source sends something.
 
-        ``at_once`` is false where an output is just being told of a batch.
+        ``at_once`` is False while an output is receiving a batch.
         """
         with self.lock:
             self._flow.declare_idle(name, at_once=at_once)
@@ -326,7 +327,7 @@ class Execution:
             self._consumer.close(error)
 
     def settle(self) -> None:
-        """Accept nothing more, and give the query what waits in hand-offs."""
+        """Accept nothing more, and deliver the rows waiting in hand-offs."""
         if self._consumer is not None:
             self._consumer.finish()
 
@@ -336,9 +337,9 @@ class Execution:
         return any(isinstance(each, Subscription) for each in self._subscriptions)
 
     def join(self) -> None:
-        """Wait until nobody pushes any more and the hand-offs' thread has ended.
+        """Wait until no source pushes any more and the hand-offs' thread has ended.
 
-        After ``dispose``, and not from inside what is pushed.
+        Call it after ``dispose``, and not from a thread that pushes.
         """
         for subscription in self._subscriptions:
             if isinstance(subscription, Subscription):
@@ -347,8 +348,8 @@ class Execution:
             self._consumer.join()
 
     def dispose(self, error: BaseException | None = None) -> None:
-        """Let go of sources and observer, and of producers that wait: these are told the error."""
-        # first, for a source may not be let go of while it waits
+        """Release sources, observer and waiting producers; the producers get the error."""
+        # first, since a source that waits cannot be disposed
         self._end(error)
         for subscription in self._subscriptions:
             subscription.dispose()
@@ -361,7 +362,7 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _SourceEntry:
-    """One source of a plan, where it enters, and where the streams of its late events do."""
+    """One source of a plan, with its entry and the entries of its streams of late events."""
 
     source: StreamSource
     main: Entry
@@ -369,7 +370,7 @@ class _SourceEntry:
 
 
 def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[_SourceEntry]:
-    """Return the sources of a plan; one of which only late events are asked is read for them."""
+    """Return the sources of a plan, including those of which only late events are used."""
     found: dict[int, _SourceEntry] = {}
     for source, entry in wiring.entries:
         if isinstance(source, LateSource):

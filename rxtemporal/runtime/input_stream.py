@@ -1,4 +1,4 @@
-"""One stream of a run: its items through door and packer, and on into the query."""
+"""Input stream of a run: its items pass door and packer into the query."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class StreamState(Enum):
 
     READING = "reading"
     IDLE = "idle"
-    """It follows the others; what its source sends next ends that."""
+    """It follows the other streams until its source sends something."""
     ENDED = "ended"
 
 
 class InputStream:
-    """One stream of a run.
+    """Input stream of a run.
 
-    Each item is noted on the tape, judged by the door, noted in the log once it is accepted, and
-    late events are reported; the packer's batches go on into the query, or into a queue before it.
-    Not thread-safe: whoever calls a method holds the stream's lock.
+    Each item is noted on the tape, judged by the door and, if accepted, noted in the log; late
+    events are reported. The packer's batches are pushed into the query, or into a queue before it.
+    Not thread-safe: callers hold the stream's lock.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class InputStream:
         self.name = packer.door.source
         self.state = StreamState.READING
         self.queue = queue
-        # the highest start that went on, of a source that is asked, and how many batches did
+        # the highest start read from a source that does not push, and the number of batches
         self.place = MIN_TIME
         self.batches = 0
         self._flow = flow
         self._late = late
         self._entry = queue or late.entry
-        # True if the batches that come are known to keep their contract
+        # True if the batches are known to satisfy the contract of batches
         self._checked = False
         self._tape: Tape | None = None
         self._log: Tape | None = None
@@ -69,26 +69,26 @@ class InputStream:
 
     @property
     def idle(self) -> bool:
-        """True if the stream follows the others."""
+        """True if the stream is idle and follows the others."""
         return self.state is StreamState.IDLE
 
     @property
     def is_recorded(self) -> bool:
-        """True if it is noted in which order items are accepted."""
+        """True if the order in which items are accepted is recorded or logged."""
         return self._tape is not None or self._log is not None
 
     @property
     def rows(self) -> int:
-        """The number of rows that have come in and wait for a CTI."""
+        """The number of accepted rows that wait for a CTI."""
         return self.packer.rows
 
     @property
     def next_due(self) -> int | None:
-        """The start of the oldest of them."""
+        """The start of the oldest waiting row."""
         return self.packer.next_due
 
     def accept_all(self, items: Sequence[Any]) -> None:
-        """Accept items that follow each other, many events at once."""
+        """Accept a run of items, many events at once."""
         if len(items) >= RUN_LEAST and self._accept_run(items):
             return
         for item in items:
@@ -97,7 +97,7 @@ class InputStream:
                 return
 
     def _accept_run(self, items: Sequence[Any]) -> bool:
-        """Accept many events at once, if they can be; return True if that is done."""
+        """Accept many events at once if possible; return True if done."""
         packer = self.packer
         try:
             waiting = packer.pack()
@@ -115,7 +115,7 @@ class InputStream:
         return judged is not None
 
     def accept(self, item: Any) -> None:
-        """Note an item, have it judged, and give the query what is ready."""
+        """Note and judge an item, and push a batch into the query if one is due."""
         packer = self.packer
         try:
             if isinstance(item, EventBatch):
@@ -145,7 +145,7 @@ class InputStream:
         return accepted
 
     def give(self, batch: EventBatch | None) -> None:
-        """Report what was late, and push a batch into the query."""
+        """Report late events, and push a batch into the query."""
         packer = self.packer
         if packer.late:
             late, packer.late = packer.late, []
@@ -157,12 +157,12 @@ class InputStream:
             self._entry.on_next(batch)
 
     def let_others_follow(self) -> None:
-        """Advance the streams that take their time from this one, if there are any."""
+        """Advance the streams that follow this one, if any."""
         if self._flow.active:
             self._flow.follow(self)
 
     def complete(self, *, finishes: bool = True) -> None:
-        """End the stream; with ``finishes`` its time, too, and not where it was only cut off."""
+        """End the stream; ``finishes`` also ends its time, unless it was only cut off."""
         try:
             last = self._finish() if finishes else self.packer.pack()
         except Exception as error:
@@ -180,7 +180,7 @@ class InputStream:
         return self.packer.finish()
 
     def fail(self, error: Exception) -> None:
-        """End the stream by an error, after what was accepted before it."""
+        """End the stream with an error, after delivering the events accepted before it."""
         self.state = StreamState.ENDED
         accepted, error = self.packer.rescue(error)
         if self._tape is not None:
@@ -197,12 +197,12 @@ class InputStream:
     def advance_to(self, cti: int) -> bool:
         """Advance this stream from outside; return True if it moves.
 
-        What neither the source nor the settings say comes through here: the CTI that an idle stream
-        follows to, and a heartbeat's. Those that follow in turn are the caller's business.
+        For CTIs from neither the source nor the settings: those of a heartbeat, and those that an
+        idle stream follows. The caller advances the streams that follow this one.
         """
         if self.ended or not self.door.import_cti(cti):
             return False
-        # an imported one follows from what the other stream brought, when it is brought again
+        # an imported CTI is not noted: a replay of the other stream generates it again
         for tape in (self._tape, self._log):
             if tape is not None:
                 tape.advance(cti)
@@ -218,7 +218,7 @@ class InputStream:
         return True
 
     def _advance(self, cti: int) -> EventBatch | None:
-        """Advance to a CTI that had come from outside when the stream was recorded."""
+        """Advance to a CTI that came from outside when the stream was recorded."""
         if self.door.import_cti(cti) and self._tape is not None:
             self._tape.advance(cti)
         return self.packer.due()

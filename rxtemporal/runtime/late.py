@@ -36,7 +36,7 @@ class LateFeed:
 
     @property
     def has_listeners(self) -> bool:
-        """True if anybody has subscribed: until then nothing is made."""
+        """True if there are subscribers; without any, no late events are built."""
         return self._listened > 0
 
     def _subscribe(self, observer: Any, scheduler: Any = None) -> Any:
@@ -44,16 +44,16 @@ class LateFeed:
         return self._subject.subscribe(observer)
 
     def push(self, late: LateEvent) -> None:
-        """Push a late event to those who listen."""
+        """Push a late event to the subscribers."""
         self._subject.on_next(late)
 
     def end(self) -> None:
-        """Complete, for the run has ended."""
+        """Complete the observable when the run has ended."""
         self._subject.on_completed()
 
 
 class _LateRow(NamedTuple):
-    """A late event on its way into a stream of late events, with its payload as it came."""
+    """A late event for a stream of late events, with its original payload."""
 
     reason: str
     by: int
@@ -64,10 +64,10 @@ class _LateRow(NamedTuple):
 
 
 class LateEvents:
-    """One source's late events: for the run's feed, and for the streams that are made of them.
+    """Late events of one source, for the run's feed and for streams of late events.
 
-    As the way into the query it stands before the stream itself: each stream of late events gets
-    what was late with the batch that went on, and the same CTI.
+    It is the source's entry into the query in front of the stream itself: with each batch, every
+    stream of late events gets the late events of that batch, and the same CTI.
     """
 
     def __init__(
@@ -82,18 +82,18 @@ class LateEvents:
         self._main = main
         self._streams = streams
         self._cti = MIN_TIME
-        # behind a hand-off the door is on one thread, and whoever asks for these on another
+        # with a hand-off, the door and the consumer of these run on different threads
         self._lock = threading.Lock()
         self._events: list[_LateRow] = []
         self._rows: list[LateRows] = []
 
     @property
     def entry(self) -> Entry | LateEvents:
-        """The way into the query: this, if there are streams of late events."""
+        """The source's entry into the query: this object, if there are streams of late events."""
         return self if self._streams else self._main
 
     def report(self, late: Sequence[Late]) -> None:
-        """Take what was late, in order."""
+        """Take late events, in order."""
         if self._streams or self._feed.has_listeners:
             for each in late:
                 if isinstance(each, LateRows):
@@ -128,7 +128,7 @@ class LateEvents:
         return self._packer.door.source
 
     def _take_all(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
-        """Return what was collected since the last call: fields and payloads; None for nothing."""
+        """Return fields and payloads collected since the last call; None if there are none."""
         with self._lock:
             events, self._events = self._events, []
             batches, self._rows = self._rows, []
@@ -142,14 +142,14 @@ class LateEvents:
         return pl.concat(fields), pl.concat(payloads)
 
     def save(self) -> list[Any]:
-        """Return what has been collected and not yet been pushed, and the CTI of the streams."""
+        """Return the late events not yet pushed, and the CTI of the streams."""
         with self._lock:
             events = [[*row[:-1], to_fields(row.payload)] for row in self._events]
             rows = [[each.rows, each.reason, each.cti, each.by] for each in self._rows]
         return [self._cti, events, rows]
 
     def load(self, state: Sequence[Any]) -> None:
-        """Go on with what had been collected."""
+        """Resume from the result of ``save``."""
         self._cti, events, rows = state
         self._events = [_LateRow(*each) for each in events]
         self._rows = [LateRows(*each) for each in rows]
@@ -177,11 +177,11 @@ class LateEvents:
         )
 
     def on_next(self, batch: EventBatch) -> None:
-        """Push a batch, and then what was late."""
+        """Push a batch, and then the late events."""
         self._main.on_next(batch)
         try:
             self._push_late(batch.cti, batch.schema)
-        except Exception as error:  # a late payload does not fit, and the producer cannot help it
+        except Exception as error:  # a late payload does not fit, which is not the producer's fault
             self.on_error(error)
 
     def _push_late(self, cti: int, payload: pl.Schema | None = None) -> None:
@@ -195,13 +195,13 @@ class LateEvents:
             subject.on_next(source.batch(*late, self._cti))
 
     def on_error(self, error: Exception) -> None:
-        """Fail all of them."""
+        """Fail the stream and its streams of late events."""
         self._main.on_error(error)
         for _, subject in self._streams:
             subject.on_error(error)
 
     def on_completed(self) -> None:
-        """End all of them; what was late after the last batch comes first."""
+        """End the stream and its streams of late events; push pending late events before."""
         try:
             self._push_late(self._cti)
         except Exception as error:

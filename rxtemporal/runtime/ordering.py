@@ -1,4 +1,4 @@
-"""The order in which the events of several streams are accepted: that of their times."""
+"""Order in which the events of several streams are accepted: by their times."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from rxtemporal.storage.event_log.source import RecordedSource
 
 
 class Readable(Protocol):
-    """A source that has to be asked for what comes next, or several that stand together."""
+    """A source that is read, or several sources of one recording."""
 
     place: int
 
     @property
     def unread(self) -> bool:
-        """True if there may be more."""
+        """True if there may be more items."""
 
     def peek(self) -> int:
         """Return the time of the next item."""
 
     def read(self, until: int = MAX_TIME) -> None:
-        """Accept what comes next, up to a time."""
+        """Accept the next items, up to a time."""
 
     def read_batch(self) -> None:
-        """Accept what comes next until a batch goes on."""
+        """Accept the next items until a batch is pushed."""
 
 
 def accept_next(waiting: Sequence[Readable], flow: TimeFlow, pacer: Pacer | None = None) -> None:
-    """Accept the event with the lowest time of all streams next; ties go by order of the streams.
+    """Accept the event with the lowest time of all streams; ties go by order of the streams.
 
-    What follows it on its own stream before any other stream's next event is accepted with it: no
-    CTI comes to it from outside in between, so the verdicts are those of one event at a time. Where
-    all have rows of frames at hand, these are merged and judged at once, with the same verdicts.
-    With a pace it is waited for, and no more is accepted than it is time for.
+    The events that follow it on its stream before any other stream's next event are accepted with
+    it: no CTI from outside can come in between, so the verdicts are those of one event at a time.
+    If all streams have rows of frames at hand, these are merged and judged at once, with the same
+    verdicts. With a pace, waits for the event, and accepts only events that are due.
     """
     places = [each.peek() for each in waiting]
     if pacer is None and _accept_at_once(waiting, flow):
@@ -57,9 +57,9 @@ def accept_next(waiting: Sequence[Readable], flow: TimeFlow, pacer: Pacer | None
 
 
 def _accept_at_once(waiting: Sequence[Readable], flow: TimeFlow) -> bool:
-    """Accept all rows that come before the first one that is not at hand yet, if all are frames.
+    """Accept the rows of all streams up to the first unread row, if all are frames.
 
-    Of the stream whose rows at hand end first nobody knows what follows: so far and no farther.
+    The stream whose current frame ends first limits this: its next row is not known yet.
     """
     readers = [each for each in waiting if isinstance(each, Reader)]
     frames = [cursor for each in readers if (cursor := _frames_at_hand(each, readers, flow))]
@@ -79,7 +79,7 @@ def _accept_at_once(waiting: Sequence[Readable], flow: TimeFlow) -> bool:
         importers,
         [each.door.state for each in readers],
     )
-    # all doors go on before the first batch leaves
+    # all doors take over their verdicts before the first batch is pushed
     judged = list(zip(readers, cuts, verdicts, strict=True))
     batches = [each.packer.take_verdicts(rows, verdict) for each, (rows, _), verdict in judged]
     for reader, batch in zip(readers, batches, strict=True):
@@ -90,10 +90,10 @@ def _accept_at_once(waiting: Sequence[Readable], flow: TimeFlow) -> bool:
 def _frames_at_hand(
     reader: Reader, readers: Sequence[Reader], flow: TimeFlow
 ) -> FrameCursor | None:
-    """Return a reader's cursor if its rows at hand may be judged with the others', many at once.
+    """Return a reader's cursor if its current rows may be judged at once with the others'.
 
-    That is: they are rows of frames, no CTI comes to them from what is not one of these, and
-    nobody notes in which order they are accepted.
+    That is: they are rows of frames, no CTI reaches them from a stream outside ``readers``, and
+    the order of acceptance is neither recorded nor logged.
     """
     cursor, outside = reader.cursor, flow.imported_by(reader)
     if reader.queue is not None or reader.is_recorded:
@@ -104,10 +104,10 @@ def _frames_at_hand(
 
 
 class Playback:
-    """The streams of one recording, read in the order in which they were recorded.
+    """Reader of the streams of one recording, in the recorded order.
 
-    ``exact``: their records alternate just as they were recorded. Where nothing depends on that,
-    each stream brings what it has in larger pieces.
+    ``exact``: records of the streams alternate exactly as recorded. Otherwise, when nothing depends
+    on it, each stream is read in larger pieces.
     """
 
     def __init__(self, readers: Sequence[Reader], exact: bool) -> None:
@@ -126,7 +126,7 @@ class Playback:
             yield from runs.iter_rows()
 
     def peek(self) -> int:
-        """Return the time of the next record: the highest start that any stream has shown."""
+        """Return the time of the next record: the highest start so far on any stream."""
         if self._run is None:
             self._run = next(self._runs, None)
         if self._run is None:
@@ -134,7 +134,7 @@ class Playback:
         return max(self.place, self._readers[self._run[0]].peek())
 
     def read(self, until: int = MAX_TIME) -> None:
-        """Bring what comes next of one stream, up to the time of another source's next event."""
+        """Accept the next records of one stream, up to the time of another source's next event."""
         self.place = self.peek()
         if self._run is None:
             self._finish()
@@ -148,11 +148,11 @@ class Playback:
         self._run = (number, left) if left else None
 
     def read_batch(self) -> None:
-        """Bring what comes next of one stream."""
+        """Accept the next records of one stream."""
         self.read()
 
     def _finish(self) -> None:
-        """End the streams that had not ended: the recording goes no further."""
+        """End the streams whose end was not recorded."""
         self.unread = False
         for reader in self._readers.values():
             if not reader.ended:
@@ -160,7 +160,7 @@ class Playback:
 
 
 def group_recordings(readers: Sequence[Reader], exact: bool) -> list[Readable]:
-    """Return what has to be asked: the readers, with one playback for those of a recording."""
+    """Return the sources to read: the readers, with one playback for those of a recording."""
     recorded: dict[int, list[Reader]] = {}
     for reader in readers:
         if isinstance(reader.source, RecordedSource):
@@ -170,7 +170,7 @@ def group_recordings(readers: Sequence[Reader], exact: bool) -> list[Readable]:
         if not isinstance(reader.source, RecordedSource):
             asked.append(reader)
         elif (group := recorded.pop(id(reader.source.recording), None)) is not None:
-            # the error of one ends all: what they had given until then they give again
+            # the error of one stream ends the run, so the records before it are replayed exactly
             fails = any(_get_source(each).records.facts.failed for each in group)
             for each in group if fails else ():
                 each.answer_promptly()

@@ -1,4 +1,4 @@
-"""Outlet of a query: its sink, and what that has been given."""
+"""Outlet of a query: its sink, and counters of the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Outlet:
         self.opened = False
         self.rows = self.batches = 0
         self.cti = MIN_TIME
-        # seconds of the wall clock: when something last came out
+        # seconds of the wall clock at the last result
         self.wrote = 0.0
 
     def open(self, schema: pl.Schema) -> None:
@@ -28,9 +28,9 @@ class Outlet:
         self.opened = True
 
     def write(self, batch: EventBatch) -> None:
-        """Give the sink one batch; open it first if the fields were not known before.
+        """Write one batch to the sink; open it first if the fields were not known before.
 
-        A CTI that comes before the fields are known is only noted: the sink is opened with the
+        A CTI that comes before the fields are known is not written: the sink is opened with the
         fields of its first rows.
         """
         if not self.opened:

@@ -1,4 +1,4 @@
-"""At recorded speed: bounded sources that bring their events when a clock says that it is time."""
+"""Pace of a replay: events of bounded sources are released by a clock."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import timedelta
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add
 from rxtemporal.operators.plan import Pace
 
-# seconds between two looks at whether the run has ended
+# seconds between two checks if the run has ended
 SLICE = 0.1
 
 
 class Pacer:
-    """A pace in one run: its time begins at the first event of all sources, when that is asked for.
+    """Pace of one run: its clock starts when the first event of all sources is requested.
 
-    Not for two threads at once.
+    Not thread-safe.
     """
 
     def __init__(self, pace: Pace, ended: Callable[[], bool]) -> None:
@@ -26,10 +26,9 @@ class Pacer:
         self._began = 0.0
 
     def wait_for(self, place: int) -> int:
-        """Wait until it is time for what lies at a place; return the place up to which it is.
+        """Wait until an event at the time ``place`` is due; return the time up to which events are.
 
-        Returns at once where nothing has a time yet, at the end of time, and when the run has
-        ended.
+        Returns at once before the first event, at the end of time, and when the run has ended.
         """
         if place in (MIN_TIME, MAX_TIME):
             return place
@@ -50,7 +49,7 @@ class Pacer:
         if clock is None:
             time.sleep(min(seconds, SLICE))
             return
-        # what else is scheduled until then happens, unless the clock is running us
+        # a virtual clock runs other scheduled actions up to then, unless it is running this one
         until = self._now() + seconds
         clock.advance_to(until)
         if self._now() < until:

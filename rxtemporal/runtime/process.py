@@ -161,8 +161,8 @@ class Process:
         if pulled or self._in_write():
             self._finish(error)
             return
-        # a producer that pushes does not wait until the sinks are closed, and a sink's callback
-        # cannot: the sink waits for it
+        # a producer does not wait until the sinks are closed; a sink's callback cannot, since the
+        # sink waits for it
         thread = threading.Thread(
             target=self._finish, args=(error,), name=f"rxtemporal {self.name} closing", daemon=True
         )

@@ -1,4 +1,4 @@
-"""One source of a run being read: its items through packer and door, and on into the query."""
+"""Reader of one source of a run: its items pass door and packer into the query."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
 class Reader(InputStream, abc.ObserverBase[Any]):
-    """Reads one source of a run: asks its cursor for items, or is pushed them.
+    """Reader of one source of a run: takes items from its cursor, or is the source's observer.
 
-    ``peek``, the methods that read and the observer's three take the lock; whoever calls another
-    one holds it.
+    ``peek``, the methods that read and the three of the observer take the lock; callers of the
+    others hold it.
     """
 
     def __init__(
@@ -57,36 +57,36 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         # how many records of the source earlier runs have accepted
         self.replayed = 0
         self.cursor: Cursor | None = None
-        # called, outside of any batch, when what was pushed is on disk
+        # called, outside of any batch, when pushed events are on disk
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
         self._watched = source.lively is not None
-        # True if nothing is noted of the events that are pushed
+        # True if pushed events are neither recorded nor logged
         self._plain = False
 
     @property
     def unread(self) -> bool:
-        """True if the source has to be asked for more."""
+        """True if the source is read and may have more items."""
         return self.pulls and self.state is not StreamState.ENDED
 
     # Begin and end --------------------------------------------------------------------------------
 
     def record(self, tape: Tape) -> None:
-        """Have what comes noted, in the order in which it is accepted; before ``open``."""
+        """Note all items on a tape, in order of acceptance; call before ``open``."""
         self._tape = tape
 
     def log(self, tape: Tape, records: int) -> None:
-        """Have what is accepted from now on noted, and on disk before it is acknowledged.
+        """Note accepted items on a tape from now on; they are acknowledged once they are on disk.
 
-        So many records of the source were accepted before, and have been replayed.
+        ``records`` of the source were accepted before, and have been replayed.
         """
         self._log = tape
         self.replayed += records
-        # to be asked for the next event is how such a source learns that this one was taken
+        # such a source takes the request for the next event as the acknowledgement of this one
         tape.prompt = self.pulls and not self.source.bounded
 
     def open(self) -> None:
-        """Open the source, after what has been read of it before."""
+        """Open the source after the items already read."""
         source = self.source
         position: Any = self.position if source.positioned else self._saved_position
         if not source.resumes or self._log is not None:
@@ -95,7 +95,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         if self._log is not None:
             self._cursor.read_in_step()
         self._plain = not self.is_recorded
-        # a saved CTI may be above what a subject that begins anew has judged by
+        # a new subject may have judged by a lower CTI than a saved one
         if source.judged and source.settings is None and self.door.cti == NO_CTI:
             self.packer.trust_events()
 
@@ -108,7 +108,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         return self.cursor
 
     def connect(self) -> abc.DisposableBase:
-        """Have a source that pushes push into the run from now on."""
+        """Subscribe to a source that pushes."""
         observer: abc.ObserverBase[Any] = self
         if self.queue is not None:
             observer = add_backpressure(self.queue, observer, self.packer)
@@ -117,7 +117,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         return self._cursor.connect(observer)
 
     def _fail_unlogged(self, error: Exception) -> None:
-        """End the run, for what was accepted cannot be logged: it is not as it was any more."""
+        """End the run when an accepted event cannot be logged: the door has changed already."""
         with self.lock:
             if not self.ended:
                 self.fail(error)
@@ -128,29 +128,29 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             self.cursor.close()
 
     def replay(self, cursor: RecordedCursor, records: int) -> None:
-        """Read so many records of earlier runs, before ``open``; fewer where the stream ends."""
+        """Read ``records`` of earlier runs, fewer if the stream ends; call before ``open``."""
         position = self._saved_position
         if self.state is StreamState.IDLE:
-            self.state = StreamState.READING  # as far as anybody has written down
+            self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
         while records and not self.ended:
             records = self.read_records(records)
         self.cursor, self._saved_position = None, position
 
     def set_idle(self) -> None:
-        """Follow the others from now on."""
+        """Make the stream idle: it follows the others from now on."""
         self.state = StreamState.IDLE
 
     # Reading --------------------------------------------------------------------------------------
 
     def peek(self) -> int:
-        """Return the time of the next item: the highest start shown, its own included."""
+        """Return the time of the next item: the highest start so far, its own included."""
         return self._cursor.peek()
 
     def read_records(self, records: int, until: int = MAX_TIME) -> int:
-        """Read so many records of a recorded stream, up to a time; return how many are left.
+        """Read ``records`` of a recorded stream, up to a time; return how many are left.
 
-        Without any left the stream is cut off.
+        If the recording has no more, the stream is cut off.
         """
         cursor = self.cursor
         assert isinstance(cursor, RecordedCursor)
@@ -159,24 +159,24 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         return cursor.allowed
 
     def answer_promptly(self) -> None:
-        """Have every CTI answered at once, however many events are there already."""
+        """Answer every CTI at once, however many events are already available."""
         self.packer.least = 1
 
     def read_batch(self) -> None:
-        """Accept what comes next until a batch goes on."""
+        """Accept the next items until a batch is pushed."""
         batches = self.batches
         while self.batches == batches and self.state is not StreamState.ENDED:
             self.read()
 
     def read(self, until: int = MAX_TIME) -> None:
-        """Accept what comes next, up to a time: at least the next item."""
+        """Accept the items up to a time, at least the next one."""
         cursor = self._cursor
         try:
             items = cursor.take(until)
             if items is not None and not len(items):
                 raise SourceError(
                     f"take() of the cursor of stream {self.name!r} returned no items. Hint: return "
-                    "None at the end, and before it at least the next item."
+                    "None at the end, and at least the next item before the end."
                 )
         except Exception as error:
             with self.lock:
@@ -192,7 +192,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 self.let_others_follow()
 
     def push(self, batch: EventBatch) -> None:
-        """Give the query what was accepted elsewhere, and let those follow that take their time."""
+        """Push a batch accepted elsewhere into the query, and advance the streams that follow."""
         with self.lock:
             self._saved_position = self._cursor.position
             self.give(batch)
@@ -201,7 +201,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
     # Pushed ---------------------------------------------------------------------------------------
 
     def on_next(self, item: Any) -> None:
-        """Accept what the source pushes, an event or a whole batch."""
+        """Accept an event or a batch that the source pushes."""
         # this runs once for each event that is pushed
         with self.lock:
             if self.state is not _READING:
@@ -224,13 +224,13 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 self._flow.follow(self)
 
     def on_error(self, error: Exception) -> None:
-        """Fail the stream, for its source has failed."""
+        """Fail the stream when its source has failed."""
         with self.lock:
             if self.state is not StreamState.ENDED:
                 self.fail(error)
 
     def on_completed(self) -> None:
-        """End the stream, for its source has completed."""
+        """End the stream when its source has completed."""
         with self.lock:
             if self.state is not StreamState.ENDED:
                 self.complete(finishes=self._cursor.completes)
@@ -238,14 +238,14 @@ class Reader(InputStream, abc.ObserverBase[Any]):
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
-        """Return how far it has come, what its door holds and what waits: plain values."""
+        """Return position, state of the door and waiting rows as plain values."""
         goes_on = self.ended and self.source.goes_on
         brought = 0 if self._log is None else self._log.brought
         return {
             "place": self.place,
             "position": self.position.reached if self.source.positioned else self._saved_position,
             "brought": self.replayed + brought,
-            # a source that may have more when it is asked anew goes on where it ended
+            # a source that may have more later is read on after its end
             "state": (StreamState.READING if goes_on else self.state).value,
             "packer": self.packer.save(),
             "late": self._late.save(),
@@ -253,7 +253,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``save`` of a reader of the same source returned; before ``open``."""
+        """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
         self.packer.load(state["packer"])
         self._late.load(state["late"])
         self.meter.rows, self.meter.cti = state["meter"]

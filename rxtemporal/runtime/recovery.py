@@ -1,8 +1,8 @@
 """Recovery: replay the event log, then continue with the live sources.
 
-One run does both, through the same doors and operators, and changes over at the end of the log. So
-nothing has to be handed over but how much of a source that begins anew stands in the log. Places
-need not be: all that is left lies behind the place of what was accepted last.
+One run does both, through the same doors and operators, and switches at the end of the log. The
+only thing carried over is how many records of each source the log has. Times need not be: all
+remaining events come after the last accepted one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.source import RecordedSource
 from rxtemporal.storage.event_log.store import RunStore
 
-# records of the order that are read together
+# records of the order that are read at a time
 AT_ONCE = 65_536
 
 
@@ -37,24 +37,24 @@ def make_log(path: Any, name: str) -> EventLog:
 
 
 def refuse_unlogged(readers: Sequence[Reader]) -> None:
-    """Refuse the streams that need no event log."""
+    """Raise if a stream needs no event log."""
     for reader in readers:
         if reader.source.resumes and not reader.source.in_columns:
             raise BindingError(
-                f"stream {reader.name!r} can be read again from a position, and needs no event "
-                "log. Hint: resume=folder in place of log=, which takes all other streams, too."
+                f"stream {reader.name!r} can be read again from a position: it needs no event "
+                "log. Hint: use resume=folder in place of log=; it takes all other streams, too."
             )
         if isinstance(reader.source, RecordedSource):
             raise BindingError(
-                f"stream {reader.name!r} is recorded, and can be replayed from its beginning at "
-                "any time: it needs no event log. Hint: leave log= out."
+                f"stream {reader.name!r} is a recording and can be replayed at any time: it needs "
+                "no event log. Hint: leave log= out."
             )
 
 
 def match_log(log: EventLog, readers: Sequence[Reader]) -> None:
     """Match the log with the streams of a run."""
     for reader in readers:
-        # a start edge that comes out of a log has a dict, and its end edge may be a dataclass
+        # a start edge from a log has a dict as payload, but its end edge may have a dataclass
         reader.door.match_rows_by(partial(_saved_fields, reader.source.schema))
     log.match(
         [
@@ -72,9 +72,10 @@ def match_log(log: EventLog, readers: Sequence[Reader]) -> None:
 def replay_log(
     log: EventLog, readers: Sequence[Reader], exact: bool, continues: Callable[[], bool]
 ) -> None:
-    """Bring the records of a log to the doors, and have what comes from now on logged.
+    """Replay the records of a log through the doors, and log all events from then on.
 
-    ``exact``: they alternate between the streams just as they came. ``continues`` is asked between.
+    ``exact``: records of the streams alternate exactly as they came. The replay stops when
+    ``continues`` returns False.
     """
     log.begin()
     recording = log.recording()
@@ -96,7 +97,7 @@ def replay_log(
 
 
 def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
-    """Yield which stream brought how many records next, in pieces that make long steps."""
+    """Yield runs of records: the number of a stream, and how many records it brought next."""
     for runs in _together(recording.runs()):
         if not exact:
             runs = runs.group_by("stream", maintain_order=True).sum()
@@ -117,7 +118,7 @@ def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def _count_brought(records: StreamRecords) -> int:
-    """Return how many records a source has brought: all but those from outside, and its end."""
+    """Return how many records came from the source: all but those from outside, and its end."""
     marks = ["outside", "completed"]
     return sum(
         frame.height - int(frame.get_column("kind").is_in(marks).sum())
@@ -126,11 +127,11 @@ def _count_brought(records: StreamRecords) -> int:
 
 
 def _saved_fields(schema: pl.Schema | None, payload: Any) -> Any:
-    """Return the part of a payload that a log keeps: its fields, in their types."""
+    """Return the part of a payload that a log stores: its fields, in their types."""
     if schema is None:
         return to_fields(payload)
     try:
         # in its fields' types, which may be narrower
         return PayloadReader(schema).frame([payload]).to_dicts()[0]
     except SchemaError:
-        return payload  # the door refuses it, and says why
+        return payload  # the door raises the error

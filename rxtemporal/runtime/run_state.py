@@ -1,4 +1,4 @@
-"""State of a whole run: of its operators, its outputs, and the doors of its sources."""
+"""State of a whole run: its operators, its outputs, and the doors of its sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANEW = "or begin with a new folder, which computes everything anew"
 
 
 class RunState:
-    """Saves and loads one run: each operator, what leaves, and each source that is read.
+    """State of one run, to save and load: its operators, outputs and sources.
 
     A state belongs to the query that saved it: the same operators over the same sources.
     """
@@ -71,7 +71,7 @@ def _meters(gauge: Gauge) -> list[tuple[int, int]]:
 
 
 def _description(reader: Reader) -> str:
-    """Return a text that describes a source, and is the same in another process."""
+    """Return a description of a source that is the same in another process."""
     source = reader.source
     return f"{_describe_fields(source.schema)}; {source.settings}"
 
@@ -83,7 +83,7 @@ def _describe_fields(fields: Mapping[str, Any] | None) -> str:
 
 
 def refuse_unsavable(reader: Reader) -> None:
-    """Refuse a stream whose position cannot be saved."""
+    """Raise if a stream's position cannot be saved."""
     if isinstance(reader.source, RecordedSource):
         raise CheckpointError(
             f"stream {reader.name!r} is replayed from a recording, which always starts at its "

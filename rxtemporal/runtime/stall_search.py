@@ -1,4 +1,4 @@
-"""Search for stalls: from the output of a running query back to the sources that it waits for."""
+"""Search for stalls: from the output of a query back to the sources that it waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIDES = ("left", "right")
 
 
 def find_stalls(execution: Execution, queries: Sequence[str]) -> tuple[Stall, ...]:
-    """Return what each query waits for that has not reached the end of time."""
+    """Return the stalls of all queries that have not reached the end of time."""
     found: list[Stall] = []
     for name, (node, gauge) in zip(queries, execution.leaving, strict=True):
         if gauge.output.cti < MAX_TIME:
@@ -46,7 +46,7 @@ class _Input:
 
 
 class _Search:
-    """Search against the direction of one query's streams."""
+    """Search of one query, upstream from its output."""
 
     def __init__(self, execution: Execution, query: str, output: Node, leaving: Gauge) -> None:
         self._query = query
@@ -66,26 +66,26 @@ class _Search:
         self._due = min((each for each in due if each is not None), default=None)
 
     def _reader(self, node: Node) -> Reader:
-        """Return what reads a source; late events are read with the stream they were late on."""
+        """Return the reader of a source; late events are read with their original stream."""
         source = node.source.of if isinstance(node.source, LateSource) else node.source
         return self._readers[id(source)]
 
     def find(self) -> list[Stall]:
-        """Return what the query waits for."""
+        """Return the stalls of the query."""
         shaped = self._leaving.output
         if shaped.cti < self._leaving.inputs[0].cti and self._leaving.rows:
             return [self._stall(None, shaped, due=self._leaving.next_due)]
         return self._trace(self._output, None)
 
     def _trace(self, node: Node, behind: _Input | None) -> list[Stall]:
-        """Return what a stream waits for; ``behind`` is the last input passed that was behind."""
+        """Return the stalls of a stream; ``behind`` is the last input on the way that is behind."""
         if node.source is not None:
             return self._at_source(self._reader(node), behind)
         missing = self._gauges[node].missing
         # if the plan knows the fields, a CTI is enough to begin
         if missing is not None and node.inputs[missing].schema is None:
             return [self._without_fields(_Input(node, missing))]
-        # read once: the run goes on meanwhile
+        # read once, since the run continues meanwhile
         ctis = [meter.cti for meter in self._gauges[node].inputs]
         lowest = [side for side, cti in enumerate(ctis) if cti == min(ctis)]
         if len(lowest) < len(ctis):

@@ -18,9 +18,9 @@ _log = get_logger(__name__)
 
 
 class StallWatch:
-    """Timer that warns when neither rows nor time have come out of a query for ``warn_after``.
+    """Timer that warns when a query has delivered neither rows nor a CTI for ``warn_after``.
 
-    There is one warning for each stall; a query is watched again once something has come out.
+    There is one warning for each stall; a query is watched again after its next result.
     ``warn_after`` is a timedelta or ticks of the wall clock; with None no timer runs.
     """
 
@@ -34,7 +34,7 @@ class StallWatch:
         self._process = process
         self._execution = execution
         self._outlets = outlets
-        # of each query that has been warned of: when something had last come out
+        # for each query with a warning, the time of its last result
         self._warned: dict[str, float] = {}
         self._timer = RepeatingTimer(execution.clock, self._check)
 

@@ -1,4 +1,4 @@
-"""Stalls: why nothing comes out of a query, and what usually helps."""
+"""Stalls: the reasons why a query delivers nothing, and remedies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 
 
 def format_time(time: int | None, form: TimeForm) -> str:
-    """Return a time as text, in the form in which the sources give theirs."""
+    """Return a time as text, in the form that the sources use."""
     if time is None or time <= MIN_TIME:
         return "-"
     return str(time) if form == "ticks" and time < MAX_TIME else describe(time)
@@ -22,13 +22,13 @@ def format_age(seconds: float) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stall:
-    """One reason why nothing comes out of a query: the CTI that it waits for.
+    """One reason why a query delivers nothing: the CTI that it waits for.
 
     ``stream`` is the input stream that has to advance; None if the query waits for an open row to
     end, which starts at ``next_due``. ``operator`` and ``side`` name the input of a two-input
-    operator that is behind the other one, if that is what waits; ``direct`` is true if the stream
-    itself is that input. ``cti`` (ticks) is the CTI that stands still, and ``cti_age`` for how many
-    seconds of the wall clock it has. ``rows`` wait in the whole query; the CTI has to pass
+    operator that is behind the other one, if one is waiting; ``direct`` is True if the stream
+    itself is that input. ``cti`` (ticks) is the CTI that does not advance, and ``cti_age`` for how
+    many seconds of the wall clock. ``rows`` wait in the whole query; the CTI has to pass
     ``next_due`` before the first of them can leave. ``ended``: the stream has ended before the end
     of time, so it will not advance again. ``needs_fields``: its fields are not known before its
     first event. ``others`` are the query's other streams.
@@ -49,7 +49,7 @@ class Stall:
     needs_fields: bool = False
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
+        """Return the stall as a sentence."""
         due, rows = format_time(self.next_due, self.time), _count_rows(self.rows)
         if self.stream is None:
             return (
@@ -78,7 +78,7 @@ class Stall:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """The changes that usually help, in words."""
+        """The changes that usually help, as text."""
         if self.stream is None:
             return ("run with EventShape.EDGE, which shows starts at once", "send end edges")
         if self.needs_fields:

@@ -1,4 +1,4 @@
-"""A plan run step by step, without Rx: batches are pushed by hand, and its state can be saved."""
+"""Stepper of a plan without Rx: the caller pushes batches, and can save the state."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rxtemporal.operators.plan import Node
 
 
 class Stepwise:
-    """The steps of one plan, whose sources' fields have to be known.
+    """Steps of one plan; the fields of its sources have to be known.
 
-    ``push`` gives the plan's results in its own form: edges and CTIs included. ``save`` returns
-    what the steps hold; the steps of the same plan that ``load`` it go on as these would have.
-    Not thread-safe: whoever drives it serialises.
+    ``push`` returns the plan's results in their internal form, with edges and CTIs. ``save``
+    returns the state of the steps; steps of the same plan that ``load`` it continue as these would
+    have. Not thread-safe: its owner serialises calls.
     """
 
     def __init__(self, output: Node) -> None:
@@ -42,18 +42,18 @@ class Stepwise:
         return tuple(Fingerprints(n for n in self._nodes if n.operator is not None).lines)
 
     def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
-        """Take one batch of a source, and return the batches that come out for it."""
+        """Take one batch of a source, and return the batches that result from it."""
         found = [n for n in self._nodes if n.source is not None and n.source.name == source]
         if len(found) != 1:
             raise ArgumentError(
                 f"{len(found) or 'no'} sources of the query are called {source!r}; there are "
-                f"{self.sources}. Hint: name= where a stream is made gives it a name of its own."
+                f"{self.sources}. Hint: name= where a stream is made gives it its own name."
             )
         return self.through(found[0], batch)
 
     def through(self, source: Node, batch: EventBatch) -> list[EventBatch]:
-        """Take one batch of a source's node, and return the batches that come out for it."""
-        # inputs come before what they feed, so each step has all that comes when its turn comes
+        """Take one batch of a source's node, and return the batches that result from it."""
+        # nodes are in order of their inputs, so all inputs of a step are ready before it runs
         made: dict[int, list[EventBatch]] = {id(source): [batch]}
         for node in self._nodes:
             if node.operator is None:
@@ -77,21 +77,21 @@ class Stepwise:
             raise blame(error, node.operator.place) from error.__cause__
 
     def _brings(self, node: Node, batch: EventBatch) -> bool:
-        """Return True if a batch brings rows or time; one that brings neither is not passed on."""
+        """Return True if a batch brings rows or time; otherwise it is not passed on."""
         if not len(batch) and batch.cti <= self._ctis[id(node)]:
             return False
         self._ctis[id(node)] = batch.cti
         return True
 
     def save(self) -> list[bytes]:
-        """Return what each step holds, in the order of the plan."""
+        """Return the state of each step, in the order of the plan."""
         return [step.save() for step in self._steps.values()]
 
     def load(self, saved: list[bytes]) -> None:
-        """Go on from what ``save`` of the steps of the same plan returned."""
+        """Resume from the result of ``save`` of the steps of the same plan."""
         if len(saved) != len(self._steps):
             raise CheckpointError(
-                f"the query has {len(self._steps)} steps, and {len(saved)} were saved"
+                f"the query has {len(self._steps)} steps, but {len(saved)} were saved"
             )
         for step, state in zip(self._steps.values(), saved, strict=True):
             step.load(state)
@@ -102,8 +102,8 @@ def _make_step(node: Node) -> Any:
     given = [each.schema for each in node.inputs]
     if any(schema is None for schema in given):
         raise ArgumentError(
-            "steps are made here before the first event, and the fields of a stream are not known "
-            "by then. Hint: give schema= where the stream is made."
+            "steps are made before the first event here, but the fields of a stream are not yet "
+            "known. Hint: give schema= where the stream is made."
         )
     keys = node.inputs[0].keys
     if isinstance(node.operator, TwoInputs):

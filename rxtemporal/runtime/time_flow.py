@@ -1,4 +1,4 @@
-"""The flow of time between the streams of a run: imports, idle streams, heartbeats."""
+"""Flow of time between the streams of a run: imports, idle streams, heartbeats."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rxtemporal.runtime.reader import Reader
 
 
 def find_imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[Node]:
-    """Return the streams whose CTIs are imported, and theirs in turn, beside the outputs' own.
+    """Return the streams whose CTIs are imported, directly or not, beyond the outputs' own.
 
-    They are found among those named here, and beside a recorded one in its recording.
+    They are found among the ``named`` streams, and for a recorded stream in its recording.
     """
     sources = [each for node in outputs for each in node.every() if each.source is not None]
     there, others = {id(each.source) for each in sources}, []
-    for node in sources:  # grows while it is gone through
+    for node in sources:  # grows during the loop
         source = node.source.of if isinstance(node.source, LateSource) else node.source
         if source is None or source.settings is None or source.settings.imports is None:
             continue
@@ -37,15 +37,15 @@ def find_imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[No
 
 
 class TimeFlow:
-    """The time that the streams of one run take from each other, and from the clock on the wall.
+    """Time that the streams of one run take from each other, and from the wall clock.
 
-    *Imports*: each CTI of a stream goes on at once to the streams that import it, and to theirs.
-    *Idle streams*: each is advanced to the lowest CTI of those that are not idle, as if it imported
-    that one. So the end of time is not handed on, and where all are idle none moves. The first
-    thing that its source sends ends it; that is judged by the CTI that was reached. *Silence*: a
-    source may ask for a heartbeat, or to be idle, after a span in which it sent nothing.
+    *Imports*: each CTI of a stream is passed at once to the streams that import it, and on to their
+    importers. *Idle streams*: each is advanced to the lowest CTI of the streams that are not idle,
+    as if it imported that CTI. So the end of time is not passed on, and if all are idle none moves.
+    An idle stream becomes active with the next item of its source, which is judged by the CTI
+    reached. *Silence*: a source may have a heartbeat, or become idle, after a span without items.
 
-    Threads: whoever calls holds the run's lock.
+    Threads: callers hold the run's lock.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -55,11 +55,11 @@ class TimeFlow:
         self._imported: dict[Reader, Reader] = {}
         self._watches: dict[Reader, list[_Silence]] = {}
         self._some_idle = False
-        # no stream takes its time from others, as a rule, and then it costs an event nothing
+        # usually no stream takes its time from others, and then this costs an event nothing
         self.active = False
 
     def connect(self, readers: Sequence[Reader]) -> None:
-        """Find out which of a run's streams import each other's CTIs."""
+        """Link the streams that import each other's CTIs."""
         self._readers = readers
         for reader in readers:
             self._link(reader)
@@ -91,9 +91,9 @@ class TimeFlow:
             there = ", ".join(repr(each.name) for each in self._readers)
             many = "are several streams" if found else "is no stream"
             raise AdvanceTimeError(
-                f"stream {importer.name!r} imports the CTIs of {wanted!r}, and there {many} of "
+                f"stream {importer.name!r} imports the CTIs of {wanted!r}, but there {many} of "
                 f"that name in this process; there are {there}. Hint: name= where a stream is "
-                "made, or an Application, gives it a name of its own."
+                "made, or an Application, gives it its own name."
             )
         self._importers.setdefault(found[0], []).append(importer)
         self._imported[importer] = found[0]
@@ -101,15 +101,15 @@ class TimeFlow:
     # Imports and idle streams ---------------------------------------------------------------------
 
     def follow(self, reader: InputStream) -> None:
-        """Advance the streams that take their time from this one: importers, and idle ones."""
+        """Advance the streams that follow this one: importers, and idle streams."""
         self._spread(reader)
         self._advance_idle()
 
     def _spread(self, reader: InputStream) -> None:
-        """Pass the CTI on to the streams that import it, and from them to theirs.
+        """Pass the CTI on to the streams that import it, and from them to their importers.
 
-        Ends, however they import from each other: a stream hands on only a CTI that has advanced
-        it, and that is the one CTI this began with, so each stream hands it on at most once.
+        Terminates even if streams import in loops: a stream passes on only a CTI that advances it,
+        and this is always the same CTI, so each stream passes it on at most once.
         """
         waiting = [reader]
         while waiting:
@@ -120,8 +120,8 @@ class TimeFlow:
     def _advance_idle(self) -> None:
         """Advance the idle streams as far as the others allow.
 
-        Ends, whoever imports from whom: each round but the last advances a stream to a CTI that
-        another one has, of which there are no more than streams.
+        Terminates even if streams import in loops: each round but the last advances a stream to
+        the CTI of another one, and there are no more CTIs than streams.
         """
         while self._some_idle:
             idle = [each for each in self._readers if each.state is StreamState.IDLE]
@@ -139,9 +139,9 @@ class TimeFlow:
         return bool(moved)
 
     def declare_idle(self, name: str, *, at_once: bool = True) -> None:
-        """Let the stream of this name be idle; refuse one that cannot be.
+        """Make the stream of this name idle; raise if it cannot be.
 
-        ``at_once``: it follows now; else, where a batch is just on its way, after that.
+        ``at_once``: it follows now; otherwise after the batch that is on its way.
         """
         found = [each for each in self._readers if each.name == name]
         if len(found) != 1:
@@ -149,21 +149,21 @@ class TimeFlow:
             many = f"there are {len(found)} streams" if found else "there is no stream"
             raise BindingError(
                 f"{many} {name!r} in this process; there are {there}. "
-                "Hint: name= where a stream is made, or an Application, gives it one of its own."
+                "Hint: name= where a stream is made, or an Application, gives it its own name."
             )
         (reader,) = found
         if reader.pulls:
             raise BindingError(
-                f"stream {name!r} is read by asking its source for more, which nobody can do while "
-                "it does not answer; so it cannot be idle. Hint: from_observable, or from_async "
-                "with idle_after=, which follow a source that may be silent."
+                f"stream {name!r} is read by this process, which waits until the source answers; "
+                "so the stream cannot be idle. Hint: use from_observable, or from_async with "
+                "idle_after=, for a source that may be silent."
             )
         if reader.source.settings is None:
             raise policy_error(f"declaring stream {name!r} idle")
         self.set_idle(reader, at_once=at_once)
 
     def set_idle(self, reader: Reader, *, at_once: bool = True) -> None:
-        """Let a stream be idle, unless it has ended."""
+        """Make a stream idle, unless it has ended."""
         if not reader.ended:
             reader.set_idle()
             self._some_idle = self.active = True
@@ -173,7 +173,7 @@ class TimeFlow:
     # Silence --------------------------------------------------------------------------------------
 
     def watch(self, reader: Reader) -> list[RepeatingTimer]:
-        """Watch a source as it has asked for; return what ends that."""
+        """Watch a source for silence as its settings say; return the timers to dispose."""
         asked = reader.source.lively
         if asked is None:
             return []
@@ -190,18 +190,18 @@ class TimeFlow:
         return [watch.start() for watch in watches]
 
     def note_activity(self, reader: Reader) -> None:
-        """Note that a source which is watched has sent something."""
+        """Note that a watched source has sent something."""
         for watch in self._watches.get(reader, ()):
             watch.restart()
 
     def _beat(self, reader: Reader, delay: int) -> None:
-        """Advance a stream to the time on the wall, less a delay."""
+        """Advance a stream to the wall clock's time less a delay."""
         if reader.advance_to(max(self._clock.now() - delay, MIN_TIME)):
             self.follow(reader)
 
 
 class _Silence:
-    """Does something each time that a source has been silent for a span."""
+    """Watch of one source that runs an action each time it has been silent for a span."""
 
     def __init__(
         self, reader: Reader, length: int, act: Callable[[], object], clock: Clock
@@ -214,7 +214,7 @@ class _Silence:
         self._timer = RepeatingTimer(clock, self._look)
 
     def start(self) -> RepeatingTimer:
-        """Start to wait; what is returned ends it."""
+        """Start watching; return the timer to dispose."""
         self._timer.start(self._seconds)
         return self._timer
 

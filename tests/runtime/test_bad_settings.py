@@ -300,7 +300,7 @@ def test_a_wrong_binding_is_refused_where_it_is_made(
 IMPORTS: dict[str, tuple[str, str]] = {
     "a stream that does not exist": (
         "nowhere",
-        "stream 'in' imports the CTIs of 'nowhere', and there is no stream of that name in this "
+        "stream 'in' imports the CTIs of 'nowhere', but there is no stream of that name in this "
         "process; there are 'in', 'beside'",
     ),
     "itself": ("in", "stream 'in' imports its own CTIs"),

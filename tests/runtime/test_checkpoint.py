@@ -193,7 +193,7 @@ def test_two_runs_on_one_folder_are_refused(tmp_path: Path) -> None:
     ("options", "says"),
     [
         ({"resume": 3}, "resume= is the path of a folder, got 3"),
-        ({"resume": "a", "record": "b"}, "record= and resume= do not go together.*Hint"),
+        ({"resume": "a", "record": "b"}, "record= and resume= cannot be combined.*Hint"),
     ],
 )
 def test_wrong_arguments_are_refused(options: dict[str, Any], says: str) -> None:

@@ -446,8 +446,8 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"log": "other"}, ArgumentError, "log= and resume= do not go together.*Hint: leave log="),
-        ({"record": "other"}, ArgumentError, "record= and resume= do not go together"),
+        ({"log": "other"}, ArgumentError, "log= and resume= cannot be combined.*Hint: leave log="),
+        ({"record": "other"}, ArgumentError, "record= and resume= cannot be combined"),
     ],
 )
 def test_wrong_arguments_are_refused(

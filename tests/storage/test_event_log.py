@@ -338,7 +338,7 @@ def test_a_source_that_failed_may_be_there_again(folder: Path) -> None:
 def test_what_is_refused_is_not_in_the_log(folder: Path) -> None:
     """A broken promise ends its run and not the next one; its producer is told, too."""
     run = Run(folder).push(Cti(5))
-    with pytest.raises(BindingError, match=r"'live' has not accepted what was pushed.*Hint"):
+    with pytest.raises(BindingError, match=r"'live' has not accepted this event.*Hint"):
         run.push(PointEvent(3, 3))
     with pytest.raises(CtiViolationError, match="breaks CTI"):
         run.process.wait(SOON)
@@ -498,7 +498,7 @@ def test_a_log_has_a_folder_of_its_own(folder: Path) -> None:
         another()().run(sink, log=folder / "recording")
     with pytest.raises(BindingError, match=r"'live' is recorded.* needs no event log\. Hint"):
         rxt.replay(folder / "recording")["live"].run(sink, log=folder / "log")
-    with pytest.raises(ArgumentError, match=r"log= and resume= do not go together.*Hint"):
+    with pytest.raises(ArgumentError, match=r"log= and resume= cannot be combined.*Hint"):
         another()().run(sink, log=folder / "log", resume=folder / "kept")
     run = Run(folder / "used")
     with pytest.raises(SpoolError, match="is being written by the process with pid"):

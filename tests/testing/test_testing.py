@@ -640,7 +640,7 @@ def test_a_stepper_counts_what_is_held_and_goes_on_after_a_restart() -> None:
     later.load(stepper.save())
     out += later.push("a", batch(cti=MAX_TIME))
     testing.assert_same_history(out, "0..3 n=1\n3..5 n=2\n5..6 n=1")
-    with pytest.raises(rxt.CheckpointError, match="the query has 0 steps, and 1 were saved"):
+    with pytest.raises(rxt.CheckpointError, match="the query has 0 steps, but 1 were saved"):
         testing.Stepper(source("a")).load(stepper.save())
 
 

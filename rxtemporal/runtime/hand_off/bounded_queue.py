@@ -1,4 +1,4 @@
-"""The queue of one source: accepted batches go in at its door, the query takes them out."""
+"""Queue of one source between its door, which puts accepted batches in, and the query."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BoundedQueue:
     """Bounded queue between the reader of one source and the query.
 
     The reader calls ``on_next``, ``on_error`` and ``on_completed`` while it holds the gate, as if
-    this were the query itself. Only ``deliver`` and ``deliver_error`` call the query. Without
+    this were the query. Only ``deliver`` and ``deliver_error`` call the query. Without
     settings there is no bound: the producer delivers its own rows when it leaves ``lock``.
     """
 
@@ -49,7 +49,7 @@ class BoundedQueue:
     ) -> None:
         self.lock = lock
         self.settings = settings
-        # the place among the queues: the number of the put that found this one empty
+        # orders the queues: the number of the put that found this one empty
         self.since = 0
         self.batches = 0
         self.most_waiting = 0
@@ -89,11 +89,11 @@ class BoundedQueue:
 
     @property
     def rows(self) -> int:
-        """The accepted rows in memory that the query has not been given."""
+        """The accepted rows in memory that are not delivered yet."""
         return self._buffer.rows + (0 if self._packer is None else self._packer.rows)
 
     def has_room(self, rows: int) -> bool:
-        """Return True if so many more rows fit, or if nothing can be taken out to make room."""
+        """Return True if ``rows`` more fit, or if nothing can be taken out to make room."""
         if self.settings is None or self.spills or not self._buffer:
             return True
         return self.rows + rows <= self.settings.max_rows
@@ -118,7 +118,7 @@ class BoundedQueue:
             self.since = self.gate.notify_rows()
 
     def on_error(self, error: Exception) -> None:
-        """Fail the run, after everything that was accepted before."""
+        """Fail the run, after delivering all rows accepted before."""
         self.gate.fail(self.deliver_error, error)
 
     def on_completed(self) -> None:
@@ -130,7 +130,7 @@ class BoundedQueue:
                 self.since = self.gate.notify_rows()
 
     def _flush(self) -> None:
-        """Put the rows that a busy query has left in the packer at the end."""
+        """Put the rows that still wait in the packer at the end."""
         if self._packer is None or self._reader is None:
             return
         self._packer.least = self._least
@@ -155,7 +155,7 @@ class BoundedQueue:
         return chunk
 
     def deliver(self, chunk: Chunk) -> None:
-        """Give the query what was taken out, as one batch."""
+        """Push what was taken out into the query, as one batch."""
         try:
             batch = chunk.read()
         except Exception as error:
@@ -168,7 +168,7 @@ class BoundedQueue:
             self._entry.on_completed()
 
     def deliver_error(self, error: Exception) -> None:
-        """Give the query the source's error."""
+        """Push the source's error into the query."""
         self._entry.on_error(error)
 
     def close(self) -> None:

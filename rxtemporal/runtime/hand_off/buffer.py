@@ -1,4 +1,4 @@
-"""The batches of one source that wait, in order: in memory up to a bound, on disk beyond it."""
+"""Buffer of one source's waiting batches: in memory up to a bound, on disk beyond it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.ingress.settings import HandOff, WhenFull
 from rxtemporal.runtime.hand_off.spill import SpillFile, SpillFiles
 
-# so many small batches in a row become one, since each takes more memory than its rows do
+# so many small batches in a row are merged, since each takes more memory than its rows
 MERGED_BATCHES = 64
 SMALL_ROWS = 1_024
 # a file is read as one batch, so it need not be larger than batches are elsewhere
@@ -17,7 +17,7 @@ FILE_ROWS = 65_536
 
 
 def merge(batches: Sequence[EventBatch]) -> EventBatch:
-    """Return at least one batch as one, with the CTI of the last."""
+    """Return one or more batches as one, with the CTI of the last."""
     # a batch without rows may be from before the fields were known
     full = [batch for batch in batches if len(batch)]
     if not full:
@@ -90,7 +90,7 @@ class SpillBuffer:
         self._most = 0
         if settings is not None and settings.when_full is WhenFull.SPILL:
             self._files = SpillFiles(settings.path)
-            # the tail and the rows that wait for a CTI have a share of the bound each
+            # the newest rows and the rows that wait for a CTI each have a share of the bound
             self.file_rows = min(FILE_ROWS, settings.max_rows // 4)
             self._most = settings.max_rows - 2 * self.file_rows
 
@@ -137,7 +137,7 @@ class SpillBuffer:
             raise
 
     def take(self) -> Chunk:
-        """Take out what is next: what waits in memory, or the oldest file and what follows it."""
+        """Take out all batches in memory, or the oldest file and the batches that follow it."""
         chunk = Chunk(self._head.take())
         if not chunk.batches and self.rows_on_disk:
             assert self._files is not None

@@ -1,4 +1,4 @@
-"""The consumer of a run's queues: the thread that gives the query what waits in them."""
+"""Consumer of a run's queues: the thread that delivers waiting rows to the query."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rxtemporal.runtime.hand_off.gate import Gate, State
 
 
 class Consumer:
-    """Takes out what waits in the queues of a run and gives it to the query, a batch a queue.
+    """Consumer that takes rows out of the queues of a run and delivers them, a batch a queue.
 
-    Two locks: the gate, held for moments while something is put in or taken out, and another one
-    held while the query runs. A thread that holds the gate never asks for the second.
+    Two locks: the gate, held briefly while batches are put in or taken out, and another one held
+    while the query runs. A thread that holds the gate never acquires the second.
     """
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class Consumer:
         self._thread: threading.Thread | None = None
 
     def add_queue(self, entry: BatchObserver, settings: HandOff | None) -> BoundedQueue:
-        """Return a queue for a source, to be used in place of its entry into the plan."""
+        """Return a queue for a source, to use in place of its entry into the plan."""
         lock = self.gate if settings is not None else ServingLock(self)
         queue = BoundedQueue(self.gate, lock, entry, settings)
         self._queues.append(queue)
         return queue
 
     def start(self, on_error: Callable[[Any], None]) -> None:
-        """Start the thread; ``on_error`` gets what an observer raises."""
+        """Start the thread; ``on_error`` gets the errors that an observer raises."""
         self._thread = threading.Thread(
             target=self._run, args=(on_error,), name="rxtemporal hand-off", daemon=True
         )
@@ -68,7 +68,7 @@ class Consumer:
         return any(queue.has_rows for queue in self._queues)
 
     def serve(self) -> None:
-        """Give the query what waits now, once from each queue; does nothing inside the query."""
+        """Deliver waiting rows, once from each queue; does nothing inside the query."""
         me = threading.get_ident()
         if self.gate.consumer == me:
             return
@@ -98,17 +98,17 @@ class Consumer:
 
     @contextmanager
     def pause(self, timeout: float = -1) -> Iterator[bool]:
-        """Deliver what waits, then accept and deliver nothing inside the context.
+        """Deliver waiting rows, then accept and deliver nothing inside the context.
 
-        ``timeout`` is how many seconds the query may take for what it is doing; -1: any time.
-        Yields True if that was achieved: not after a failure, nor from inside the query.
+        ``timeout`` is how many seconds to wait for the query's current batch; -1: without limit.
+        Yields True on success: not after a failure, nor from inside the query.
         """
         if self.inside or not self._running.acquire(timeout=timeout):
             yield False
             return
         self.gate.consumer = threading.get_ident()
         try:
-            # not under the gate, so that producers are not held up by all that has been spilled
+            # not under the gate, so that producers need not wait for all spilled rows
             while self._has_spilled():
                 self._serve_once()
             with self.gate:
@@ -129,7 +129,7 @@ class Consumer:
         return self.gate.inside
 
     def finish(self) -> None:
-        """Accept nothing more, and deliver what has been accepted."""
+        """Accept nothing more, and deliver the accepted rows."""
         if self.inside:
             return
         self.gate.finish()
@@ -141,13 +141,13 @@ class Consumer:
         self.gate.close(error)
 
     def join(self) -> None:
-        """Wait until the thread has ended, unless it would have to wait for this one."""
+        """Wait until the thread has ended, unless that thread would wait for this one."""
         if self._thread is not None and self._thread.is_alive() and not self.inside:
             self._thread.join()
 
 
 class ServingLock:
-    """The gate for a source without a hand-off: who leaves it delivers what waits."""
+    """The gate for a source without a hand-off: the thread that leaves it delivers waiting rows."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer

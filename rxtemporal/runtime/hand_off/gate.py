@@ -1,4 +1,4 @@
-"""The lock and the state that the producers and the consumer of one run share."""
+"""Lock and state that the producers and the consumer of one run share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class State(enum.IntEnum):
     """State of a run's hand-offs on the way to its end; it never goes back."""
 
     OPEN = 0
-    # producers are let go; what they bring is not accepted, what was accepted is delivered
+    # producers are released; new rows are not accepted, accepted ones are delivered
     FINISHING = 1
-    # a source has failed: what was accepted before is delivered, then its error
+    # a source has failed: rows accepted before are delivered, then its error
     FAILED = 2
     # nothing more is delivered
     CLOSED = 3
@@ -26,20 +26,20 @@ class State(enum.IntEnum):
 class Gate:
     """One lock for all queues of a run, held while a source is read and while rows are taken out.
 
-    Whoever holds it never waits for the lock under which the query runs. It is re-entrant:
+    A thread that holds it never waits for the lock under which the query runs. It is re-entrant:
     ``depth`` counts how often the thread ``holder`` has entered it.
     """
 
     def __init__(self) -> None:
         self.state = State.OPEN
-        # what ended the query or a source, if an error did
+        # the error that ended the query or a source, if any
         self.error: BaseException | None = None
-        # the error of a source that is still to be delivered, and how
+        # the error of a source that is still to be delivered, and the function to deliver it
         self.failure: tuple[Deliver, Exception] | None = None
-        # moves what waits outside of the queues into them
+        # functions that move rows still outside of the queues into them
         self.flushes: list[Callable[[], None]] = []
         self.holder: int | None = None
-        # the thread that is running the query, if one is
+        # the thread that is running the query, if any
         self.consumer: int | None = None
         self.depth = 0
         self._lock = threading.RLock()
@@ -65,12 +65,12 @@ class Gate:
 
     @property
     def accepts(self) -> bool:
-        """True while the queues take what the doors have accepted."""
+        """True while the queues take accepted rows."""
         return self.state < State.FAILED
 
     @property
     def may_wait(self) -> bool:
-        """True if this thread may wait for room: the query does not run in it."""
+        """True if this thread may wait for room: it is not running the query."""
         return self.depth == 1 and self.consumer != threading.get_ident()
 
     @property
@@ -104,11 +104,11 @@ class Gate:
         return next(self._order)
 
     def fail(self, deliver: Deliver, error: Exception) -> None:
-        """Accept nothing more from any source; the error follows what has been accepted."""
+        """Accept nothing more from any source; the error is delivered after the accepted rows."""
         if self.accepts:
             for flush in self.flushes:
                 flush()
-        # a row that was flushed may have been bad: then its error came first
+        # a flushed row may have been bad: then its error came first
         if self.accepts:
             self.state, self.failure, self.error = State.FAILED, (deliver, error), error
             self.notify_rows()
@@ -121,7 +121,7 @@ class Gate:
             self.notify_room()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Release everyone who waits and deliver nothing more; idempotent."""
+        """Release all waiting threads and deliver nothing more; idempotent."""
         with self:
             if self.state is not State.CLOSED:
                 self.state, self.error = State.CLOSED, error

@@ -1,4 +1,4 @@
-"""Backpressure: a source that pushes waits for room before the door judges what it brings."""
+"""Backpressure: a source that pushes waits for room before the door judges its events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rxtemporal.runtime.hand_off.gate import State
 def add_backpressure(
     queue: BoundedQueue, reader: abc.ObserverBase[Any], packer: Packer
 ) -> abc.ObserverBase[Any]:
-    """Return the observer to subscribe to a source: it waits for room if need be."""
+    """Return the observer to subscribe to a source; it waits for room if necessary."""
     if queue.settings is None:
         return reader
     queue.connect(reader, packer)
@@ -53,7 +53,7 @@ class Producer(abc.ObserverBase[Any]):
         with gate:
             if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
                 self._wait(rows)
-            # what comes after the end is ignored in silence, as in any run
+            # events after the end are ignored silently, as in any run
             if gate.state is not State.OPEN:
                 return
             self._reader.on_next(item)
@@ -73,7 +73,7 @@ class Producer(abc.ObserverBase[Any]):
         if gate.error is not None:
             raise BindingError(
                 f"stream {self._door.source!r} was waiting for room in its hand-off when the run "
-                f"failed with {gate.error!r}; what it pushed was not accepted. "
+                f"failed with {gate.error!r}; the pushed event was not accepted. "
                 "Hint: wait() of the process raises that error, and on_error receives it."
             ) from gate.error
 
@@ -83,13 +83,13 @@ class Producer(abc.ObserverBase[Any]):
         if len(batch) <= most:
             yield batch
             return
-        # the source's own CTI: an imported one is no promise of the source
+        # the source's own CTI: an imported one does not bind the source
         reached = max(door.own, MIN_TIME)
         try:
             # with settings the door judges each row
             batch.check(reached if door.settings is None else MIN_TIME)
         except RxTemporalError:
-            yield batch  # the reader refuses it as a whole, as it does without a hand-off
+            yield batch  # the reader rejects it as a whole, as it does without a hand-off
             return
         for begin in range(0, len(batch), most):
             last = begin + most >= len(batch)

@@ -43,8 +43,8 @@ class SpillFile:
 class SpillFiles:
     """Batches of one source on disk, in order, in a temporary folder that is deleted at the end.
 
-    ``rows`` are those that nobody has taken out yet. One thread may write while another one reads:
-    a file is not touched any more once it is written.
+    ``rows`` counts the rows that have not been taken out. One thread may write while another one
+    reads: a file does not change once it is written.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
@@ -55,7 +55,7 @@ class SpillFiles:
         self._files: deque[SpillFile] = deque()
 
     def write(self, batch: EventBatch) -> None:
-        """Write a batch behind the others; ``SpoolError`` if that fails: then nothing is kept."""
+        """Write a batch behind the others; ``SpoolError`` if that fails, leaving no file."""
         data = io.BytesIO()
         _to_frame(batch).write_ipc(data)
         with report_errors(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
@@ -79,13 +79,13 @@ class SpillFiles:
         return Path(self._folder.name)
 
     def take(self) -> SpillFile:
-        """Take out the oldest file, to be read; there has to be one."""
+        """Take out the oldest file; there has to be one."""
         file = self._files.popleft()
         self.rows -= file.rows
         return file
 
     def close(self) -> None:
-        """Delete the folder with all that is left in it."""
+        """Delete the folder with all remaining files."""
         self._files.clear()
         self.rows = 0
         if self._folder is not None:
