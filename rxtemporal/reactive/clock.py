@@ -1,6 +1,6 @@
-"""The wall clock, which only heartbeats, idle time-outs and reports read.
+"""The wall clock, used only by heartbeats, idle time-outs and reports.
 
-No operator does: the results of a query depend on application time alone.
+No operator uses it: the results of a query depend on application time alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ TOLERANCE = 1e-6
 
 
 class Clock:
-    """The wall clock: the time, how much of it has passed, and actions for later.
+    """The wall clock: current time, elapsed time and scheduled actions.
 
-    ``scheduler`` stands in for the machine's clock; with one of virtual time a test says how time
-    passes. Actions run on the scheduler's threads, by default one for each that waits.
+    ``scheduler`` replaces the machine's clock; with a scheduler of virtual time a test controls
+    time. Actions run on the scheduler's threads, by default one for each waiting action.
     """
 
     def __init__(self, scheduler: abc.SchedulerBase | None = None) -> None:
@@ -36,7 +36,7 @@ class Clock:
         self._scheduler = scheduler
 
     def elapsed(self) -> float:
-        """Return seconds since some fixed moment; on the machine's clock they never go back."""
+        """Return the seconds since a fixed moment; on the machine's clock this is monotonic."""
         if self._scheduler is None:
             return time.monotonic()
         return _with_zone(self._scheduler.now).timestamp()
@@ -47,7 +47,7 @@ class Clock:
         return ticks(datetime.now(UTC) if scheduler is None else _with_zone(scheduler.now))
 
     def schedule(self, seconds: float, action: Callable[[], object]) -> abc.DisposableBase:
-        """Run an action in so many seconds, unless the returned disposable is disposed before."""
+        """Run an action after ``seconds``, unless the result is disposed before."""
 
         def run(scheduler: abc.SchedulerBase, state: object = None) -> None:
             action()
@@ -61,7 +61,7 @@ def _with_zone(moment: datetime) -> datetime:
 
 
 class RepeatingTimer:
-    """Timer whose action returns in how many seconds it is due again, or None for never."""
+    """Timer whose action returns the seconds until its next call, or None to stop."""
 
     def __init__(self, clock: Clock, action: Callable[[], float | None]) -> None:
         self._clock = clock
@@ -69,7 +69,7 @@ class RepeatingTimer:
         self._next = SerialDisposable()
 
     def start(self, seconds: float) -> None:
-        """Run the action for the first time in so many seconds."""
+        """Run the action for the first time after ``seconds``."""
         if not self._next.is_disposed:
             self._next.disposable = self._clock.schedule(seconds, self._act)
 

@@ -1,4 +1,4 @@
-"""Subject without the locks that reactivex's takes for each value."""
+"""Subject that takes no lock for each value, unlike reactivex's."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ class DirectSubject(Subject[T]):
     def attach(self, observer: abc.ObserverBase[T]) -> abc.DisposableBase:
         """Subscribe an observer as it is, without the wrapper that ``subscribe`` puts around it.
 
-        The wrapper would stop an observer that is disposed in the midst of a delivery.
+        The wrapper would stop an observer that is disposed during a delivery.
         """
         return self._subscribe_core(observer)

@@ -1,4 +1,4 @@
-"""Steps as observables: the one place that joins an operator's step to Rx."""
+"""Lifting of an operator's step to an Rx operator."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def lift(
 
     ``make`` gets the first batch, for its schema. An exception that it or the step raises goes to
     ``on_error`` with ``place``, where the operator was composed. A batch that brings neither rows
-    nor time is not passed on. ``passes_time`` is true if the output CTI is the input's while only
-    time has come and no schema is known. A ``gauge`` given with the source counts batches.
+    nor time is not passed on. ``passes_time`` is True if, before the schema is known, the output
+    CTI equals the input CTI. A ``gauge`` given with the source counts batches.
     """
 
     def operator(

@@ -64,7 +64,7 @@ class Gauge:
     __slots__ = ("inputs", "output", "step")
 
     def __init__(self, inputs: Iterable[Meter] = (), clock: Callable[[], float] = float) -> None:
-        # each input is metered where it leaves the operator, or the source, before
+        # each input is metered at the output of the preceding operator or source
         self.inputs = tuple(inputs)
         self.output = Meter(clock)
         self.step: RunningStep | None = None

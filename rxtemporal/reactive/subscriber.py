@@ -1,7 +1,7 @@
-"""Subscribers kept apart: what one of them raises reaches nobody else.
+"""Isolated subscribers: an exception in one of them does not affect the others.
 
-In reactivex an exception in one subscriber travels into the producer's call and past every other
-subscriber.
+In reactivex an exception in one subscriber propagates into the producer's call, and the other
+subscribers miss the value.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _log = get_logger(__name__)
 
 
 class Subscriber:
-    """The three callbacks of one subscriber, whose exceptions go no further.
+    """The three callbacks of one subscriber, whose exceptions do not propagate.
 
-    What ``on_next`` raises is logged and counted by ``count_failure``; the subscriber stays
-    subscribed, so one bad event does not cost it the rest. An error that nobody handles is logged.
+    An exception in ``on_next`` is logged and counted by ``count_failure``; the subscriber stays
+    subscribed and gets the next events. An error without a handler is logged.
     """
 
     __slots__ = ("_count_failure", "_on_completed", "_on_error", "receive")
@@ -79,7 +79,7 @@ class Subscriber:
 
 
 class RaiseOrLog:
-    """Default ``on_error``: keeps an error to be raised while it can be, and logs it afterwards."""
+    """Default ``on_error``: keeps an error for ``raise_error``; logs it after that was called."""
 
     __slots__ = ("_error", "_logs")
 
@@ -95,7 +95,7 @@ class RaiseOrLog:
             self._error = error
 
     def raise_error(self) -> None:
-        """Raise the error that was kept, if there is one; log errors from now on."""
+        """Raise the kept error, if any; log errors from now on."""
         self._logs = True
         if self._error is not None:
             raise self._error

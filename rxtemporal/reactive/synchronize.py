@@ -1,4 +1,4 @@
-"""One notification at a time from any number of threads: Rx.NET's ``Synchronize``.
+"""Serialized notifications from any number of threads: Rx.NET's ``Synchronize``.
 
 reactivex has none: its ``Subject`` delivers outside of its lock, so that several threads may be
 inside one observer at once.
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def synchronize() -> Callable[[Observable[T]], Observable[T]]:
-    """Return an operator that passes notifications on one at a time, whatever thread they come on.
+    """Return an operator that passes on one notification at a time, from any thread.
 
     >>> from reactivex.subject import Subject
     >>> numbers = Subject()

@@ -1,1 +1,1 @@
-"""Bytes on disk: files written whole or not at all, segments, the event log. Private."""
+"""Storage on disk: atomically written files, segments, the event log. Private."""

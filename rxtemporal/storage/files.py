@@ -1,4 +1,4 @@
-"""Files that are there wholly or not at all, a lock against a second writer, errors that help."""
+"""Files that are written atomically, a lock against a second writer, errors with hints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HINTS = {
 
 @contextmanager
 def report_errors(what: str) -> Iterator[None]:
-    """Turn an ``OSError`` inside into a ``SpoolError`` that says path, reason and what to do."""
+    """Turn an ``OSError`` inside into a ``SpoolError`` with path, reason and hint."""
     try:
         yield
     except OSError as error:
@@ -42,9 +42,9 @@ def report_errors(what: str) -> Iterator[None]:
 
 
 def publish(path: Path, data: bytes) -> None:
-    """Give ``path`` these bytes in one step: write aside, sync, rename; on failure leave nothing.
+    """Write a file atomically: write aside, sync, rename; on failure leave nothing behind.
 
-    The name itself is on disk after ``sync_folder``.
+    The name itself is durable after ``sync_folder``.
     """
     aside = path.with_name(f".{path.name}.part")
     try:
@@ -59,18 +59,18 @@ def publish(path: Path, data: bytes) -> None:
 
 
 def sync(handle: int) -> None:
-    """Have what was written to a file on disk before anything else happens."""
+    """Wait until all data written to a file is on disk."""
     os.fsync(handle)
 
 
 def remove(path: Path) -> None:
-    """Delete a file if it is there and if that can be done."""
+    """Delete a file if it exists; ignore errors."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on disk before anything else happens."""
+    """Wait until the names in a folder are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -79,19 +79,19 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, if they are not there; their names are on disk then."""
+    """Make a folder and its parents if they do not exist; sync their names to disk."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for made in missing:
-        # a folder is a name in the one above: without it all that it holds would be out of reach
+        # without its name in the parent, everything in the folder would be lost
         sync_folder(made.parent)
 
 
 class WriterLock:
-    """A file that one process at a time holds, and that says which.
+    """Lock file that one process at a time holds, with the pid of that process.
 
-    The kernel lets go of it when its process ends, however it ends. A process forked from it does
-    not hold it. ``SpoolError`` if it is held.
+    The kernel releases it when the process ends, however it ends. A forked process does not hold
+    it. ``SpoolError`` if another writer holds it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,13 +106,13 @@ class WriterLock:
                 raise
             raise SpoolError(
                 f"{path.parent} is being written by the process with pid {holder}. Hint: end that "
-                "one first, or give this run a path of its own."
+                "one first, or give this run its own path."
             ) from error
         try:
             os.ftruncate(self._handle, 0)
             os.write(self._handle, str(os.getpid()).encode())
         except BaseException:
-            # on a full disk: held by nobody, it would keep out this process too
+            # on a full disk: if not released, the lock would keep out this process, too
             self.release()
             raise
         _held.add(self)
@@ -123,7 +123,7 @@ class WriterLock:
         return self._handle >= 0
 
     def release(self) -> None:
-        """Let another writer in; doing it twice does no harm."""
+        """Release the lock; idempotent."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -133,7 +133,7 @@ _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 def _let_go() -> None:
-    """Close the copies that a fork has made: they would hold the lock after its owner's end."""
+    """Close the copies made by a fork: they would hold the lock after the end of its owner."""
     for lock in list(_held):
         lock.release()
 

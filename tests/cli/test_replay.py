@@ -188,7 +188,7 @@ def test_a_speed_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
         (["r.txt", "--query", "asked:passed"], "cannot replay r.txt: its suffix is '.txt'"),
         (["none.csv", "--query", "asked:passed"], "there is no recording or file none.csv"),
         (["none", "--query", "asked:passed"], "there is no recording or file none"),
-        ([".", "--query", "asked:passed"], "is no recording: it has no recording.json"),
+        ([".", "--query", "asked:passed"], "is not a recording: it has no recording.json"),
         ([".", "--start", "t", "--query", "asked:passed"], "--start: for files only"),
         (["r.parquet", "r.parquet", "--query", "asked:passed"], "two streams have the name 'r'"),
         (["r.parquet", "--end", "e", "--query", "asked:passed"], "has no column 'e'"),

@@ -131,7 +131,7 @@ def kept(path: Path) -> None:
          r"has changed since .*kept was begun. Saved: .*. Now:"),
         (lambda: query(readings(advance_time=None)), CheckpointError, "input 'readings'"),
         (lambda: query(readings(name="others")), CheckpointError, "input 'others' .nothing."),
-        (lambda: query(readings(frame=FRAME.head(3))), CheckpointError, "has 3 rows, and"),
+        (lambda: query(readings(frame=FRAME.head(3))), CheckpointError, "has 3 rows, but"),
         (lambda: rxt.from_events([rxt.PointEvent(1, 2)]), CheckpointError, "has changed since"),
     ],
 )  # fmt: skip

@@ -399,7 +399,7 @@ def test_what_cannot_be_idle_is_refused() -> None:
         yield from ()
 
     process = rxt.from_events(waits(), name="asked", advance_time=settings()).run(Log())
-    with pytest.raises(BindingError, match=r"'asked' is read by this process.* Hint: use from_observable"):
+    with pytest.raises(BindingError, match=r"is read by this process.* Hint: use from_obs"):
         process.declare_idle("asked")
     go_on.set()
     process.wait(SOON)

@@ -428,7 +428,7 @@ def test_a_list_that_is_shorter_than_its_log_has_changed(folder: Path) -> None:
     for at in "list", "frame":
         with pytest.raises(OSError, match="is full"):
             of(events, frame, Full(), at).wait(SOON)
-        with pytest.raises(CheckpointError, match=r"given.* has 2 .*, and 2,000 of .*Hint"):
+        with pytest.raises(CheckpointError, match=r"given.* has 2 .*, but the run had read 2,000.*Hint"):
             of(events[:2], frame.head(2), Log(), at).wait(SOON)
         sink = Log()
         of(events, frame, sink, at).wait(SOON)
@@ -449,20 +449,20 @@ FRAME = pl.DataFrame({"time": [1], "payload": [1]})
 @pytest.mark.parametrize(
     ("stream", "says"),
     [
-        (another("alive"), r"is of 'live', and this run reads 'alive'\. Hint: the same query"),
+        (another("alive"), r"is of 'live', but this run reads 'alive'\. Hint: a log can"),
         (
             lambda: another()().union(another()()),
-            r"is of 'live', and this run reads 'live', 'live'",
+            r"is of 'live', but this run reads 'live', 'live'",
         ),
         (another(advance_time=settings(2)), r"stream 'live' of .* has settings: \{.*'events': 1"),
         (another(), r"stream 'live' of .* has settings: .*in this run None"),
         (
             another(advance_time=settings(1), schema={"payload": float}),
-            r"has the fields \{'payload': Int64\}, and in this run \{'payload': Float64\}",
+            r"has the fields \{'payload': Int64\}, but in this run \{'payload': Float64\}",
         ),
         (
             lambda: rxt.from_polars(FRAME, start="time", advance_time=settings(1), name="live"),
-            r"has rows in frames: False, and in this run True",
+            r"has rows in frames: False, but in this run True",
         ),
     ],
 )
@@ -488,15 +488,15 @@ def test_a_log_has_a_folder_of_its_own(folder: Path) -> None:
         another()().run(sink, log=7)  # type: ignore[arg-type]
     folder.mkdir()
     (folder / "notes.txt").write_text("mine", "utf-8")
-    with pytest.raises(SpoolError, match=r"holds something already, notes\.txt.*folder of its own"):
+    with pytest.raises(SpoolError, match=r"has other files, notes\.txt.*its own folder"):
         another()().run(sink, log=folder)
     with pytest.raises(SpoolError, match=r"cannot open the event log .*Hint"):
         another()().run(sink, log=folder / "notes.txt")
     process = another()().run(Log(), record=folder / "recording")
     process.dispose()
-    with pytest.raises(SpoolError, match=r"is a recording, and no run adds to one\. Hint"):
+    with pytest.raises(SpoolError, match=r"is a recording, to which no run can append\. Hint"):
         another()().run(sink, log=folder / "recording")
-    with pytest.raises(BindingError, match=r"'live' is recorded.* needs no event log\. Hint"):
+    with pytest.raises(BindingError, match=r"'live' is a recording.* needs no event log\. Hint"):
         rxt.replay(folder / "recording")["live"].run(sink, log=folder / "log")
     with pytest.raises(ArgumentError, match=r"log= and resume= cannot be combined.*Hint"):
         another()().run(sink, log=folder / "log", resume=folder / "kept")
@@ -610,7 +610,7 @@ def test_a_file_without_its_wal_is_refused(folder: Path) -> None:
     (left / WAL).write_bytes(wal)
     file = (left / DB).read_bytes()
     (left / DB).unlink()
-    with pytest.raises(SpoolError, match=r"is damaged: it is missing, and its WAL is there"):
+    with pytest.raises(SpoolError, match=r"is damaged: it is missing, but its WAL exists"):
         another(schema=SCHEMA)().run(Log(), log=left)
     (left / DB).write_bytes(file)
     assert starts(left) == [0, 1, 2, 3]
@@ -729,10 +729,10 @@ def test_a_folder_of_an_earlier_version_is_refused(folder: Path) -> None:
 def test_log_and_resume_have_folders_of_their_own(folder: Path) -> None:
     """A checkpoint would delete what a log keeps."""
     Run(folder).push(PointEvent(1, 1)).process.dispose()
-    with pytest.raises(SpoolError, match=r"of a run with log=, and this one has resume=.*Hint"):
+    with pytest.raises(SpoolError, match=r"of a run with log=, but this one has resume=.*Hint"):
         another()().run(Log(), resume=folder)
     another()().run(Log(), resume=folder / "kept").dispose()
-    with pytest.raises(SpoolError, match=r"of a run with resume=, and this one has log=.*Hint"):
+    with pytest.raises(SpoolError, match=r"of a run with resume=, but this one has log=.*Hint"):
         another()().run(Log(), log=folder / "kept")
     with pytest.raises(SpoolError, match=r"is of a run with resume=.*Hint: run\(…, log=folder\)"):
         rxt.replay(folder / "kept")

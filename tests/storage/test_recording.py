@@ -85,7 +85,7 @@ def test_a_recording_has_a_folder_of_its_own(folder: Path) -> None:
     folder.mkdir()
     (folder / "notes.txt").write_text("mine", "utf-8")
     sink = Log()
-    with pytest.raises(SpoolError, match=r"holds something already, notes\.txt.*folder of its own"):
+    with pytest.raises(SpoolError, match=r"has other files, notes\.txt.*its own folder"):
         rxt.from_events([]).run(sink, record=folder)
     with pytest.raises(SpoolError, match=r"cannot record into.*Not a directory"):
         rxt.from_events([]).run(sink, record=folder / "notes.txt")
@@ -97,7 +97,7 @@ def test_a_recording_has_a_folder_of_its_own(folder: Path) -> None:
 
 def test_what_is_no_recording_is_refused(folder: Path) -> None:
     """A folder without a header, a damaged one, one of another version, records that are gone."""
-    with pytest.raises(SpoolError, match=r"is no recording: it has no recording\.json"):
+    with pytest.raises(SpoolError, match=r"is not a recording: it has no recording\.json"):
         rxt.replay(folder)
     with pytest.raises(ArgumentError, match="the path of a recording's folder, got None"):
         rxt.replay(None)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_what_is_no_recording_is_refused(folder: Path) -> None:
     header = folder / "recording.json"
     text = header.read_text("utf-8")
     newer = text.replace(": 1,", ": 9,", 1).replace('"time"', '"clock"')
-    for bad, message in (text[:-9], "is damaged"), (newer, "format 9, and this version reads 1"):
+    for bad, message in (text[:-9], "is damaged"), (newer, "format 9, but this version reads 1"):
         header.write_text(bad, "utf-8")
         with pytest.raises(SpoolError, match=message):
             rxt.replay(folder)
@@ -298,7 +298,7 @@ def test_what_is_published_can_be_read_while_it_goes_on(folder: Path, monkeypatc
         subject.on_next(PointEvent(time, time))
     assert written.wait(SOON)
     assert_same_history(rxt.replay(folder)["live"], [(1, 2, 1), (2, 3, 2)])
-    with pytest.raises(SpoolError, match="holds something already"):
+    with pytest.raises(SpoolError, match="has other files"):
         rxt.from_events([]).run(Log(), record=folder)
     subject.on_next(PointEvent(3, 3))
     subject.on_completed()

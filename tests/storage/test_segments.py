@@ -259,7 +259,7 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "schema", "says"),
     [
-        ("other", SCHEMA, "query 'q', and this run has 'other'"),
+        ("other", SCHEMA, "query 'q', but this run has 'other'"),
         ("q", pl.Schema({"x": pl.Float64(), "name": pl.String()}), "schema"),
         ("q", pl.Schema({"name": pl.String(), "x": pl.Int64()}), "schema"),
     ],
@@ -271,7 +271,7 @@ def test_another_query_or_schema_is_refused(
     opened(tmp_path).close()
     with pytest.raises(SpoolError, match=says) as refused:
         opened(tmp_path, name, schema)
-    assert "path of its own" in str(refused.value)
+    assert "its own path" in str(refused.value)
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:

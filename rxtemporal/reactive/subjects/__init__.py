@@ -1,4 +1,4 @@
-"""Subjects: many producers in, one temporal stream out."""
+"""Subjects that merge many producers into one temporal stream."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Accumulator:
         self.edges = shape is EventShape.EDGE
         self.floor = MAX_TIME if self.edges else NO_CTI
         self.late: TransformSubject[LateEvent, LateEvent] = TransformSubject(lambda late: late)
-        # what passes of the last item; None if nothing does
+        # the item to pass on for the last one; None if there is none
         self.out: Any = None
 
     def advance(self, event: Cti, source: SourceState) -> Cti | None:
@@ -48,7 +48,7 @@ class Accumulator:
         return event if cti == time else Cti(match_form(cti, event.start_time))
 
     def admit(self, event: RowEvent, source: SourceState) -> RowEvent | None:
-        """Return what passes of an edge, or of an event below the floor; None if nothing does."""
+        """Judge an edge, or an event below the floor; return the accepted event, or None."""
         if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
             source.reached = max(source.reached, event.end)
         behind = lateness(event, self.high)

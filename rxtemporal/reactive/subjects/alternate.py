@@ -21,9 +21,9 @@ from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscri
 class CtiSynchronizingSubjectAlternate(CtiSubject):
     """Subject that merges sources into one stream; the fast form of ``CtiSynchronizingSubject``.
 
-    Rows, CTIs, what is held and thread rules are those of ``CtiSynchronizingSubject``, to the
-    event; a property test holds the two equal. Lock, accumulator and delivery are one function
-    here instead of a chain of operators, which is several times as fast.
+    Rows, CTIs, state and thread rules are the same as those of ``CtiSynchronizingSubject``; a
+    property test compares the two. Lock, accumulator and delivery are one function here instead
+    of a chain of operators, which is several times as fast.
 
     Source: *CTI Synchronizing Subject*, round 2.
 
@@ -128,7 +128,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         *,
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
-        """Deliver everything that comes out from now on; dispose the result to stop."""
+        """Deliver all events from now on; dispose the result to stop."""
         subscriber = Subscriber(self._count_failure, on_next, on_error, on_completed)
         with self._lock:
             if self._disposed:
@@ -162,7 +162,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         return self._errors
 
     def dispose(self) -> None:
-        """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""
+        """Release all subscribers; pushing afterwards raises ``DisposedException``."""
         with self._lock:
             self._disposed = True
             self._end, self._row_type = self._end or _End(None), None

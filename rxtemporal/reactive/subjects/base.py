@@ -35,7 +35,7 @@ _TYPES: dict[EventShape, type[RowEvent]] = {
 
 
 class CtiSubject(Observable[Any]):
-    """Common part of the two CTI synchronizing subjects; use one of those."""
+    """Base class of the two CTI synchronizing subjects."""
 
     def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class CtiSubject(Observable[Any]):
         return self._accumulator.late
 
     def stats(self) -> SubjectStats:
-        """Return the counters as they stand. Takes time for each source there has been."""
+        """Return the current counters. Takes time for each source there has been."""
         with self._sources_lock:
             sources = list(self._sources.values())
         most_advanced = max(source.reached for source in sources)
@@ -146,7 +146,7 @@ class CtiSubject(Observable[Any]):
         raise NotImplementedError
 
     def dispose(self) -> None:
-        """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""
+        """Release all subscribers; pushing afterwards raises ``DisposedException``."""
         raise NotImplementedError
 
     def subscribe(
@@ -157,5 +157,5 @@ class CtiSubject(Observable[Any]):
         *,
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
-        """Deliver everything that comes out from now on; dispose the result to stop."""
+        """Deliver all events from now on; dispose the result to stop."""
         raise NotImplementedError

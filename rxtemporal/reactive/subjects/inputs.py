@@ -36,7 +36,7 @@ class SourceState:
         self.name = name
         self.events = 0
         self.late: Counter[LateReason] = Counter()
-        # by how much the latest of them came after the CTI that it broke
+        # the largest lateness of its late events, in ticks
         self.largest_lateness = 0
         self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
@@ -53,7 +53,7 @@ class SourceState:
         self._handles.discard(id(handle))
 
     def stats(self, most_advanced: int) -> SourceStats:
-        """Return the counters as they stand."""
+        """Return the current counters."""
         return SourceStats(
             name=self.name,
             open=bool(self._handles),
@@ -107,11 +107,11 @@ class SubjectStats:
 class Input:
     """Handle of one source on a subject: an observer that comes and goes.
 
-    Its completion, its failure and a CTI at ``MAX_TIME`` close this handle and nothing else: the
-    subject's time does not move and the other sources go on. Closing leaves open rows open until
-    the source returns under the same name; ``close(end=t)`` ends them at ``t``.
+    Its completion, its failure and a CTI at ``MAX_TIME`` close only this handle: the subject's time
+    does not advance and the other sources continue. Closing leaves open rows open until the source
+    returns under the same name; ``close(end=t)`` ends them at ``t``.
 
-    Threads: as the subject. Several handles of one name feed the same source.
+    Threads: as for the subject. Several handles with one name feed the same source.
     """
 
     __slots__ = ("_accept", "_closed", "_source")
@@ -129,7 +129,7 @@ class Input:
 
     @property
     def closed(self) -> bool:
-        """True once this handle accepts nothing more."""
+        """True once this handle is closed."""
         return self._closed
 
     def on_next(self, event: Any) -> None:
@@ -144,7 +144,7 @@ class Input:
             self._accept(event, self._source)
 
     def on_error(self, error: Exception) -> None:
-        """Record that the source failed, and close; the other sources go on."""
+        """Record that the source failed, and close; the other sources continue."""
         self._source.failed = repr(error)
         _log.warning("a source failed; the others go on", source=self.name, error=repr(error))
         self.close()
@@ -154,7 +154,7 @@ class Input:
         self.close()
 
     def close(self, *, end: Time | None = None) -> None:
-        """Accept nothing more; with ``end`` also end the source's open rows at that time."""
+        """Close the handle; with ``end`` also end the source's open rows at that time."""
         if self._closed:
             return
         if end is not None:

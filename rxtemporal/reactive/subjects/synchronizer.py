@@ -30,7 +30,7 @@ class _SourceEvent:
 
 
 class CtiSynchronizingSubject(CtiSubject):
-    """Subject that merges sources which come and go and disagree on the time into one stream.
+    """Subject that merges sources into one stream; they may come and go, and differ in time.
 
     The **delay** is the greatest difference allowed between the most and the least advanced source.
 
@@ -67,7 +67,7 @@ class CtiSynchronizingSubject(CtiSubject):
         return events.pipe(
             synchronize(),
             rx.scan(self._accumulate, self._accumulator),
-            # an event is true and None is not; attrgetter runs at the speed of C
+            # an event is truthy and None is not; attrgetter runs at the speed of C
             rx.filter(attrgetter("out")),
             rx.map(attrgetter("out")),
         )
@@ -115,7 +115,7 @@ class CtiSynchronizingSubject(CtiSubject):
         *,
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
-        """Deliver everything that comes out from now on; dispose the result to stop."""
+        """Deliver all events from now on; dispose the result to stop."""
         return self._subject.subscribe(on_next, on_error, on_completed, scheduler=scheduler)
 
     @property
@@ -124,5 +124,5 @@ class CtiSynchronizingSubject(CtiSubject):
         return self._subject.subscriber_errors
 
     def dispose(self) -> None:
-        """Release every subscriber; what is pushed afterwards raises ``DisposedException``."""
+        """Release all subscribers; pushing afterwards raises ``DisposedException``."""
         self._subject.dispose()

@@ -20,9 +20,9 @@ Out = TypeVar("Out")
 class TransformSubject(Observable[Out], Generic[In, Out]):
     """Observer of one type and observable of another, with a transformation between them.
 
-    Everything pushed in passes through ``transform(observable)`` once and is published to every
-    subscriber. ``dispose`` releases both the input and the output connection; what is pushed
-    afterwards raises reactivex's ``DisposedException``.
+    Each value passes through ``transform(observable)`` once, and the results are published to all
+    subscribers. ``dispose`` releases both the input and the output connection; pushing afterwards
+    raises reactivex's ``DisposedException``.
 
     An exception in one subscriber reaches neither the producer nor the other subscribers: it is
     logged and counted in ``subscriber_errors``. An exception in ``transform`` goes to ``on_error``.
@@ -82,7 +82,7 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         *,
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
-        """Deliver everything that comes out from now on; dispose the result to stop."""
+        """Deliver all values from now on; dispose the result to stop."""
         self._input.check_disposed()
         guarded = Subscriber(self._count_failure, on_next, on_error, on_completed)
         return self._output.subscribe(

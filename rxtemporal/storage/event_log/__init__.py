@@ -1,28 +1,26 @@
-"""Recordings and event logs: what the streams of a run were brought, in order.
+"""Recordings and event logs: the events of the streams of a run, in order of arrival.
 
 A **recording** (``record=``) is a folder of Arrow files, which users exchange::
 
-    recording.json        format version, an id, the process's name, whether its run has ended it,
-                          its streams: each one's name, folder, settings, kinds of records, the form
-                          of its times, what it failed with
+    recording.json        format version, an id, the process's name, ``complete``, its streams: the
+                          name, folder, settings, kinds of records, form of times and error of each
     lock                  held by the process that records
-    order/                which stream brought how many records next: segments of (stream, records)
-    0001/                 the records of the first stream: a row each, in segments
+    order/                the order of records over all streams: segments of (stream, records)
+    0001/                 the records of the first stream, one row each, in segments
     0002/                 those of the second
 
 An **event log** (``log=`` and ``resume=``) has the same records in one SQLite file, see
 ``stored_log``.
 
-A record is an event (``point``, ``interval``, ``start``, ``end``, ``cti``), a row that came in a
-frame or a batch (``row``, and for a batch ``cti`` after its rows), or what came from elsewhere:
-time that advanced from ``outside``, ``completed``, ``failed``. Its columns: ``kind``,
-``start_time`` and ``end_time`` (ticks), ``edge`` where rows of batches have one, and ``payload``, a
-struct.
+A record is an event (``point``, ``interval``, ``start``, ``end``, ``cti``), a row of a frame or a
+batch (``row``, and for a batch ``cti`` after its rows), or another change: time that advanced from
+``outside``, ``completed``, ``failed``. Its columns: ``kind``, ``start_time`` and ``end_time``
+(ticks), ``edge`` if rows of batches have one, and ``payload``, a struct.
 
-1. A recording has what came *before* the door's verdict, so that the door can judge it again; an
-   event log has what the door has accepted, since nobody is told of anything else.
-2. A segment of ``order`` is published after the records that it counts. What no order counts has
-   not been recorded: a crash leaves no more than that.
-3. The first segment of a stream with a schema of its own is empty and shows it. Where the first
-   events show the fields, one that was null so far may have its type in a later segment only.
+1. A recording has the events *before* the door's verdict, so that the door can judge them again;
+   an event log has the accepted events, since only those are acknowledged.
+2. A segment of ``order`` is published after the records that it counts. Records that ``order`` does
+   not count are not part of the recording: they are left by a crash.
+3. The first segment of a stream with a declared schema is empty and has that schema. If the first
+   events define the fields, a field that is null at first has its type only in a later segment.
 """

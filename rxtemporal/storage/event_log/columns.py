@@ -1,4 +1,4 @@
-"""Records as columns: events, rows and marks into one frame."""
+"""Columns of records: events, rows and marks in one frame."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from rxtemporal.storage.event_log.layout import KINDS, kind_code
 
 
 class Mark(NamedTuple):
-    """Record of no source: time from ``outside`` with its CTI, ``completed``, ``failed``."""
+    """Record without an event: time from ``outside`` with its CTI, ``completed``, ``failed``."""
 
     kind: str
     start: int | None = None
 
 
 class Rows(NamedTuple):
-    """Rows that came together; ``own``: with a CTI of their own."""
+    """Rows that came together; ``own``: followed by their own CTI."""
 
     batch: EventBatch
     own: bool
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 Item: TypeAlias = Event | Mark | Rows
 
-# so many payloads that follow each other show the fields, as a rule
+# so many consecutive payloads usually show all fields
 SHOWING_ROWS = 1_024
 
 _EACH_KIND = [pl.Series("kind", [kind], KINDS) for kind in KINDS.categories]
@@ -58,7 +58,7 @@ def to_frame(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
 
 
 def find_kinds(items: Sequence[Item]) -> set[str]:
-    """Return the kinds of the records that items are."""
+    """Return the kinds of records that items stand for."""
     codes = {_code(item) for item in items if not isinstance(item, Rows)}
     for item in items:
         if isinstance(item, Rows):
@@ -84,7 +84,7 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
         try:
             yield _of_each(events, reader)
         except BadPayloadError as error:
-            error.row += seen  # it counts all events, whatever came between them
+            error.row += seen  # the number among all events
             raise
         seen += sum(isinstance(each, RowEvent) for each in events)
 
@@ -109,7 +109,7 @@ def _of_each(items: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
     rows = [isinstance(item, RowEvent) for item in items]
     ends = [item.end if row else None for item, row in zip(items, rows, strict=True)]
     payload = _payloads(list(compress(items, rows)), reader)
-    # where each record's payload is, if it has one
+    # the index of each record's payload, if it has one
     numbers = count()
     places = pl.Series([next(numbers) if row else None for row in rows], dtype=pl.UInt32)
     payload = payload.select(pl.all().gather(places))
@@ -135,7 +135,7 @@ def _frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.Data
         pl.Series("start_time", starts, pl.Int64),
         pl.Series("end_time", ends, pl.Int64),
     ]
-    # a struct keeps the payload's names apart from these; without fields there is none
+    # a struct separates the payload's names from these; without fields there is none
     if payload.width:
         columns.append(payload.to_struct("payload"))
     return pl.DataFrame(columns)

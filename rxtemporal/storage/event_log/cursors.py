@@ -1,4 +1,4 @@
-"""A recorded stream being read: its records as rows, events and batches."""
+"""Cursor over a recorded stream: its records as rows, events and batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Codes: TypeAlias = npt.NDArray[np.uint8]
 
 
 def _codes(**same: str) -> Codes:
-    """Return the number of each kind where some kinds are taken to be another."""
+    """Return the code of each kind; ``same`` maps kinds to the kind they count as."""
     names = KINDS.categories.to_list()
     return np.array([names.index(same.get(name, name)) for name in names], np.uint8)
 
@@ -50,11 +50,11 @@ class _Chunk:
     def __init__(self, frame: pl.DataFrame, reached: int, schema: pl.Schema) -> None:
         self.kinds = frame.get_column("kind").to_physical().to_numpy()
         self.height = frame.height
-        # where the stream ends, if it does
+        # the index of the record that ends the stream, or the number of records
         self.last = int(np.append(self.kinds >= _LAST, True).argmax())
         starts = frame.get_column("start_time").fill_null(MIN_TIME).to_numpy()
         self.places: Int64s = np.maximum(np.maximum.accumulate(starts), reached)
-        # for marks, which have no row, whatever stands there
+        # marks have no row, so their values do not matter
         self.start = np.ascontiguousarray(starts)
         self.end = np.ascontiguousarray(frame.get_column("end_time").fill_null(0).to_numpy())
         self.edge: Int64s = np.zeros(self.height, np.int64)
@@ -74,10 +74,10 @@ class _Chunk:
         return EventBatch(self.start[part], self.end[part], self.edge[part], payload, cti)
 
     def count_together(self, begin: int, until: int, far: int) -> int:
-        """Return how many records from ``begin`` on may be brought at once, up to a time.
+        """Return how many records from ``begin`` on may be taken at once, up to a time.
 
-        The end of a stream comes alone, as does what lies beyond ``far`` and may bring it: the CTI
-        before it still has to reach the streams that import it, which the end of time does not.
+        The end of a stream is taken alone, as are records beyond ``far`` that may cause it: the CTI
+        before it has to reach the streams that import it, since the end of time is not imported.
         """
         upto = int(np.searchsorted(self.places, until, side="right"))
         upto = min(upto, self.last, int(np.searchsorted(self.places, far)))
@@ -88,7 +88,7 @@ class _Chunk:
         return int(self.start[begin:end].max())
 
     def stretches(self, begin: int, end: int, codes: Codes) -> Iterator[tuple[str, int, int]]:
-        """Yield the kind, or what ``codes`` makes of it, and the bounds of each stretch of one."""
+        """Yield the bounds of each stretch of one kind, mapped by ``codes``, with that kind."""
         kinds = codes[self.kinds[begin:end]]
         cuts = np.flatnonzero(np.diff(kinds)) + 1
         for first, last in pairwise([0, *cuts.tolist(), end - begin]):
@@ -106,11 +106,11 @@ class _Chunk:
 
 
 class RecordedCursor(Cursor):
-    """A recorded stream being read: its events, its rows as batches, and the time that passed.
+    """Cursor over a recorded stream: its events, its rows as batches, and its time.
 
-    ``as_rows``: points and intervals come as batches, too. ``allowed`` is how many records may be
-    taken, where the order of all streams of a recording says so; None: all. A stream whose end has
-    not been recorded is cut off where its records end.
+    ``as_rows``: points and intervals are returned as batches, too. ``allowed`` is how many records
+    may be taken by the order of all streams of the recording; None: all. A stream whose end has
+    not been recorded is cut off after its last record.
     """
 
     completes = False
@@ -134,12 +134,12 @@ class RecordedCursor(Cursor):
             self._form = to_datetime
 
     def peek(self) -> int:
-        """Return the time of the next record: the highest start shown, its own included."""
+        """Return the time of the next record: the highest start so far, its own included."""
         chunk = self._load()
         return self._reached if chunk is None else int(chunk.places[self._at])
 
     def take(self, until: int = MAX_TIME) -> list[Item] | None:
-        """Return the records up to a time, as many as are allowed; the next in any case."""
+        """Return the records up to a time, as many as are allowed, at least the next one."""
         if self.allowed == 0:
             return None
         chunk, begin = self._load(), self._at
@@ -162,7 +162,7 @@ class RecordedCursor(Cursor):
         )
 
     def _load(self) -> _Chunk | None:
-        """Return the segment at hand, the next one if that has been taken; None at the end."""
+        """Return the current segment, or the next one if that is used up; None at the end."""
         if self._chunk is None or self._at == self._chunk.height:
             self._chunk, self._at = None, 0
             frame = next((each for each in self._frames if each.height), None)

@@ -1,4 +1,4 @@
-"""A SQLite file that one process writes: durable transactions, and errors that say what to do."""
+"""SQLite file that one process writes: durable transactions, and errors with hints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rxtemporal.storage.files import report_errors
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"
-# what SQLite says of the file system, in the system's own words
+# SQLite's errors of the file system, as error numbers of the system
 _ERRNOS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_READONLY: errno.EROFS,
@@ -38,10 +38,10 @@ def damage_error(path: Path, what: str) -> SpoolError:
 
 
 class Database:
-    """A connection to a SQLite file that exists; errors arrive as ``SpoolError``.
+    """Connection to an existing SQLite file; errors are raised as ``SpoolError``.
 
-    The writer's connection keeps a write-ahead log (WAL) beside the file and holds the file alone.
-    A reader's connection takes no lock and writes nothing, so nobody may write meanwhile.
+    The writer's connection keeps a write-ahead log (WAL) beside the file and locks the file. A
+    reader's connection takes no lock, so no process may write meanwhile.
 
     Threads: any, one transaction at a time.
     """
@@ -66,41 +66,41 @@ class Database:
         self.row("PRAGMA locking_mode = EXCLUSIVE")
         self.row("PRAGMA journal_mode = WAL")
         self.row(f"PRAGMA synchronous = {SYNCHRONOUS}")
-        # what is deleted need not be overwritten as well
+        # deleted content need not be overwritten
         self.row("PRAGMA secure_delete = OFF")
         # a large checkpoint leaves a large WAL
         self.row("PRAGMA journal_size_limit = 16777216")
 
     def row(self, sql: str, *values: Any) -> Any:
-        """Return the first row that a statement gives, None without one."""
+        """Return the first row of a statement's result; None without one."""
         with self._lock, explain_errors(f"cannot read {self.path}", self.path):
             return self._connection.execute(sql, values).fetchone()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Return all rows that a statement gives."""
+        """Return all rows of a statement's result."""
         with self._lock, explain_errors(f"cannot read {self.path}", self.path):
             return self._connection.execute(sql, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit what is executed inside, durably, or none of it."""
+        """Run a transaction: commit durably on exit, roll back on an exception."""
         with self._lock, explain_errors(f"cannot write {self.path}", self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                # where the disk is full SQLite may have rolled back already
+                # on a full disk SQLite may have rolled back already
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
 
     def copy_wal(self) -> None:
-        """Copy what the WAL has into the file itself, durably; the WAL stays."""
+        """Copy the WAL into the file, durably; the WAL stays."""
         self.row("PRAGMA wal_checkpoint(FULL)")
 
     def verify(self, *, wal: bool) -> None:
-        """Check the structure of the file, and the WAL where it has to have one."""
+        """Check the structure of the file, and its WAL if it must have one."""
         if wal:
             frames = self.row("PRAGMA wal_checkpoint(PASSIVE)")[1]
             if is_damaged(wal_of(self.path), frames):
@@ -112,9 +112,9 @@ class Database:
             raise damage_error(self.path, " ".join(str(found).split()))
 
     def close(self, *, keep_wal: bool = False) -> None:
-        """Close the connection; doing it twice does no harm.
+        """Close the connection; idempotent.
 
-        SQLite deletes the WAL then. With ``keep_wal`` it stays, as after a crash.
+        SQLite then deletes the WAL. With ``keep_wal`` it stays, as after a crash.
         """
         wal = wal_of(self.path)
         with self._lock:
@@ -127,12 +127,12 @@ class Database:
 
 @contextmanager
 def explain_errors(what: str, path: Path) -> Iterator[None]:
-    """Turn an error of SQLite or the file system into a ``SpoolError`` that says what to do."""
+    """Turn an error of SQLite or the file system into a ``SpoolError`` with a hint."""
     with report_errors(what):
         try:
             yield
         except sqlite3.ProgrammingError:
-            raise  # a mistake of the caller
+            raise  # an error of the caller
         except sqlite3.Error as error:
             number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
             if number is None:
@@ -141,7 +141,7 @@ def explain_errors(what: str, path: Path) -> Iterator[None]:
 
 
 def wal_of(path: Path) -> Path:
-    """Return where SQLite keeps the WAL of a file."""
+    """Return the path of the WAL that SQLite keeps for a file."""
     return path.with_name(f"{path.name}-wal")
 
 
@@ -152,7 +152,7 @@ def has_wal(path: Path) -> bool:
 
 
 def restore_wal(path: Path) -> None:
-    """Give a WAL that was to be kept its name back; before the file is opened."""
+    """Rename a WAL that was kept to its original name; call before the file is opened."""
     with contextlib.suppress(FileNotFoundError):
         os.replace(_aside(wal_of(path)), wal_of(path))
 

@@ -1,4 +1,4 @@
-"""The event log of a run: what its streams bring is durable before anybody is told."""
+"""Event log of a run: accepted events are durable before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rxtemporal.storage.event_log.stored_log import FILE
 from rxtemporal.storage.event_log.tape import MisfitError, Tape, count_records
 from rxtemporal.storage.files import report_errors
 
-_OTHER = "the same query over the same streams goes on with a log; give another a folder of its own"
+_OTHER = "a log can be continued only by the same query over the same streams; use another folder"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedStream:
-    """A stream of the run that takes a log up; ``columns``: its rows come in frames."""
+    """A stream of a run with a log; ``columns``: its rows come in frames."""
 
     name: str
     columns: bool
@@ -35,11 +35,11 @@ class LoggedStream:
 
 
 class EventLog(Log):
-    """Event log of a run: goes on behind what earlier runs have brought.
+    """Event log of a run, appended to the events of earlier runs.
 
-    ``match`` gives each stream its tape, ``begin`` makes the log ready to be written, ``flush`` has
-    all that was noted on disk, ``save`` leaves it behind. The store is open before, and is closed
-    by who has opened it.
+    ``match`` gives each stream its tape, ``begin`` prepares the log for writing, ``flush`` makes
+    all noted records durable, ``save`` replaces them by a state. The caller opens and closes the
+    store.
     """
 
     def __init__(self, store: RunStore) -> None:
@@ -49,12 +49,12 @@ class EventLog(Log):
         self._given: dict[int, pl.Schema] = {}
 
     def open(self) -> None:
-        """Open the store of ``log=``. ``SpoolError``: the folder has something else in it."""
+        """Open the store of ``log=``. ``SpoolError``: the folder has other files."""
         _refuse_other_files(self.store.path)
         self.store.open()
 
     def match(self, streams: Sequence[LoggedStream]) -> None:
-        """Make a tape for each of the streams, where it notes what it accepts.
+        """Make a tape for each stream, on which its accepted events are noted.
 
         ``SpoolError``: the log is of other streams, fields or settings.
         """
@@ -73,23 +73,23 @@ class EventLog(Log):
         self.noted = self._durable = store.records
 
     def begin(self) -> None:
-        """Make the log ready to be written: its run will not be refused any more."""
+        """Prepare the log for writing, once the run has passed all checks."""
         self.store.begin(self._known, self._given)
 
     def recording(self) -> Recording:
-        """Return what earlier runs have brought."""
+        """Return the events of earlier runs."""
         return Recording(self.store.path, self.store)
 
     def save(self, state: bytes) -> None:
-        """Write the state of the run, which covers what was noted; nothing is noted meanwhile.
+        """Write the state of the run, which covers all noted records; nothing is noted meanwhile.
 
-        ``SpoolError`` if it cannot be written: the state before and the log are as they were.
+        ``SpoolError`` if it cannot be written: the previous state and the log are unchanged.
         """
         self.flush()
         self.store.save(state)
 
     def close(self) -> None:
-        """Take nothing more, and write what waits."""
+        """Accept nothing more, and write the waiting records."""
         with self._changed:
             self._closed = True
         self.flush()
@@ -98,7 +98,7 @@ class EventLog(Log):
         if self._closed and self._error is None:
             raise BindingError(
                 f"stream {tape.facts.name!r} is not logged any more: its run has ended. "
-                "Hint: wait() of the process tells what ended it."
+                "Hint: wait() of the process raises the error that ended it."
             )
         return True
 
@@ -109,7 +109,7 @@ class EventLog(Log):
             try:
                 frames[tape.number] = tape.to_frame(noted)
             except MisfitError as error:
-                # the run ends by it; of this stream what came before it is kept
+                # this ends the run; the stream's records before it are kept
                 misfit = SchemaError(f"stream {tape.facts.name!r}: {error}")
                 _shorten(runs, tape.number, count_records(noted[error.place :]))
                 if error.place:
@@ -129,25 +129,25 @@ def _refuse_other_files(path: Path) -> None:
     if HEADER in there:
         load_header(path)  # refuses a log of an earlier version
         raise SpoolError(
-            f"{path} is a recording, and no run adds to one. Hint: give the event log a folder of "
-            "its own."
+            f"{path} is a recording, to which no run can append. Hint: give the event log its own "
+            "folder."
         )
     others = [each for each in there if each != "lock" and FILE not in each]
     if others:
         raise SpoolError(
-            f"cannot write an event log into {path}: the folder holds something already, "
+            f"cannot write an event log into {path}: the folder has other files, "
             f"{', '.join(others[:3])}{' …' if len(others) > 3 else ''}. "
-            "Hint: an event log has a folder of its own."
+            "Hint: give the event log its own folder."
         )
 
 
 def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
-    """Return each stream's number in the log: by name, and among those of one name in order."""
+    """Return each stream's number in the log: by name, and by order among equal names."""
     have = _number_names(facts.name for facts in store.streams)
     want = _number_names(each.name for each in streams)
     if set(have) != set(want):
         raise SpoolError(
-            f"the event log {store.path} is of {_names(store.streams)}, and this run reads "
+            f"the event log {store.path} is of {_names(store.streams)}, but this run reads "
             f"{_names(streams)}. Hint: {_OTHER}."
         )
     numbers = [have.index(each) for each in want]
@@ -158,7 +158,7 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
             if logged[key] != given[key]:
                 raise SpoolError(
                     f"stream {each.name!r} of the event log {store.path} has {what}: "
-                    f"{logged[key]}, and in this run {given[key]}. Hint: {_OTHER}."
+                    f"{logged[key]}, but in this run {given[key]}. Hint: {_OTHER}."
                 )
     return numbers
 
@@ -167,7 +167,7 @@ def _check_schema(path: Path, stream: LoggedStream, logged: pl.Schema | None) ->
     if logged is not None and stream.schema is not None and logged != stream.schema:
         raise SpoolError(
             f"stream {stream.name!r} of the event log {path} has the fields "
-            f"{dict(logged)}, and in this run {dict(stream.schema)}. Hint: {_OTHER}."
+            f"{dict(logged)}, but in this run {dict(stream.schema)}. Hint: {_OTHER}."
         )
 
 
@@ -185,7 +185,7 @@ def _names(streams: Sequence[StreamFacts | LoggedStream]) -> str:
 
 
 def _shorten(runs: list[list[int]], number: int, records: int) -> None:
-    """Take a stream's last records out of who brought how many."""
+    """Remove a stream's last records from the runs of records."""
     for run in reversed(runs):
         if run[0] == number:
             less = min(run[1], records)

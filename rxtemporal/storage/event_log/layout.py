@@ -25,10 +25,10 @@ FORMAT = 1
 HEADER = "recording.json"
 ORDER = "order"
 ORDER_FIELDS = pl.Schema({"stream": pl.Int32(), "records": pl.Int32()})
-# the segments of a stream say themselves which fields they have
+# each segment of a stream has its own fields
 NO_FIELDS = pl.Schema()
 
-# what is said of a folder in which an earlier version kept a log, or a run
+# the error for a folder of an earlier version
 EARLIER = (
     "was written by an earlier version, with events in a journal and segments. Hint: let that "
     "version run the query to its end, or begin with a new folder."
@@ -40,17 +40,17 @@ _CODES = {name: code for code, name in enumerate(_NAMES)}
 
 
 def kind_code(name: str) -> int:
-    """Return the number of a kind of record, as it stands in the column ``kind``."""
+    """Return the code of a kind of record in the column ``kind``."""
     return _CODES[name]
 
 
 @dataclasses.dataclass(slots=True)
 class StreamFacts:
-    """Facts of one stream, as the header says them.
+    """Facts of one stream in the header.
 
-    ``columns``: its rows came in frames. ``time`` is the form of its times, None where no event has
-    shown it. ``failed`` is what its source raised, as text. ``kinds`` are those of its records. In
-    a recording its records lie in ``folder``.
+    ``columns``: its rows came in frames. ``time`` is the form of its times, None before the first
+    event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
+    In a recording its records are in ``folder``.
     """
 
     name: str
@@ -62,27 +62,27 @@ class StreamFacts:
     folder: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return them as JSON takes them."""
+        """Return the facts as plain values for JSON."""
         facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        # what is compared with it later must not grow with this one
+        # a copy of ``kinds``, since the result is compared later
         return {**facts, "kinds": [*self.kinds], "settings": _settings_dict(self.settings)}
 
     def copy(self) -> StreamFacts:
-        """Return them as they are now."""
+        """Return a copy of the current facts."""
         return dataclasses.replace(self, kinds=[*self.kinds])
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> StreamFacts:
-        """Read them back."""
+        """Return the facts from the result of ``to_dict``."""
         return cls(**{**facts, "settings": _settings_of(facts["settings"])})
 
 
 def load_header(path: Path) -> dict[str, Any]:
-    """Return what ``recording.json`` says; ``SpoolError`` if there is none, or it is damaged."""
+    """Return the content of ``recording.json``; ``SpoolError`` if it is missing or damaged."""
     place = path / HEADER
     if not place.exists():
         raise SpoolError(
-            f"{path} is no recording: it has no {HEADER}. Hint: run(sink, record={str(path)!r}) "
+            f"{path} is not a recording: it has no {HEADER}. Hint: run(sink, record={str(path)!r}) "
             "makes one."
         )
     with report_errors(f"cannot read {place}"):
@@ -91,7 +91,7 @@ def load_header(path: Path) -> dict[str, Any]:
         header: dict[str, Any] = json.loads(text)
         if header["format"] != FORMAT:
             raise SpoolError(
-                f"{place} has the format {header['format']!r}, and this version reads {FORMAT}. "
+                f"{place} has the format {header['format']!r}, but this version reads {FORMAT}. "
                 "Hint: replay it with the version that recorded it."
             )
         if header.get("log"):

@@ -1,4 +1,4 @@
-"""Log of several streams: records in the order in which they came, written in groups."""
+"""Log of several streams: records in order of arrival, written in groups."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rxtemporal.storage.event_log.tape import Tape
 
 
 class Log:
-    """Base class of event logs and recordings, which write what tapes note.
+    """Base class of event logs and recordings, which write the records noted on tapes.
 
     ``noted`` is the number of the next record, counted over all streams.
 
-    Threads: any may call ``flush`` and the methods of tapes. Of those that call ``flush`` at the
-    same time one writes; the next write has everything that the others have noted meanwhile.
+    Threads: any may call ``flush`` and the methods of tapes. If several call ``flush`` at once, one
+    writes; the next write has all records that the others have noted meanwhile.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Log:
         self._error: BaseException | None = None
 
     def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
-        """Append items that are so many records. Used by tapes."""
+        """Append items, which are ``records`` records. Used by tapes."""
         with self._changed:
             if not self._admits(tape):
                 return
@@ -44,7 +44,7 @@ class Log:
             self.noted += records
 
     def flush(self) -> None:
-        """Wait until everything noted so far is durable; raise the error that prevents it."""
+        """Wait until all records noted so far are durable; raise the error that prevents it."""
         with self._changed:
             upto = self.noted
             while self._writing and self._error is None and self._durable < upto:
@@ -70,9 +70,9 @@ class Log:
                 self._changed.notify_all()
 
     def _admits(self, tape: Tape) -> bool:
-        """Return True if a tape may note; called with the lock held, which it may wait on."""
+        """Return True if a tape may note; called with the lock held; may wait on it."""
         return not self._closed
 
     def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
-        """Write what was noted, durably."""
+        """Write the noted records, durably."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The reading side of a recording: its streams, their records, and who brought how many when."""
+"""Reader of a recording: its streams, their records and the order of these."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Stored(Protocol):
     """Records on disk: a folder of segments, or the file of an event log."""
 
     def header(self) -> dict[str, Any]:
-        """Return what it says of itself and its streams."""
+        """Return its header, with the facts of its streams."""
 
     def schema(self, stream: int) -> pl.Schema | None:
-        """Return the fields that a stream was given, if that is written down."""
+        """Return the declared fields of a stream, if they are stored."""
 
     def runs(self) -> Iterator[pl.DataFrame]:
-        """Yield which stream brought how many records next, in pieces."""
+        """Yield the runs of records (``stream``, ``records``) in order, in pieces."""
 
     def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
         """Yield the records of a stream in pieces; ``newest``: the last one first."""
@@ -36,8 +36,8 @@ class Stored(Protocol):
 class Recording:
     """A recording, or an event log that no run writes; a recording may have been cut off.
 
-    What is read is what is complete when it is asked for. ``SpoolError``: there is none, or it is
-    damaged.
+    Only records that are complete at the time of reading are read. ``SpoolError``: there is none,
+    or it is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str], stored: Stored | None = None) -> None:
@@ -45,7 +45,7 @@ class Recording:
         self._stored = stored or _find(self.path)
         header = self._stored.header()
         self.name: str = header["name"]
-        # its run has ended it; one that was killed could not, nor one that still runs
+        # True if its run has ended; False if the run was killed or still runs
         self.complete: bool = header.get("complete", False)
         self.streams = [
             StreamRecords(self._stored, number, facts)
@@ -53,11 +53,11 @@ class Recording:
         ]
 
     def runs(self) -> Iterator[pl.DataFrame]:
-        """Yield which ``stream`` (its number) brought how many ``records`` next, in pieces."""
+        """Yield the runs of records (``stream``, a number, and ``records``) in order, in pieces."""
         return self._stored.runs()
 
     def count(self) -> int:
-        """Return how many records there are, of all streams."""
+        """Return the number of records of all streams."""
         return sum(int(each.get_column("records").sum()) for each in self.runs())
 
 
@@ -71,7 +71,7 @@ class StreamRecords:
 
     @property
     def schema(self) -> pl.Schema | None:
-        """The payload's schema; None where no record has shown one."""
+        """The payload's schema; None if no record has a payload."""
         given = self._stored.schema(self._number)
         if given is not None:
             return given
@@ -79,7 +79,7 @@ class StreamRecords:
         for frame in self._stored.frames(self._number, newest=True):
             if "payload" in frame.columns:
                 return frame.get_column("payload").struct.schema
-            # marks alone show nothing; rows, and an empty segment, that there are no fields
+            # marks alone show no fields; rows and an empty segment do, even if there are none
             if frame.is_empty() or frame.get_column("end_time").count() > 0:
                 return pl.Schema()
         return None
@@ -122,7 +122,7 @@ def _find(path: Path) -> Stored:
     header = log.header()
     if header["resume"]:
         raise SpoolError(
-            f"{path} is of a run with resume=, and has only the events since its last checkpoint. "
+            f"{path} is of a run with resume= and has only the events since its last checkpoint. "
             "Hint: run(…, log=folder) keeps all of them."
         )
     if header["open"]:

@@ -1,4 +1,4 @@
-"""The writing side of a recording: one thread writes what tapes have noted as segments."""
+"""Recorder of a run: one thread writes the records noted on tapes as segments."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from rxtemporal.storage.event_log.tape import MisfitError, Tape
 from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentWriter
 
-# records in a full segment, and seconds after which one is written that is not full
+# records in a full segment, and seconds after which a smaller one is written
 MOST_RECORDS = 131_072
 SECONDS = 1.0
-# a producer waits while so many have not been written
+# a producer waits while so many records have not been written
 MOST_WAITING = 4 * MOST_RECORDS
 
 
 class RunRecorder(Log):
-    """Recorder of the streams of one run, into a folder of its own.
+    """Recorder of the streams of one run into a folder.
 
-    ``tape`` makes the tape of a stream, ``begin`` makes the folder, ``close`` writes what waits.
-    A record is on disk a second later, or as soon as a segment is full.
+    ``tape`` makes the tape of a stream, ``begin`` makes the folder, ``close`` writes the waiting
+    records. A record is on disk a second later, or as soon as a segment is full.
 
-    Threads: any may note; a thread of the recorder writes. The next ``note`` and ``close`` raise
-    the error that it meets.
+    Threads: any may note; a thread of the recorder writes. Its error is raised by the next ``note``
+    and by ``close``.
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str) -> None:
@@ -66,9 +66,9 @@ class RunRecorder(Log):
             there = sorted(os.listdir(self.path)) if self.path.exists() else []
         if there:
             raise SpoolError(
-                f"cannot record into {self.path}: the folder holds something already, "
+                f"cannot record into {self.path}: the folder has other files, "
                 f"{', '.join(there[:3])}{' …' if len(there) > 3 else ''}. "
-                "Hint: each recording goes into a folder of its own."
+                "Hint: give each recording its own folder."
             )
 
     def tape(
@@ -88,7 +88,7 @@ class RunRecorder(Log):
         return self.tapes[-1]
 
     def begin(self) -> None:
-        """Make the folder and start to write."""
+        """Make the folder and start writing."""
         with report_errors(f"cannot record into {self.path}"):
             make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
@@ -113,14 +113,14 @@ class RunRecorder(Log):
             self._writers.append(writer)
 
     def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
-        """Append items that are so many records; wait if too many have not been written."""
+        """Append items, which are ``records`` records; wait if too many are unwritten."""
         super().note(tape, items, records)
         if self._waiting >= MOST_RECORDS:
             with self._changed:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Write what waits and stop; raise the error that prevents it."""
+        """Write the waiting records and stop; raise the error that prevents it."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

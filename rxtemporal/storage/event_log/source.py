@@ -1,4 +1,4 @@
-"""A recorded stream as a source: its records go through a door as they did when they came."""
+"""Source of a recorded stream: its records pass a door as the original events did."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rxtemporal.ingress.sources import SIZED_ROWS
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.reader import Recording
 
-# the kinds of record that can be brought as rows of a batch
+# the kinds of record that can be rows of a batch
 _COMPLETE = {"point", "interval", "outside", "completed", "failed"}
 
 
 class RecordedSource(StreamSource):
-    """One stream of a recording. All streams of it in one run are read in the recorded order.
+    """One stream of a recording. In one run, all its streams are read in the recorded order.
 
-    A stream that was silent has been recorded with the time that passed meanwhile.
+    The recording of a silent stream has the CTIs of its heartbeat or idle time.
     """
 
     bounded = True
@@ -33,10 +33,10 @@ class RecordedSource(StreamSource):
         self.schema = self.records.schema
         self.time = facts.time
         kinds = set(facts.kinds)
-        # verdicts are the same for columns, and sooner reached
+        # verdicts are the same for columns, and faster
         self.in_columns = facts.columns or kinds <= _COMPLETE
         self.least_rows = 1 if self.in_columns or "row" in kinds else SIZED_ROWS
-        # the other streams of the recording by name: one whose CTIs are imported is read, too
+        # the other streams of the recording by name; those whose CTIs are imported are read, too
         self.beside: Mapping[str, Any] = {}
 
     def open(self, position: Any = None) -> RecordedCursor:

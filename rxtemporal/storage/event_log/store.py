@@ -1,4 +1,4 @@
-"""The writing side of a run's file: entries of its event log, and its checkpoint."""
+"""Writer of a run's file: entries of its event log, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from rxtemporal.storage.files import (
     sync_folder,
 )
 
-# bytes of small entries that become one large one
+# bytes of small entries that are merged into a large one
 MOST_BYTES = 8 * 2**20
 # SQLite takes no content beyond a gigabyte
 MOST_PIECE = 2**28
@@ -59,7 +59,7 @@ _PUT_PART = "INSERT INTO parts (stream, first, records, crc, content) VALUES (?,
 
 
 class RunStore(StoredLog):
-    """The file, held by one run: ``open`` takes it up or makes it, ``close`` lets another run in.
+    """The file, held by one run: ``open`` opens or makes it, ``close`` releases it.
 
     ``records`` is the number of the next record, ``streams`` are those that the log knows.
 
@@ -69,7 +69,7 @@ class RunStore(StoredLog):
     def __init__(self, path: Path, name: str, *, resume: bool | None = None) -> None:
         super().__init__(path)
         self.name = name
-        # its checkpoints delete entries; None: whatever the file was made for
+        # True if checkpoints delete entries; None: as the existing file
         self._resume = resume
         self.records = 0
         self.streams: list[StreamFacts] = []
@@ -96,9 +96,9 @@ class RunStore(StoredLog):
     # Opening and closing --------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Read the file, or make it. ``SpoolError``: it is in use, damaged or not writable.
+        """Open the file, or make it. ``SpoolError``: it is in use, damaged or not writable.
 
-        ``begin`` has to follow before anything is written.
+        Call ``begin`` before anything is written.
         """
         with report_errors(f"cannot open {self.path}"):
             make_folder(self.path)
@@ -116,7 +116,7 @@ class RunStore(StoredLog):
 
     def _create(self) -> None:
         if has_wal(self.file):
-            raise damage_error(self.file, "it is missing, and its WAL is there")
+            raise damage_error(self.file, "it is missing, but its WAL exists")
         aside = self.path / f".{FILE}.part"
         remove(aside)
         header = {"format": FORMAT, "id": uuid.uuid4().hex, "name": self.name}
@@ -128,7 +128,7 @@ class RunStore(StoredLog):
             "records": 0,
         }
         with closing(sqlite3.connect(aside)) as connection:
-            # nobody sees it before it is whole, so it needs no journal
+            # the file is invisible until it is complete, so it needs no journal
             connection.execute("PRAGMA journal_mode = OFF")
             for table in _TABLES:
                 connection.execute(table)
@@ -149,14 +149,14 @@ class RunStore(StoredLog):
         if self._resume not in (None, self._header["resume"]):
             ways = ("log=", "resume=") if self._resume else ("resume=", "log=")
             raise SpoolError(
-                f"{self.file} is of a run with {ways[0]}, and this one has {ways[1]}. "
-                "Hint: give each a folder of its own."
+                f"{self.file} is of a run with {ways[0]}, but this one has {ways[1]}. "
+                "Hint: give each its own folder."
             )
         if self._header["open"] and not had_wal:
             raise damage_error(self.file, f"{wal_of(self.file).name} beside it is missing")
 
     def _verify(self) -> None:
-        """Check that nothing is missing, and that each checksum fits."""
+        """Check that nothing is missing, and that all checksums match."""
         self._connection.verify(wal=self._header["open"])
         tables = self._connection.rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
         if {sql for (sql,) in tables} != {*_TABLES}:
@@ -180,7 +180,7 @@ class RunStore(StoredLog):
     def begin(
         self, streams: Sequence[StreamFacts] = (), schemas: Mapping[int, pl.Schema] | None = None
     ) -> None:
-        """Begin to write; ``schemas`` are the fields that some of the log's streams were given."""
+        """Begin writing; ``schemas`` are the declared fields of some of the log's streams."""
         self.streams = [*streams]
         with self._connection.transaction() as connection:
             self._merge(connection)
@@ -191,9 +191,9 @@ class RunStore(StoredLog):
         self._connection.copy_wal()
 
     def close(self, *, complete: bool) -> None:
-        """Let another run take it up; ``complete``: the run has ended as it should.
+        """Release the file for another run; ``complete``: the run has ended without an error.
 
-        Nothing happens where it is not open.
+        Does nothing if it is not open.
         """
         if self._database is None:
             return
@@ -206,7 +206,7 @@ class RunStore(StoredLog):
             self.release()
 
     def release(self) -> None:
-        """Leave the file as a crash would, for another run; twice does no harm."""
+        """Leave the file as after a crash, for another run; idempotent."""
         if self._database is not None:
             self._database.close(keep_wal=True)
             self._database = None
@@ -225,14 +225,14 @@ class RunStore(StoredLog):
     # Entries --------------------------------------------------------------------------------------
 
     def append(self, runs: Sequence[Sequence[int]], frames: Mapping[int, pl.DataFrame]) -> None:
-        """Write records: those of each stream, and who brought how many; durable afterwards.
+        """Write the records of each stream and their order; they are durable afterwards.
 
-        Costs one sync. ``SpoolError`` if they cannot be written: the file is as it was.
+        Costs one sync. ``SpoolError`` if they cannot be written: the file is unchanged.
         """
         with self._connection.transaction() as connection:
             if self._small >= MOST_BYTES:
                 self._merge(connection)
-            self._put_header(connection)  # of the streams more may be known now
+            self._put_header(connection)  # the facts of streams may have changed
             records = self._put_entry(connection, self.records, runs, frames)
         self.records += records
 
@@ -252,7 +252,7 @@ class RunStore(StoredLog):
         return records
 
     def _merge(self, connection: sqlite3.Connection) -> None:
-        """Make one entry of the small ones: it is a twentieth of their size, and sooner read."""
+        """Merge the small entries into one: it is a twentieth of their size, and faster to read."""
         rows = self._connection.rows(f"{PARTS} WHERE id > ? ORDER BY id", self._header["merged"])
         if sum(row[1] == ORDER_PART for row in rows) > 1:
             runs: list[pl.DataFrame] = []
@@ -263,7 +263,7 @@ class RunStore(StoredLog):
                 else:
                     frames.setdefault(row[1], []).append(load_frame(self._content(row)))
             connection.execute("DELETE FROM parts WHERE id > ?", (self._header["merged"],))
-            # CTIs alone show no fields, and a field that was null so far no type
+            # CTIs alone show no fields, and a field that was always null no type
             merged = {each: pl.concat(of, how="diagonal_relaxed") for each, of in frames.items()}
             self._put_entry(connection, rows[0][2], pl.concat(runs).to_numpy(), merged)
         (last,) = self._connection.row("SELECT ifnull(max(id), 0) FROM parts")
@@ -273,10 +273,10 @@ class RunStore(StoredLog):
     # Checkpoint -----------------------------------------------------------------------------------
 
     def save(self, state: bytes) -> None:
-        """Write the state of the run in place of the one before, and delete the entries.
+        """Replace the state of the run, and delete the entries, in one transaction.
 
-        It covers all records so far. Both are one transaction. ``SpoolError`` if it cannot be
-        written: state and entries are as they were.
+        The state covers all records so far. ``SpoolError`` if it cannot be written: state and
+        entries are unchanged.
         """
         pieces = range(0, len(state), MOST_PIECE)
         facts = {"checkpoint": _json({"records": self.records, "pieces": len(pieces)})}
@@ -290,7 +290,7 @@ class RunStore(StoredLog):
         self._small = 0
 
     def load(self) -> bytes | None:
-        """Return the state of the run before; None without one. ``CheckpointError``: damaged."""
+        """Return the saved state; None if there is none. ``CheckpointError``: it is damaged."""
         try:
             pieces = [self.fact(f"checkpoint {each}") for each in range(self._find_checkpoint()[1])]
         except SpoolError as error:
@@ -302,13 +302,13 @@ class RunStore(StoredLog):
         return b"".join(each for each in pieces if each is not None) if pieces else None
 
     def _find_checkpoint(self) -> tuple[int, int]:
-        """Return how many records the checkpoint covers, and in how many pieces it is."""
+        """Return how many records the checkpoint covers, and the number of its pieces."""
         facts = json.loads(self.fact("checkpoint") or b'{"records": 0, "pieces": 0}')
         return facts["records"], facts["pieces"]
 
 
 def recover(path: Path) -> None:
-    """Make a file that a crash has left whole again, so that it can be read; ``SpoolError``."""
+    """Repair a file after a crash, so that it can be read; ``SpoolError`` if that fails."""
     if wal_of(path / FILE).exists():
         store = RunStore(path, "")
         store.open()

@@ -5,21 +5,21 @@
     run.sqlite   the file; while a run writes it, with a write-ahead log (WAL), ``run.sqlite-wal``
     lock         held by the process that writes
 
-    facts        name, content: ``header`` (JSON: format, id, name, whether a run has it open,
-                 whether its run has ended it, its streams), ``schema 1`` (the fields that stream 1
-                 was given), ``checkpoint`` (JSON: how many records it covers, its pieces),
-                 ``checkpoint 0`` (the first piece of the run's state)
+    facts        name, content: ``header`` (JSON: format, id, name, ``open``, ``complete``, its
+                 streams), ``schema 1`` (the declared fields of stream 1), ``checkpoint`` (JSON:
+                 the number of records it covers, and of its pieces), ``checkpoint 0`` (the first
+                 piece of the run's state)
     parts        stream, first, records, content: an entry is a part for the order (stream -1) and
-                 one for each stream that brought records
+                 one for each stream with records
 
 1. Records are numbered in the order in which they were accepted, over all streams. ``first`` is the
-   number of an entry's first one. Entries follow each other without a gap, from the first record
-   that the checkpoint does not cover.
+   number of an entry's first record. Entries are contiguous from the first record that the
+   checkpoint does not cover.
 2. An entry is one transaction. So is a checkpoint, which deletes the entries that it covers.
-3. Each content has a CRC-32 that counts in its name or its numbers. All of them are checked when a
+3. Each content has a CRC-32 that includes its name or its numbers. All of them are checked when a
    run opens the file, and again when they are read.
-4. The header says ``open`` from before the first entry until the file is closed. So where it does
-   and there is no WAL, the WAL was lost.
+4. ``open`` in the header is true from before the first entry until the file is closed. If it is
+   true and there is no WAL, the WAL was lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
 
 FILE = "run.sqlite"
 FORMAT = 1
-# the part that says which stream brought how many records next
+# the part with the order of records: pairs of a stream and a number of records
 ORDER_PART = -1
 PARTS = "SELECT id, stream, first, records, crc, content FROM parts"
 
@@ -51,29 +51,29 @@ _RUN = np.dtype("<i4")
 
 
 class StoredLog:
-    """The reading side of the file: for its writer, or while nobody writes it."""
+    """Reader of the file, for its writer or while no process writes it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = path / FILE
 
     def header(self) -> dict[str, Any]:
-        """Return what the file says of its run; ``streams`` as ``StreamFacts``."""
+        """Return the header of the file; ``streams`` as ``StreamFacts``."""
         header = json.loads(self.fact("header") or b"{}")
         if header.get("format") != FORMAT:
             raise SpoolError(
-                f"{self.file} has the format {header.get('format')!r}, and this version reads "
-                f"{FORMAT}. Hint: go on with the version that wrote it, or begin with a new folder."
+                f"{self.file} has the format {header.get('format')!r}, but this version reads "
+                f"{FORMAT}. Hint: use the version that wrote it, or begin with a new folder."
             )
         return {**header, "streams": [StreamFacts.from_dict(each) for each in header["streams"]]}
 
     def schema(self, stream: int) -> pl.Schema | None:
-        """Return the fields that a stream was given; None where its events show them."""
+        """Return the declared fields of a stream; None if its events define them."""
         content = self.fact(f"schema {stream}")
         return None if content is None else load_frame(content).schema
 
     def runs(self) -> Iterator[pl.DataFrame]:
-        """Yield which ``stream`` brought how many ``records`` next, an entry at a time."""
+        """Yield the runs of records (``stream``, ``records``) in order, an entry at a time."""
         return map(load_runs, self._contents(ORDER_PART))
 
     def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
@@ -81,7 +81,7 @@ class StoredLog:
         return map(load_frame, self._contents(stream, newest=newest))
 
     def fact(self, name: str) -> bytes | None:
-        """Return what the file has under a name; None if it has nothing."""
+        """Return the content stored under a name; None if there is none."""
         with self._get_database() as database:
             row = database.row("SELECT crc, content FROM facts WHERE name = ?", name)
         if row is not None and row[0] != checksum(row[1], name.encode()):
@@ -111,7 +111,7 @@ class StoredLog:
 
 
 def checksum(content: Any, name: bytes) -> int:
-    """Return the CRC-32 of a content and of what it stands under; -1 for what is no content."""
+    """Return the CRC-32 of a content and its name; -1 if the content is not bytes."""
     return zlib.crc32(content, zlib.crc32(name)) if isinstance(content, bytes) else -1
 
 
@@ -122,7 +122,7 @@ def part_values(stream: int, first: int, records: int, content: bytes) -> tuple[
 
 
 def dump_runs(runs: Any) -> bytes:
-    """Return as bytes which stream brought how many records next; ``runs`` has a pair for each.
+    """Return runs of records, pairs of a stream and a number of records, as bytes.
 
     >>> load_runs(dump_runs([[0, 2], [1, 7]])).rows()
     [(0, 2), (1, 7)]
@@ -131,6 +131,6 @@ def dump_runs(runs: Any) -> bytes:
 
 
 def load_runs(content: bytes) -> pl.DataFrame:
-    """Return the runs that ``dump_runs`` was given, as a frame."""
+    """Return the runs from the result of ``dump_runs``, as a frame."""
     runs = np.frombuffer(content, _RUN).astype(np.int32).reshape(-1, 2)
     return pl.DataFrame(runs, schema=ORDER_FIELDS)

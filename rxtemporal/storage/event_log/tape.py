@@ -1,4 +1,4 @@
-"""One stream's records on their way into a log: events, rows, and what came from elsewhere."""
+"""Tape of one stream: its events, rows and marks on their way into a log."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Tape:
-    """Tape of one stream: notes its records into a log, in order.
+    """Tape of one stream, which notes its records into a log, in order.
 
-    ``accepted`` counts what was pushed: events, a batch's rows, the end. ``brought`` counts records
-    of the source, of which a batch's own CTI is one and the end is none. With ``prompt`` each
-    record is durable before the call returns.
+    ``accepted`` counts pushed events, rows of batches, and the end. ``brought`` counts records of
+    the source: a batch's own CTI is one, the end is none. With ``prompt`` each record is durable
+    before the call returns.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Tape:
         self._learned = learned
 
     def event(self, event: Event) -> None:
-        """Note an event; the door refuses anything else."""
+        """Note an event; the door rejects other objects."""
         self.events((event,))
 
     def events(self, events: Sequence[Event]) -> None:
-        """Note events that follow each other."""
+        """Note a run of events."""
         if not events or not isinstance(events[0], (RowEvent, Cti)):
             return
         if self.facts.time is None:
@@ -59,7 +59,7 @@ class Tape:
         self._note(events, len(events), accepted=len(events))
 
     def batch(self, batch: EventBatch) -> None:
-        """Note rows, and the CTI after them if they bring one of their own."""
+        """Note rows, and the CTI after them if the batch has one."""
         own = batch.cti > MIN_TIME
         if len(batch) and self.facts.time is None:
             self.facts.time = "ticks"
@@ -73,20 +73,20 @@ class Tape:
     def advance(self, cti: int) -> None:
         """Note that the stream's time was advanced from outside, to a CTI in ticks.
 
-        A heartbeat and an idle time-out do so. An imported CTI is not noted, for it follows from
+        A heartbeat and an idle time-out do so. An imported CTI is not noted, since it follows from
         the records of the other stream.
         """
         self._log.note(self, [Mark("outside", cti)], 1)
 
     def fail(self, error: BaseException) -> None:
-        """Note that the stream has ended by an error."""
+        """Note that the stream has ended with an error."""
         self.facts.failed = f"{type(error).__name__}: {error}"
-        # if it failed because nothing can be written any more, closing the log raises that error
+        # if the log cannot be written any more, closing it raises that error
         with contextlib.suppress(SpoolError):
             self._log.note(self, [Mark("failed")], 1)
 
     def flush(self) -> None:
-        """Return when everything noted so far is durable."""
+        """Wait until all records noted so far are durable."""
         self._log.flush()
 
     def _note(
@@ -108,7 +108,7 @@ class Tape:
         """Return items as columns; ``MisfitError`` at a payload that does not fit."""
         reader = PayloadReader(self._given)
         if self._given is None:
-            # a field that has only been null may still show its type
+            # the type of a field that was always null may still become known
             reader.schema = self._learned
         try:
             frame = to_frame(items, reader)
@@ -121,7 +121,7 @@ class Tape:
 
 
 class MisfitError(Exception):
-    """A payload does not fit; ``place`` is the number of its item."""
+    """Error for a payload that does not fit; ``place`` is the number of its item."""
 
     def __init__(self, error: BadPayloadError, place: int) -> None:
         super().__init__(str(error))
@@ -130,10 +130,10 @@ class MisfitError(Exception):
 
 
 def count_pushed(item: Any) -> int:
-    """Return how many things are accepted with an event or a batch: a batch's rows, or one."""
+    """Return what an event or a batch adds to ``accepted``: a batch's rows, or one."""
     return max(1, len(item)) if isinstance(item, EventBatch) else 1
 
 
 def count_records(items: Sequence[Item]) -> int:
-    """Return how many records items are."""
+    """Return the number of records in items."""
     return sum(len(each.batch) + each.own if isinstance(each, Rows) else 1 for each in items)

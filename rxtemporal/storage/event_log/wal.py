@@ -1,4 +1,4 @@
-"""Damage in the write-ahead log of SQLite, which SQLite itself reads as an early end.
+"""Check of SQLite's write-ahead log for damage, which SQLite itself takes for its end.
 
 ::
 
@@ -6,9 +6,9 @@
     frame     page number, size of the file after a commit (else 0), the two salts, two checksums,
               the page                                                        (24 bytes and a page)
 
-A transaction is some frames, of which the last one is a commit. SQLite accepts frames up to the
-first one whose checksum is wrong. A crash can leave one transaction behind that one, since each is
-synced before the next one begins. More of them mean that bytes have changed.
+A transaction is a group of frames, of which the last one is a commit. SQLite accepts frames up to
+the first one whose checksum is wrong. A crash can leave at most one transaction after that, since
+each is synced before the next one begins. More of them mean that bytes have changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORD = 0xFFFFFFFF
 
 
 def is_damaged(path: Path, accepted: int) -> bool:
-    """Return True if records are lost in a WAL of which SQLite has accepted so many frames."""
+    """Return True if a WAL has lost records after the frames that SQLite has ``accepted``."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def is_damaged(path: Path, accepted: int) -> bool:
 
 
 def _is_header(content: bytes) -> bool:
-    """Return True if the header has its checksum."""
+    """Return True if the header's checksum is right."""
     magic, *_, one, two = _HEADER.unpack_from(content)
     order = ">" if magic & 1 else "<"
     first = second = 0

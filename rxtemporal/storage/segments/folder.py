@@ -1,4 +1,4 @@
-"""A spool as any process may use it, without a lock: list, read and discard its segments."""
+"""Folder of segments, used by any process without a lock: list, read and discard segments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DAMAGED = (
 class Segment:
     """Facts about a segment, known without reading it; ``cti`` is the CTI after it, in ticks.
 
-    Where a field numbers rows, ``highest`` is its highest value in all segments up to this one.
+    If a field numbers rows, ``highest`` is its highest value in all segments up to this one.
     """
 
     sequence: int
@@ -42,7 +42,7 @@ class Segment:
     highest: int | None = None
 
     def to_json(self) -> bytes:
-        """Return it as JSON that carries a checksum of its own."""
+        """Return the facts as JSON with a checksum."""
         facts = dataclasses.asdict(self)
         if self.highest is None:
             del facts["highest"]
@@ -50,7 +50,7 @@ class Segment:
 
     @classmethod
     def from_json(cls, text: bytes, origin: Path) -> Segment:
-        """Read it back; ``SpoolError`` where a byte of it has changed."""
+        """Return the segment from its JSON; ``SpoolError`` if a byte has changed."""
         try:
             facts = json.loads(text)
             if facts.pop("check") == _check(facts):
@@ -65,16 +65,16 @@ def _check(facts: dict[str, Any]) -> int:
 
 
 class SegmentFolder:
-    """A spool as any process may use it, without a lock: list, read and discard segments.
+    """Folder of segments, used by any process without a lock: list, read and discard segments.
 
-    Each call looks at the folder anew. Errors of the file system arrive as ``SpoolError``.
+    Each call reads the folder again. Errors of the file system are raised as ``SpoolError``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def file(self, sequence: int, kind: str) -> Path:
-        """Return where the ``arrow``, ``json`` or ``done`` file of a number lies."""
+        """Return the path of the ``arrow``, ``json`` or ``done`` file of a number."""
         return self.path / f"{sequence:012d}.{kind}"
 
     def numbers(self) -> dict[str, list[int]]:
@@ -93,7 +93,7 @@ class SegmentFolder:
         return mark, max([mark, *found["arrow"]])
 
     def header(self) -> dict[str, Any]:
-        """Return what ``spool.json`` says; ``SpoolError`` if that is not a spool's header."""
+        """Return the content of ``spool.json``; ``SpoolError`` if that is not a spool's header."""
         with report_errors(f"cannot read the spool {self.path}"):
             text = (self.path / "spool.json").read_bytes()
         try:
@@ -105,16 +105,16 @@ class SegmentFolder:
         raise SpoolError(f"{self.path / 'spool.json'} is damaged. Hint: {_DAMAGED}.")
 
     def describe(self, sequence: int) -> Segment:
-        """Return what is known of a segment that is there, or of the last discarded one."""
-        # both, for a reader may turn the one into the other between two looks
+        """Return the facts of an existing segment, or of the last discarded one."""
+        # both, since a reader may turn the one into the other in between
         for kind in ("json", "done"):
             path = self.file(sequence, kind)
             with report_errors(f"cannot read {path}"), contextlib.suppress(FileNotFoundError):
                 return Segment.from_json(path.read_bytes(), path)
-        raise SpoolError(f"segment {sequence} of {self.path} is not there. Hint: {_DAMAGED}.")
+        raise SpoolError(f"segment {sequence} of {self.path} is missing. Hint: {_DAMAGED}.")
 
     def waiting_bytes(self) -> int:
-        """Return how many bytes of rows the segments have that are not discarded."""
+        """Return the size in bytes of the segments that are not discarded."""
         found = self.numbers()
         mark, total = max(found["done"], default=0), 0
         for number in found["arrow"]:
@@ -142,19 +142,19 @@ class SegmentFolder:
         return pl.read_ipc(io.BytesIO(self.content(sequence)))
 
     def discard(self, upto: int) -> None:
-        """Delete the segments up to this number; the last one's CTI stays known."""
+        """Delete the segments up to this number; the facts of the last one are kept."""
         found = self.numbers()
         committed = [number for number in found["arrow"] if number <= upto]
         with report_errors(f"cannot discard segments of {self.path}"):
             if committed:
                 with contextlib.suppress(FileNotFoundError):  # somebody else made the mark
                     os.replace(self.file(committed[-1], "json"), self.file(committed[-1], "done"))
-                # the mark has to be on disk before what it stands for goes
+                # the mark has to be on disk before the segments are deleted
                 sync_folder(self.path)
         self.sweep()
 
     def sweep(self) -> None:
-        """Delete what lies below the mark, as an interrupted ``discard`` leaves it."""
+        """Delete files below the mark, which an interrupted ``discard`` has left."""
         found = self.numbers()
         mark = max(found["done"], default=0)
         for kind, numbers in found.items():

@@ -1,4 +1,4 @@
-"""A query's spool: segments that carry its batches, in order of their CTIs."""
+"""Spool of a query: segments with its batches, in order of their CTIs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from rxtemporal.storage.segments.writer import SegmentWriter
 
 
 class Spool(SegmentWriter):
-    """The writer's side of a spool; make it with ``Spool.open``. Not for two threads at once.
+    """Writer of a spool; make it with ``Spool.open``. Not thread-safe.
 
-    ``segments()`` are those not yet discarded, ``last`` is the number of the last one ever appended
-    (0: none) and ``cti`` the CTI after it (None: none). Closing lets another writer in.
+    ``segments()`` returns the numbers of those not yet discarded, ``last`` is the number of the
+    last one ever appended (0: none) and ``cti`` the CTI after it (None: none). ``close`` releases
+    the spool for another writer.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -38,10 +39,11 @@ class Spool(SegmentWriter):
         lock: bool = True,
         numbered: str | None = None,
     ) -> Self:
-        """Create the spool of the query called ``name``, or take up the one that is there.
+        """Create the spool of the query called ``name``, or open the existing one.
 
-        ``numbered`` is a field that numbers rows; ``highest`` then outlives what is discarded.
-        As ``SegmentWriter.open``; ``SchemaError``: a field has the name of a column of the spool.
+        ``numbered`` is a field that numbers rows; ``highest`` is then kept when segments are
+        discarded. As ``SegmentWriter.open``; ``SchemaError``: a field has the name of a column of
+        the spool.
         """
         clash = {START, END, SEGMENT} & set(schema)
         if clash:
@@ -66,7 +68,7 @@ class Spool(SegmentWriter):
     def append(self, batch: EventBatch) -> int:
         """Publish a batch as the next segment and return its number, as ``append_frame``.
 
-        Repeated after only the last sync had failed, it completes the segment that is there.
+        Called again after only the last sync has failed, it completes the existing segment.
         """
         self._check_open()
         if batch.schema != self.schema:
@@ -81,7 +83,7 @@ class Spool(SegmentWriter):
 
 
 def rows_frame(batch: EventBatch, sequence: int) -> pl.DataFrame:
-    """Return a batch's rows as a segment has them: times in ticks, the payload, ``_segment``."""
+    """Return a batch's rows in the form of a segment: times in ticks, the payload, ``_segment``."""
     return pl.DataFrame(
         [
             pl.Series(START, batch.start, pl.Int64),

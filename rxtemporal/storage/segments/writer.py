@@ -1,4 +1,4 @@
-"""Appending to a folder of segments: one process does, each segment wholly or not at all."""
+"""Writer of a folder of segments: one process appends, each segment atomically."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rxtemporal.storage.files import (
 )
 from rxtemporal.storage.segments.folder import Segment, SegmentFolder
 
-# the layout of the folder, as the package's page describes it
+# version of the layout of the folder, which the package's docstring describes
 FORMAT = 1
 
 
 class SegmentWriter(SegmentFolder):
-    """Appends frames as segments; make it with ``open``. Not for two threads at once.
+    """Writer that appends frames as segments; make it with ``open``. Not thread-safe.
 
     ``last`` is the number of the last segment ever appended (0: none).
 
@@ -46,7 +46,7 @@ class SegmentWriter(SegmentFolder):
         super().__init__(path)
         self.schema = schema
         self._lock = lock
-        # a field that numbers rows, whose highest value is to be known
+        # a field that numbers rows, whose highest value is tracked
         self._numbered: str | None = None
         self._last: Segment | None = None
         # the last segment, while its name may not be on disk
@@ -56,12 +56,12 @@ class SegmentWriter(SegmentFolder):
     def open(
         cls, path: str | os.PathLike[str], name: str, schema: pl.Schema, *, lock: bool = True
     ) -> Self:
-        """Create the folder of what is called ``name``, or take up the one that is there.
+        """Create the folder under ``name``, or open the existing one.
 
-        ``schema`` is what its header says of all its segments. Leftovers of an interrupted write
-        are deleted, and everything that waits is read once and verified. Without ``lock`` somebody
-        else has to keep a second writer out. ``SpoolError``: another process writes it, it belongs
-        to another name or schema, it is damaged, the folder cannot be written.
+        ``schema`` is that of all its segments. Leftovers of an interrupted write are deleted, and
+        all waiting segments are read once and verified. Without ``lock`` the caller has to keep a
+        second writer out. ``SpoolError``: another process writes it, it belongs to another name or
+        schema, it is damaged, the folder cannot be written.
         """
         with report_errors(f"cannot open the spool {path}"):
             make_folder(Path(path))
@@ -80,7 +80,7 @@ class SegmentWriter(SegmentFolder):
 
     @property
     def highest(self) -> int | None:
-        """The highest number of a row ever appended, 0 before the first; None: not known."""
+        """The highest row number ever appended, 0 before the first; None if not known."""
         if self._last is None:
             return None if self._numbered is None else 0
         return self._last.highest
@@ -88,10 +88,10 @@ class SegmentWriter(SegmentFolder):
     def append_frame(self, frame: pl.DataFrame, cti: int = MIN_TIME) -> int:
         """Publish a frame as the next segment and return its number; it is on disk afterwards.
 
-        ``cti`` is the CTI after it, where that means something. Costs two small syncs and one of
-        the rows. ``SpoolError`` if it cannot be written: then the call can be repeated. The folder
-        is as before, unless only the last sync has failed: then readers may have seen the segment
-        and it stays, and the next call completes it.
+        ``cti`` is the CTI after it, if there is one. Costs two small syncs and one of the rows.
+        ``SpoolError`` if it cannot be written: then the call can be repeated. The folder is
+        unchanged, unless only the last sync has failed: then readers may have seen the segment, so
+        it stays, and the next call completes it.
         """
         self._check_open()
         data = _arrow(frame)
@@ -103,7 +103,7 @@ class SegmentWriter(SegmentFolder):
         return segment.sequence
 
     def _complete_last(self, frame: pl.DataFrame, cti: int) -> bool:
-        """Sync a segment of which only that was missing; return whether it is this frame."""
+        """Complete a segment whose last sync has failed; return True if it is this frame."""
         given = self._facts(_arrow(frame), self.last, frame, cti)
         repeated = given == self._unsynced
         with report_errors(f"cannot write segment {self.last} of {self.path}"):
@@ -124,7 +124,7 @@ class SegmentWriter(SegmentFolder):
             )
 
     def close(self) -> None:
-        """Let another writer in; what was appended stays. Doing it twice does no harm."""
+        """Release the folder for another writer; idempotent."""
         if self._lock is not None:
             self._lock.release()
 
@@ -141,7 +141,7 @@ class SegmentWriter(SegmentFolder):
             publish(rows, data)
         finally:
             if rows.exists():
-                # readers see it from here on, and what they have seen must not vanish
+                # readers see the segment from here on, so it must not disappear
                 self._last = self._unsynced = segment
             else:
                 remove(facts)
@@ -152,7 +152,7 @@ class SegmentWriter(SegmentFolder):
         self._unsynced = None
 
     def _settle(self, name: str) -> None:
-        """Check or write the header, tidy up, verify, and find where the folder stands."""
+        """Check or write the header, delete leftovers, verify, and find the last segment."""
         fields = [[field, str(dtype)] for field, dtype in self.schema.items()]
         mark, last = self.bounds()
         if last or (self.path / "spool.json").exists():
@@ -175,7 +175,7 @@ class SegmentWriter(SegmentFolder):
         try:
             self.content(number)
         except SpoolError:
-            # the reader of a run that was killed may still be discarding what it is done with
+            # the reader of a killed run may still be discarding segments
             if number > self.bounds()[0]:
                 raise
 
@@ -188,8 +188,8 @@ class SegmentWriter(SegmentFolder):
         ]:
             if found != given:
                 raise SpoolError(
-                    f"the spool {self.path} has the {what} {found!r}, and this run has {given!r}. "
-                    "Hint: give a changed query a path of its own, or delete that folder and what "
+                    f"the spool {self.path} has the {what} {found!r}, but this run has {given!r}. "
+                    "Hint: give a changed query its own path, or delete that folder and what "
                     "was made from it."
                 )
 
