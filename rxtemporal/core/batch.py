@@ -1,4 +1,4 @@
-"""Event batches, on which queries compute: a run of rows as columns plus one trailing CTI."""
+"""Event batches, the units of computation: rows as columns, followed by one CTI."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def time_series(name: str, times: Int64s, form: TimeForm, *, endless: bool = Fal
 def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
     """Return a column of times (aware datetimes, or ints of ticks) as ticks.
 
-    A null becomes ``null``, or is refused where that is None. Finer units are floored.
+    A null becomes ``null``, or is an error if ``null`` is None. Finer units are floored.
     """
     name, dtype = series.name, series.dtype
     if isinstance(dtype, pl.Datetime):
@@ -92,7 +92,7 @@ class Groups:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
-    """A run of n rows and the CTI after them.
+    """A batch of n rows and the CTI after them.
 
     ========= ============== ==================================================================
     start     ``int64[n]``   ticks
@@ -101,11 +101,11 @@ class EventBatch:
                              ``end = MAX_TIME``; its end edge the same id, start and payload
     payload   DataFrame      n rows of flat, typed fields
     cti       ticks          nothing before it changes after this batch
-    groups    Groups         the rows' groups where the stream is grouped, else None
+    groups    Groups         the rows' groups if the stream is grouped, else None
     ========= ============== ==================================================================
 
-    Inside a batch a start edge precedes its end edge; otherwise order has no meaning, nor has the
-    way in which a stream is cut into batches. Arrays are not modified once they are in a batch.
+    Inside a batch a start edge precedes its end edge; otherwise the order of rows has no meaning,
+    nor have the boundaries between batches. Arrays in a batch are never modified.
 
     >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
     >>> len(batch), batch.cti, batch.to_dicts()
@@ -225,7 +225,7 @@ class EventBatch:
         return self
 
     def _check_promise(self, previous_cti: int) -> None:
-        # an end edge is judged by its end, everything else by its start
+        # for an end edge its end counts, for every other row its start
         judged = np.where((self.edge != 0) & (self.end != MAX_TIME), self.end, self.start)
         if len(judged) and judged.min() < previous_cti:
             row = int(judged.argmin())
@@ -260,7 +260,7 @@ class EventBatch:
         """Return a batch of the frame's rows; the other columns are the payload.
 
         ``start`` and ``end`` name columns of aware datetimes or ticks; without ``end`` rows are
-        points, and where ``end`` is null a row never ends.
+        points, and a row with a null ``end`` never ends.
         """
         for name in (start, end):
             if name is not None and name not in frame.columns:
@@ -269,7 +269,7 @@ class EventBatch:
         ends = starts + TICK if end is None else _ends(frame[start], frame[end], starts)
         payload = frame.clone()
         for name in {start, start if end is None else end}:
-            payload.drop_in_place(name)  # polars' drop goes by way of a query
+            payload.drop_in_place(name)  # polars' drop builds a query
         if not payload.width:
             payload = pl.DataFrame(height=frame.height)
         return cls.of_rows(starts, ends, conform(payload), time_ticks(cti)).check()
@@ -301,7 +301,7 @@ class EventBatch:
         return cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
 
     def to_arrow(self, time: TimeForm = "datetime") -> pa.Table:
-        """Return the rows as a pyarrow table, laid out as ``to_polars`` lays them out."""
+        """Return the rows as a pyarrow table with the columns of ``to_polars``."""
         return self.to_polars(time).to_arrow()
 
     @classmethod
@@ -316,7 +316,7 @@ class EventBatch:
 
 def _ends(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
     ends = time_column(end, null=MAX_TIME)
-    # a lifetime that only flooring has emptied becomes one tick
+    # a lifetime that is empty only because of flooring becomes one tick
     longer = _below_a_tick(end) > _below_a_tick(start)
     return np.where((ends == starts) & longer, ends + TICK, ends) if longer.any() else ends
 

@@ -1,4 +1,4 @@
-"""Conversion of payload objects to columns, with a given schema or one learned on the way."""
+"""Conversion of payload objects to columns, with a given schema or one inferred from them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
 
 
 class BadPayloadError(SchemaError):
-    """A payload that does not fit; ``row`` is its number among those given."""
+    """A payload that does not fit; ``row`` is its index in the batch."""
 
     row: int = 0
 
 
 class PayloadReader:
-    """Turns payloads (dicts, dataclasses, NamedTuples, scalars) into frames of one schema.
+    """A converter of payloads (dicts, dataclasses, NamedTuples, scalars) to frames of one schema.
 
     Without a schema the first payload names the fields, and each takes its type from its first
     value that is not null. Until every field has one, ``is_complete`` is false.
@@ -53,7 +53,7 @@ class PayloadReader:
         self.schema = None if known is None else known.schema
 
     def learn(self, payloads: Sequence[Any]) -> None:
-        """Learn fields and types from these payloads, unless the schema is complete."""
+        """Infer fields and types from these payloads, unless the schema is complete."""
         if self.is_complete or not payloads:
             return
         rows = [to_fields(payload) for payload in payloads]
@@ -68,9 +68,9 @@ class PayloadReader:
         self.schema = pl.Schema(types)
 
     def frame(self, payloads: Sequence[Any]) -> pl.DataFrame:
-        """Return the payloads as a frame; say which one does not fit, and why.
+        """Return the payloads as a frame; raise for the first one that does not fit.
 
-        From the first frame on the schema stays: a field that was null so far is of type null.
+        The first frame fixes the schema: a field that has been null so far is of type null.
         """
         self.learn(payloads)
         self._given = self.schema is not None
@@ -117,7 +117,7 @@ def _learn_type(name: str, value: Any, row: int) -> pl.DataType:
 
 
 def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
-    # polars would convert some values of another type in silence
+    # polars would silently convert some values of another type
     if not can_hold(dtype, values):
         raise TypeError
     return pl.Series(name, values, dtype=dtype, strict=True)

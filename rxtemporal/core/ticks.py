@@ -34,7 +34,7 @@ def _microseconds(delta: timedelta) -> int:
 def ticks(value: datetime | timedelta) -> int:
     """Return an aware datetime as ticks since the epoch, or a timedelta as a number of ticks.
 
-    Anything finer than a tick is floored. A naive datetime is refused: it names no instant.
+    Anything finer than a tick is floored. A naive datetime is an error, since it names no instant.
 
     >>> from datetime import datetime, timedelta, UTC
     >>> ticks(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)), ticks(timedelta(minutes=1))
@@ -69,11 +69,11 @@ def to_datetime(tick: int) -> datetime:
 
 def time_ticks(value: Time) -> int:
     """Return a time, given as an aware datetime or as ticks, as ticks."""
-    if type(value) is int and MIN_TIME <= value <= MAX_TIME:  # first, for it runs for each event
+    if type(value) is int and MIN_TIME <= value <= MAX_TIME:  # the common case first
         return value
     if isinstance(value, datetime):
         return ticks(value)
-    # numpy's integers come out of columns; a bool is a mistake
+    # columns contain numpy integers; a bool is a mistake
     if hasattr(value, "__index__") and not isinstance(value, bool):
         tick = value.__index__()
         if MIN_TIME <= tick <= MAX_TIME:
@@ -101,7 +101,7 @@ def span(value: Span, name: str, *, least: int | None = None) -> int:
 
 
 def add(time: int, length: int) -> int:
-    """Return ``time + length``, saturating; the two ends of time stay where they are.
+    """Return ``time + length``, saturating; MIN_TIME and MAX_TIME do not move.
 
     >>> add(MAX_TIME, -5) == MAX_TIME, add(MAX_TIME - 1, 5) == MAX_TIME
     (True, True)
@@ -118,7 +118,7 @@ def match_form(tick: int, like: Time) -> Time:
     if MIN_TIME < tick < MAX_TIME:
         try:
             return to_datetime(tick).astimezone(like.tzinfo)
-        except OverflowError:  # a day from the end of time, another zone may have no date for it
+        except OverflowError:  # near the end of time another zone may have no such date
             pass
     return to_datetime(tick)
 

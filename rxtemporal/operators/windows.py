@@ -80,11 +80,12 @@ class TimeWindows(Operator):
 class Windowed(Generic[Result]):
     """Windows of a stream, to be followed by ``aggregate``, ``top_k`` or ``apply``.
 
-    All of them end a grouping: the keys come first in the payload. The output CTI is the window's.
-    Held: the rows until they have ended before the CTI, and for each key its running aggregates.
+    These methods end a grouping and put the keys first in the payload. The window determines the
+    output CTI. Held: the rows until they have ended before the CTI, and the running aggregates of
+    each key.
 
-    ``before`` are the operators that alter lifetimes so that the windows are those meant; ``then``
-    takes the finished operator: the windows of a stream give a stream, those of a pipe its value.
+    ``over`` makes the operator, ``before`` are operators that first alter lifetimes, and ``then``
+    turns the chain of operators into the result: a stream, or in a pipe the chain itself.
     """
 
     over: Callable[[ResultSpec], Operator]
