@@ -35,6 +35,7 @@ from rxtemporal.storage.event_log.stored_log import (
     load_runs,
     part_values,
 )
+from rxtemporal.storage.event_log.watermark import Watermark
 from rxtemporal.storage.files import (
     WriterLock,
     make_folder,
@@ -75,6 +76,7 @@ class RunStore(StoredLog):
         self.streams: list[StreamFacts] = []
         self._lock: WriterLock | None = None
         self._database: Database | None = None
+        self._watermark: Watermark | None = None
         self._header: dict[str, Any] = {}
         self._written: list[StreamFacts] = []
         # bytes of the entries that have not been merged
@@ -106,10 +108,12 @@ class RunStore(StoredLog):
         try:
             with explain_errors(f"cannot open {self.file}", self.file):
                 restore_wal(self.file)
+                self._watermark = Watermark(self.file)
                 if not self.file.exists():
                     self._create()
                 self._connect()
             self._verify()
+            self._watermark.check(self._header["id"], self.records)
         except BaseException:
             self.release()
             raise
@@ -117,6 +121,8 @@ class RunStore(StoredLog):
     def _create(self) -> None:
         if has_wal(self.file):
             raise damage_error(self.file, "it is missing, but its WAL exists")
+        if self._watermark is not None and self._watermark.records:
+            raise damage_error(self.file, "it is missing, but it had records")
         aside = self.path / f".{FILE}.part"
         remove(aside)
         header = {"format": FORMAT, "id": uuid.uuid4().hex, "name": self.name}
@@ -210,6 +216,9 @@ class RunStore(StoredLog):
         if self._database is not None:
             self._database.close(keep_wal=True)
             self._database = None
+        if self._watermark is not None:
+            self._watermark.close()
+            self._watermark = None
         if self._lock is not None:
             self._lock.release()
 
@@ -235,6 +244,8 @@ class RunStore(StoredLog):
             self._put_header(connection)  # the facts of streams may have changed
             records = self._put_entry(connection, self.records, runs, frames)
         self.records += records
+        if self._watermark is not None:
+            self._watermark.raise_to(self.records)
 
     def _put_entry(
         self,

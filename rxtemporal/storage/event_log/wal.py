@@ -8,7 +8,8 @@
 
 A transaction is a group of frames, of which the last one is a commit. SQLite accepts frames up to
 the first one whose checksum is wrong. A crash can leave at most one transaction after that, since
-each is synced before the next one begins. More of them mean that bytes have changed.
+each is synced before the next one begins. A commit with more after it means that bytes have
+changed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ def is_damaged(path: Path, accepted: int) -> bool:
         return True
     _, _, page, _, *salts, _, _ = _HEADER.unpack_from(content)
     size = _FRAME.size + page
-    commits = 0
+    committed = False
     for place in range(_HEADER.size + accepted * size, len(content) - size + 1, size):
         _, commit, first, second, _, _ = _FRAME.unpack_from(content, place)
         # frames with other salts are older ones, not overwritten yet
-        commits += bool(commit) and [first, second] == salts
-    return commits > 1
+        if [first, second] == salts:
+            if committed:
+                return True
+            committed = bool(commit)
+    return False
 
 
 def _is_header(content: bytes) -> bool:
