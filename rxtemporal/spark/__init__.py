@@ -1,4 +1,4 @@
-"""Spark: tables to write, queries to run there, DataFrames to read.
+"""Spark: sinks that write tables, queries that run in Spark, DataFrames as sources.
 
 Importing this package imports no pyspark; a Java process starts when a sink or a session is opened.
 """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def quote_name(name: str) -> str:
-    """Return a column's name as Spark's expressions take it, whatever characters it has."""
+    """Return a column's name quoted for Spark's expressions, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -117,7 +117,7 @@ def test_a_row_that_is_not_finished_is_refused(tmp_path: Path) -> None:
     """A row at or after its batch's CTI would be lost by the next run, so it is an error."""
     sink = opened(tmp_path)
     row = {"start_time": 5, "k": "a", "v": 1}
-    with pytest.raises(EventError, match="only finished rows"):
+    with pytest.raises(EventError, match="takes only finished rows"):
         sink.write(EventBatch.from_dicts([row], schema=SCHEMA, cti=5))
     sink.close(EventError())
     sink = opened(tmp_path)

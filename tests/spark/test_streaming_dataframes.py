@@ -172,7 +172,7 @@ def test_what_does_not_belong_together_is_refused(spark: SparkSession, tmp_path:
 def test_what_cannot_be_followed_is_refused(spark: SparkSession) -> None:
     """Without settings nothing would ever be final; what is no trigger; one of a bounded frame."""
     endless = spark.readStream.format("rate").load()
-    with pytest.raises(AdvanceTimeError, match=r"nothing tells how time advances .*Hint"):
+    with pytest.raises(AdvanceTimeError, match=r"time does not advance on .*Hint"):
         from_dataframe(endless, start="timestamp")
     made: dict[str, Any] = {"start": "timestamp", "advance_time": SETTINGS}
     with pytest.raises(ArgumentError, match="trigger is an interval such as '1 second', or"):

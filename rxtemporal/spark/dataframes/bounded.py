@@ -48,14 +48,14 @@ def from_dataframe(
     Arrow, ``batch_rows`` at a time: this process holds a sorted partition or two of them, and never
     all.
 
-    A streaming DataFrame comes micro-batch by micro-batch, each as a whole and in order; it needs
-    ``advance_time``, for there is no end at which everything would be final; or a column ``cti``,
-    which ``stream`` describes and ``run(…, cti=…)`` gives. What such a stream has not promised by
-    its last CTI does not come, and a row that breaks a CTI ends the run. ``trigger`` is the
-    pause between micro-batches (``"1 second"``), or ``"availableNow"``: then the stream completes
-    when all that is there has been read. Each run has a Spark query of its own, which ends with it;
-    it begins at the beginning, or with ``run(…, resume=folder)`` where the run before has stopped.
-    Batches are pushed on one of Spark's threads.
+    A streaming DataFrame is read micro-batch by micro-batch, each as a whole and in order. Since
+    it has no end, it needs ``advance_time``, or a column ``cti``, which ``stream`` describes and
+    ``run(…, cti=…)`` adds. Results that its last CTI does not make final are not delivered, and a
+    row that breaks a CTI ends the run. ``trigger`` is the pause between micro-batches
+    (``"1 second"``), or ``"availableNow"``: then the stream completes when all available rows have
+    been read. Each run has its own Spark query, which ends with it; it starts at the beginning, or
+    with ``run(…, resume=folder)`` where the previous run stopped. Batches are pushed on one of
+    Spark's threads.
     """
     judged: dict[str, Any] = {"advance_time": advance_time, "order_by": order_by}
     given = stream(frame, start=start, end=end, cti=cti, **({} if cti is None else judged))
@@ -70,15 +70,15 @@ def from_dataframe(
     schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
     if cti is not None and not frame.isStreaming:
         raise AdvanceTimeError(
-            f"a bounded DataFrame is final as a whole here, and {cti!r} is to tell how far. Hint: "
-            "run(query, …=stream(df, cti=…)) reads it; or leave out the rows that are CTIs."
+            f"a bounded DataFrame is final as a whole here, so it takes no CTIs ({cti!r}). "
+            "Hint: run(query, …=stream(df, cti=…)) reads them; or leave out the rows that are CTIs."
         )
     if frame.isStreaming:
         source = _make_micro_batches(given, schema, advance_time, name, batch_rows, trigger)
         return Streamable(Node(source.schema, (), source=source))
     if trigger is not None:
         raise ArgumentError(
-            f"trigger= is of a streaming DataFrame, and this one is bounded; got {trigger!r}"
+            f"trigger= is for a streaming DataFrame, but this one is bounded; got {trigger!r}"
         )
 
     def frames() -> Iterator[pl.DataFrame]:
@@ -105,9 +105,9 @@ def _make_micro_batches(
         )
     if settings is None and given.cti is None:
         raise AdvanceTimeError(
-            f"nothing tells how time advances on {name!r}, so no result would ever be final. "
-            "Hint: advance_time=… makes CTIs out of the rows, in the order of order_by=; or cti=… "
-            "names a column of them."
+            f"time does not advance on {name!r}, so no result would ever be final. "
+            "Hint: advance_time=… generates CTIs from the rows, in the order of order_by=; or "
+            "cti=… names a column of CTIs."
         )
     if type(given.frame).__module__.startswith("pyspark.sql.connect"):
         raise BindingError(
@@ -128,7 +128,7 @@ def _fetch(
     with report_java_exit(AGAIN):
         rows = given.frame.orderBy(*map(quote_name, given.in_order))
         rows = rows.select(*map(quote_name, columns))
-        # Spark's own local iterator gives rows one by one: here each of them is a frame
+        # Spark's local iterator yields single rows, so each row here is a whole frame
         packed = rows.mapInArrow(pack, f"{_DATA} binary")
         for row in packed.toLocalIterator(prefetchPartitions=True):
             frame = load_frame(bytes(row[_DATA]))
@@ -136,7 +136,7 @@ def _fetch(
 
 
 def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows of one binary column, each the Arrow stream of so many rows."""
+    """Yield rows of one binary column, each an Arrow stream of up to ``batch_rows`` rows."""
 
     waiting: list[pa.RecordBatch] = []
     for batch in batches:

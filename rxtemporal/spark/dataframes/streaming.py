@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-# the trigger with which a query ends when all that is there has been read
+# the trigger with which a query ends when all available rows have been read
 AVAILABLE = "availableNow"
-# seconds that Spark may take to end a query that was stopped
+# seconds that Spark may take to end a stopped query
 ENDING = 30.0
-AGAIN = "the DataFrame went with it: make it anew in a new session, and run the query again"
+AGAIN = "the DataFrame is lost with it: create it in a new session, and run the query again"
 
 
 class MicroBatches(PositionedSource):
     """The rows of a streaming DataFrame; its pieces are Spark's micro-batches, by their ids.
 
-    Each run has a Spark query of its own. ``schema`` is of the columns as they are read, times
-    first; the rows of a micro-batch come in the order of its columns ``order_by``, or of start.
+    Each run has its own Spark query. ``schema`` is that of the columns read, times first; the rows
+    of a micro-batch are in the order of the columns ``order_by``, or of start.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class MicroBatches(PositionedSource):
         generation = None if settings is None else settings.generation
         ends = generation is None or generation.advance_to_infinity_on_shutdown
         self.goes_on = given.cti is not None or not ends
-        # where a stream with CTIs of its own ends for now, time does not
+        # the available rows of a stream with its own CTIs end, but its time does not
         self.omits_ctis = given.cti is not None
         self.time = "ticks" if given.ticks else "datetime"
         self.given, self.trigger = given, trigger
@@ -103,8 +103,8 @@ class _MicroBatchCursor(Cursor):
 class _Query(Subscription):
     """A Spark query that feeds one run. Micro-batches arrive in one of pyspark's threads.
 
-    When a micro-batch returns, what came of it has left and has been saved; only then does Spark
-    note it. So after a crash it comes once more at the most, and is known by its id then.
+    When a micro-batch returns, its results have been delivered and saved; only then does Spark
+    commit it. So after a crash one micro-batch may be repeated, and is recognized by its id.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class _Query(Subscription):
         self._folder = position.folder or Path(tempfile.mkdtemp(prefix="rxtemporal-"))
 
     def start(self) -> _Query:
-        """Start the query; what is there has to fit the position."""
+        """Start the query; Spark's checkpoint has to match the position."""
         try:
             if self._kept:
                 self._claim()
@@ -132,7 +132,7 @@ class _Query(Subscription):
         return self
 
     def dispose(self) -> None:
-        """Have Spark stop; whoever calls may be inside a micro-batch, so nothing is waited for."""
+        """Stop Spark without waiting, since the caller may be inside a micro-batch."""
         if self._stopping:
             return
         self._stopping = True
@@ -170,7 +170,7 @@ class _Query(Subscription):
         try:
             self._check_running()
             if number <= self._reached:
-                # it is in the state; some of Spark's own states are lost if it is not executed
+                # its rows are in the state, but Spark's own state needs the frame to be executed
                 frame.write.format("noop").mode("overwrite").save()
                 return
             if number > self._reached + 1:
@@ -186,7 +186,7 @@ class _Query(Subscription):
 
     def _check_running(self) -> None:
         if self._stopping:
-            raise SourceError(f"stream {self._source.name!r} has been stopped")
+            raise SourceError(f"stream {self._source.name!r} was stopped")
 
     def _await(self) -> None:
         failed: BaseException | None = None
@@ -205,7 +205,7 @@ class _Query(Subscription):
                 self._observer.on_completed()
 
     def _why(self, failed: BaseException | None) -> Exception:
-        """Return what ended the query: what was wrong here, or with Spark, or somebody."""
+        """Return the error that ended the query: one of this process, of Spark, or a stop."""
         wrong, name = self._failure, self._source.name
         ended = wrong or failed
         gone = None if ended is None else explain_java_exit(ended, AGAIN)
@@ -244,13 +244,13 @@ def _of_spark(error: BaseException) -> bool:
 
 
 def _check_places(checkpoint: Path, reached: int) -> None:
-    """Refuse a checkpoint of Spark's that does not belong to a state of the run."""
+    """Raise if Spark's checkpoint does not belong to the state of the run."""
     committed, planned = (_newest(checkpoint / log) for log in ("commits", "offsets"))
     if committed > reached:
         raise _gap(checkpoint, reached, committed + 1)
     if planned < reached or committed < reached - 1:
         raise CheckpointError(
-            f"the state of this run has the micro-batches up to {reached}, and Spark's checkpoint "
+            f"the state of this run has the micro-batches up to {reached}, but Spark's checkpoint "
             f"{checkpoint} only those up to {max(planned, committed)}: it was lost, or is an older "
             f"one. Hint: restore both from one copy, {ANEW}."
         )
@@ -259,7 +259,7 @@ def _check_places(checkpoint: Path, reached: int) -> None:
 def _gap(checkpoint: Path, reached: int, number: int) -> CheckpointError:
     has = "has none" if reached < 0 else f"ends with micro-batch {reached}"
     return CheckpointError(
-        f"Spark goes on with micro-batch {number} of {checkpoint}, and the state of this run {has}:"
+        f"Spark continues with micro-batch {number} of {checkpoint}, but this run's state {has}:"
         f" it was lost, or is an older one. Hint: restore both from one copy, {ANEW}."
     )
 

@@ -1,1 +1,1 @@
-"""The Java side: which Java, how much memory, the session, and whether it is still there."""
+"""Java for Spark: finding a runtime, its memory, the session, and its liveness."""

@@ -1,4 +1,4 @@
-"""The Java that runs Spark: one that is installed, or the one that pip can install."""
+"""The Java runtime for Spark: an installed one, or the one that pip can install."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rxtemporal.spark.jvm.packaged_java import packaged_home
 
 Kind = Literal["JAVA_HOME", "PATH", "packaged", "given"]
 
-# what Spark 4 needs
+# the lowest version for Spark 4
 LEAST = 17
 _HINT = (
-    "Hint: pip install 'rxtemporal[spark,jre]' brings a Java runtime along; or install a JDK "
+    "Hint: pip install 'rxtemporal[spark,jre]' includes a Java runtime; or install a JDK "
     f"{LEAST} or newer; or set RXTEMPORAL_JAVA to packaged, system or the home of a Java."
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime that has been run: its home, its version, and how it was found."""
+    """A working Java runtime: its home, its version, and how it was found."""
 
     home: Path
     version: str

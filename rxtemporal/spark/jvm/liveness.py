@@ -22,7 +22,7 @@ _MEMORY = (
 def explain_java_exit(error: BaseException, hint: str) -> JavaError | None:
     """Return the error to raise in place of ``error`` if Spark's Java process has died, else None.
 
-    ``hint`` says what became of the rows and what to do. A process that somebody else started
+    ``hint`` says what became of the rows and what to do. A process started by another program
     (``spark-submit``) cannot be checked.
     """
     if sys.modules.get("pyspark") is None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MEGABYTE = 1 << 20
-# A quarter, as Java itself takes: the query, Spark's Python processes and the files' cache have the
-# rest, and two sinks fit. Not below Spark's own default, with which sorts begin to spill and large
-# plans to fail; not above what micro-batches need, for a heap that may grow is not cleaned.
+# A quarter, Java's own default: the rest is for the query, Spark's Python processes and the file
+# cache, and two sinks fit. Not below Spark's own default, with which sorts begin to spill and large
+# plans to fail; not above the needs of micro-batches, since a heap that may grow is not collected.
 SHARE, LEAST, MOST = 4, 1024, 4096
 
 

@@ -1,4 +1,4 @@
-"""A query over bounded DataFrames, as one more of them."""
+"""A query over bounded DataFrames, whose result is another one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_bounded(job: Job) -> DataFrame:
     if not _is_split_by_any_row(job):
         rows = rows.repartitionById(job.buckets, BUCKET)
     rows = rows.sortWithinPartitions(STARTS)
-    # functions of time are held to committed CTIs, which on the Rx side only settings generate
+    # functions of time may not break committed CTIs; on the Rx side only settings generate those
     steady = not any(isinstance(n.operator, AlterEventLifetime) for n in job.plan.every())
     with_ctis = frozenset(r.number for r in job.readers if job.inputs[r.name].cti is not None)
     work = BucketRun(job.plan, job.readers, arrow_schema(job.tick_schema), steady, with_ctis)

@@ -29,7 +29,7 @@ BUCKET, INPUT, STARTS, ENDS, CTI = "_bucket", "_input", "_start", "_end", "_cti"
 
 
 def field(number: int, place: int) -> str:
-    """Return the name of an input's field; the user's own names may differ in case alone."""
+    """Return the name of an input's field; the user's names may differ only in case."""
     return f"c{number}_{place}"
 
 

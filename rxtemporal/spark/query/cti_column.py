@@ -1,7 +1,7 @@
-"""The CTI of a result, the lowest of its buckets' CTIs: a row among the rows.
+"""The CTI of a result as a row among its rows: the lowest of its buckets' CTIs.
 
-Each bucket has a CTI of its own, the result's is the lowest of them, and a reader takes the highest
-CTI that it finds. So one task, through which all rows pass, combines the buckets' CTIs. It keeps
+Each bucket has its own CTI, the result's is the lowest of them, and a reader takes the highest CTI
+that it finds. So one task, through which all rows pass, combines the buckets' CTIs. It keeps
 the rows of a micro-batch and the CTI after them together, in one file if they are written to files,
 and a reader that takes file after file finds no CTI before its rows.
 

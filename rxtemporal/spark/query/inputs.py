@@ -130,7 +130,7 @@ def as_input(name: str, given: Any) -> DataFrameInput:
 
 
 def payload_fields(frame: DataFrame, fields: Sequence[str]) -> pl.Schema:
-    """Return the polars types of some columns; refuse types that no payload can have, by name."""
+    """Return the polars types of some columns; raise for types that a payload cannot have."""
     if len(set(fields)) < len(fields):
         raise SchemaError(f"a DataFrame has a column twice: {fields}")
     empty = pl.from_arrow(arrow_schema(frame.select(*map(quote_name, fields)).schema).empty_table())

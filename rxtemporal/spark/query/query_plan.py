@@ -38,8 +38,8 @@ def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
     for node in plan.every():
         if node.source is not None and id(node) not in own:
             raise BindingError(
-                f"the query reads {node.source.name!r}, which is no parameter of it. Hint: in "
-                "Spark every stream comes from a DataFrame; make it a parameter."
+                f"the query reads {node.source.name!r}, which is not one of its parameters. "
+                "Hint: in Spark every stream comes from a DataFrame; make it a parameter."
             )
     assert plan.schema is not None
     refuse_lists(plan.schema)

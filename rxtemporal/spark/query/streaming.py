@@ -1,4 +1,4 @@
-"""A query over streaming DataFrames, as one more of them; Spark keeps the state of each bucket.
+"""A query over streaming DataFrames, whose result is another; Spark stores each bucket's state.
 
 The rows of each input are packed, pass the input's door if it has one, and go to their buckets,
 which have the state. Final results are unpacked.
@@ -76,7 +76,7 @@ def _pack_input(job: Job, reader: InputReader) -> DataFrame:
 
 
 def fingerprint_job(job: Job) -> QueryFingerprint:
-    """Return the fingerprint of a job: its steps, its inputs, and what Spark computes of them."""
+    """Return the fingerprint of a job: its steps, its inputs, and the operators pushed down."""
     inputs = {
         reader.name: "; ".join(
             [
@@ -99,7 +99,7 @@ def _fields(reader: InputReader) -> str:
 
 
 def _columns(given: DataFrameInput) -> Iterator[str]:
-    """Yield the columns of a stream's times and order: other columns make other events."""
+    """Yield the columns of a stream's times and order, which determine its events."""
     for name in ("start", "end", "cti", "order_by", "advance_time"):
         if value := getattr(given, name):
             yield f"{name}={value!r}"
@@ -119,7 +119,7 @@ def _check_time(name: str, given: DataFrameInput) -> None:
 
 
 def check_session(frame: DataFrame) -> None:
-    """Refuse a session that lacks what streaming queries need; it would fail in a task."""
+    """Raise if a session lacks what streaming queries need; it would fail later in a task."""
     session = frame.sparkSession
     if "RocksDB" not in (session.conf.get(_STORE, "") or ""):
         raise BindingError(

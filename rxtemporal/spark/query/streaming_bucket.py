@@ -40,11 +40,11 @@ class QueryFingerprint:
     buckets: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the fingerprint as plain values."""
         return {"steps": [*self.steps], "inputs": dict(self.inputs), "buckets": self.buckets}
 
     def expect(self, saved: Mapping[str, Any]) -> None:
-        """Refuse the state of another query, and say what has changed."""
+        """Raise for the state of another query, saying what has changed."""
         if saved["buckets"] != self.buckets:
             raise CheckpointError(
                 f"the state in this checkpoint has {saved['buckets']} buckets, and this query has "
@@ -131,7 +131,7 @@ class StreamRun:
 
     @property
     def rows(self) -> int:
-        """Number of rows that are held."""
+        """The number of rows held."""
         return self._plan.steps.rows + self._plan.shape.rows
 
     def save(self) -> bytes:

@@ -55,13 +55,13 @@ def save_door(door: Door) -> bytes:
 
 
 def load_door(door: Door, data: bytes) -> Door:
-    """Return a door that continues from what ``save_door`` returned; its settings are the same."""
+    """Return a door that resumes from the result of ``save_door``, with the same settings."""
     settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
     if settings != repr(door.settings):
         raise CheckpointError(
             f"advance_time= of {door.source!r} has changed since this checkpoint was begun: it was "
-            f"{settings}, and here it is {door.settings!r}. Hint: go on with the settings "
-            f"as they were, {ANEW}."
+            f"{settings}, and here it is {door.settings!r}. Hint: continue with the earlier "
+            f"settings, {ANEW}."
         )
     door.load(saved)
     return door

@@ -1,4 +1,4 @@
-"""A worker in a process of its own, as its parent sees it; ``driver`` is the other side.
+"""The parent's side of a worker process; ``driver`` is the other side.
 
 The child receives its job through one pipe, and ends when the parent closes that pipe or dies. It
 sends its reports through another one.
@@ -36,7 +36,7 @@ def serialize_job(job: SinkJob) -> bytes:
     except Exception as error:
         raise ArgumentError(
             f"the target {job.target!r} cannot be sent to the process that runs Spark: "
-            f"{error}. Hint: let it hold only what pickle takes, as a function of a module, or "
+            f"{error}. Hint: use only what can be pickled, such as a function of a module, or "
             "functools.partial(psycopg.connect, '...')."
         ) from error
 
@@ -49,7 +49,7 @@ class Child:
         self._changed = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
-        # closed, it tells the child to stop
+        # closing it tells the child to stop
         self._orders: Connection | None = None
         self._exit: WorkerExit | None = None
 
@@ -64,7 +64,7 @@ class Child:
             if process is None:
                 return None
             try:
-                with contextlib.suppress(OSError):  # the child has ended, or is to end
+                with contextlib.suppress(OSError):  # the child has ended, or is being stopped
                     orders.send_bytes(job)
                 for message in _messages(reports):
                     self._handle(message)
@@ -107,7 +107,7 @@ class Child:
 
     def _start(self, orders: int, reports: int) -> subprocess.Popen[bytes]:
         handles = [str(each) for each in (orders, reports, os.getpid())]
-        # a session of its own: Ctrl-C is for this process, which then ends the child in order
+        # in a new session: Ctrl-C goes to this process only, which then stops the child in order
         return subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps(sys.path), *handles],
             stdin=subprocess.DEVNULL,

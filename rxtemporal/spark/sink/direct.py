@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-# rows that may wait for Spark; then ``write`` blocks
+# when so many rows wait for Spark, ``write`` blocks
 MOST_ROWS = 1_000_000
 # fewer rows than this are one task's work
 ROWS_PER_TASK = 32_768
@@ -39,10 +39,10 @@ LOST = (
 
 
 class DirectDelivery:
-    """Delivery in memory: a thread of its own writes all waiting rows as one micro-batch.
+    """Delivery in memory: a separate thread writes all waiting rows as one micro-batch.
 
-    Methods are for one thread at a time. ``write`` blocks while ``MOST_ROWS`` wait, and raises the
-    error that has ended the thread.
+    Not thread-safe. ``write`` blocks while ``MOST_ROWS`` wait, and raises the error that has ended
+    the thread.
     """
 
     reached, numbered = MIN_TIME, None
@@ -66,7 +66,7 @@ class DirectDelivery:
 
     @property
     def progress(self) -> DirectDelivery:
-        """The object with the counts: this one."""
+        """The object with the counters: this one."""
         return self
 
     def write(self, fresh: EventBatch) -> None:

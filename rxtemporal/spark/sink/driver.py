@@ -33,8 +33,8 @@ def main(orders: int, reports: int, parent: int) -> int:
 def _explain_load_error(cause: Exception) -> ArgumentError:
     error = ArgumentError(
         "the target cannot be loaded in the process that runs Spark: "
-        f"{type(cause).__name__}: {cause}. Hint: let it hold only what another process can import, "
-        "as a function of an installed module, or functools.partial(psycopg.connect, '...')."
+        f"{type(cause).__name__}: {cause}. Hint: use only what another process can import, such as "
+        "a function of an installed module, or functools.partial(psycopg.connect, '...')."
     )
     error.__cause__ = cause
     return error
@@ -45,7 +45,7 @@ def _stop_at_end(runner: Runner, orders: Connection, parent: int) -> None:
 
     A running micro-batch may take ``STOP_SECONDS`` more; then this process ends without it.
     """
-    # not by the pipe alone: a process forked from the parent may hold the other end of it
+    # the pipe alone is not enough: a process forked from the parent may hold its other end
     while os.getppid() == parent and not orders.poll(1.0):
         pass
     limit = threading.Timer(STOP_SECONDS, os._exit, (1,))
@@ -55,14 +55,14 @@ def _stop_at_end(runner: Runner, orders: Connection, parent: int) -> None:
 
 
 class _Sender:
-    """The way back to the parent, for several threads."""
+    """Sender of messages to the parent, for several threads."""
 
     def __init__(self, handle: int) -> None:
         self._connection = Connection(handle, readable=False)
         self._lock = threading.Lock()
 
     def send(self, message: Report | WorkerExit) -> None:
-        """Send a message; without a parent that reads it, do nothing."""
+        """Send a message; do nothing if the parent does not read it."""
         if isinstance(message, WorkerExit):
             message = WorkerExit(_make_portable(message.error), message.retry)
         with self._lock, contextlib.suppress(ConnectionError):

@@ -15,7 +15,7 @@ from rxtemporal.storage.segments import SEGMENT
 
 
 def check_target(target: Any, shape: Any) -> None:
-    """Refuse an object that is no target, and a shape that the target does not take."""
+    """Raise if the object is no target, or the target does not take the shape."""
     if not isinstance(shape, EventShape):
         raise ArgumentError(f"shape is an EventShape, got {shape!r}")
     if isinstance(target, Target) and not isinstance(target, type):
@@ -37,7 +37,7 @@ def check_mode(mode: Any) -> None:
 
 
 def check_names(schema: pl.Schema, shape: EventShape) -> None:
-    """Refuse fields that Spark, which ignores case, confuses with each other or our columns."""
+    """Raise if Spark, which ignores case, would confuse a field with another column."""
     ours = (START, END, SEGMENT, *((EDGE, STATE) if shape is EventShape.EDGE else ()))
     seen = {name: name for name in ours}
     for name in schema:
@@ -65,7 +65,7 @@ def check_session(session: Any) -> None:
 
 
 def check_pace(trigger: Any, max_segments: Any) -> None:
-    """Refuse a pause or size of micro-batches that Spark does not take."""
+    """Raise for a trigger or size of micro-batches that Spark does not accept."""
     if not isinstance(trigger, str) or not trigger.strip():
         raise ArgumentError(f"trigger is an interval such as '1 second', got {trigger!r}")
     if isinstance(max_segments, bool) or not isinstance(max_segments, int) or max_segments < 1:

@@ -48,7 +48,7 @@ def note(path: Path, own: int | None) -> None:
 
 
 def leave(path: Path) -> None:
-    """Remove the file: our Java process works here no more."""
+    """Remove the file when our Java process no longer works here."""
     remove(path / _FILE)
 
 

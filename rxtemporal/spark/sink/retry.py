@@ -10,7 +10,7 @@ from typing import Literal
 
 from rxtemporal.errors import JavaError, SpoolError
 
-# "never": the error would come again; "some": a few attempts; "always": for as long as it takes
+# "never": the error would recur; "some": a few attempts; "always": as long as it takes
 Retry = Literal["never", "some", "always"]
 
 # errors that end when somebody frees space or grants a permission, as numbers and as texts
@@ -28,12 +28,11 @@ _OURS = re.compile(r"\brxtemporal\.errors\.(\w+)")
 
 
 def retry_after(error: BaseException) -> Retry:
-    """Return whether Spark is started again after an error.
+    """Return if and how long Spark is started again after an error.
 
-    A full disk and a missing permission are temporary, a database comes back, and a Java process
-    that has lost its driver ends, though late on a slow machine. What this package refuses, what a
-    query cannot mean and what a user's function raises is permanent. Any other error of Spark may
-    be a lost executor.
+    A full disk, a missing permission, an unavailable database and a Java process that still has to
+    end are temporary. Errors of this package, of the query and of a user's function are permanent.
+    Any other error of Spark may be a lost executor.
 
     An error counts as itself and as the causes that it names (``raise … from cause``), but not as
     the error during whose handling it was raised.

@@ -101,7 +101,7 @@ class Runner:
         finally:
             with self._changed:
                 # Spark has waited for the micro-batch, unless its process has died; the next
-                # worker must not meet it
+                # worker must not start before its end
                 self._changed.wait_for(lambda: self._caller is None)
             self._writer.close()
             leave(self._job.path)
@@ -142,7 +142,7 @@ class Runner:
         """Wait for the end of an earlier run's Java process, and note our own."""
         path = self._job.path
         own = claim(path, self._job.checkpoint)
-        # it may have committed a micro-batch while it ended, which Spark does not give again
+        # while ending, it may have committed a micro-batch, which Spark will not repeat
         self._listener(Recovered(committed_segment(self._job.checkpoint)))
         note(path, own)
 

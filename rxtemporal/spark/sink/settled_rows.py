@@ -1,8 +1,8 @@
-"""Settled rows: those that a sink writes, the same in every run.
+"""Settled rows: the rows that a sink writes, the same in every run.
 
-A sink that resumes has to know which rows have been written. So the rows that leave here with a CTI
-depend on the stream's history alone, and not on how it was cut into batches: exactly the rows that
-start before the CTI, and in edge shape exactly the ends before it.
+A sink that resumes has to know which rows have been written. So the rows written up to a CTI depend
+only on the stream's history, not on batch boundaries: exactly the rows that start before the CTI,
+and in edge shape exactly the ends before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rxtemporal.spark.targets.target import EDGE
 
 
 class SettledRows(Protocol):
-    """Selects the settled rows of a run's batches; ``known`` counts those of earlier runs."""
+    """Selector of the settled rows of a run; ``known`` counts those of earlier runs."""
 
     schema: pl.Schema
     known: int
@@ -42,7 +42,7 @@ def make_settled_rows(
 ) -> SettledRows:
     """Return the selector for a shape; all rows before the CTI ``reached`` have been written.
 
-    ``numbered`` is how many rows have a number by then in edge shape; None if unknown.
+    ``numbered`` is how many rows have a number at that CTI in edge shape; None if unknown.
     """
     if shape is EventShape.EDGE:
         return _EdgeRows(schema, reached, numbered)
@@ -50,7 +50,7 @@ def make_settled_rows(
 
 
 class _CompleteRows:
-    """Complete rows: known or new by their start. Points that come early are held."""
+    """Selector of complete rows, known or new by their start. Early points are held."""
 
     def __init__(self, schema: pl.Schema, reached: int, *, hold: bool) -> None:
         self.schema = schema
@@ -60,16 +60,16 @@ class _CompleteRows:
         self._held = IntervalStep() if hold else None
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return the rows that start from the time that was reached on, and before the CTI."""
+        """Return the rows that start at or after ``reached`` and before the CTI."""
         _check_promise(batch.start, self._promised)
         if batch.edge.any():
-            raise EventError("an edge came into a sink of complete rows")
+            raise EventError("a sink of complete rows got an edge")
         if self._held is not None:
             batch = self._held.on_batch(batch)
         elif len(batch) and int(batch.start.max()) >= batch.cti:
             raise EventError(
-                f"a row starts at {describe(int(batch.start.max()))}, and the CTI of its batch is "
-                f"{describe(batch.cti)}: only finished rows go into a sink"
+                f"a row starts at {describe(int(batch.start.max()))}, but the CTI of its batch is "
+                f"{describe(batch.cti)}: a sink takes only finished rows"
             )
         self._promised = max(self._promised, batch.cti)
         fresh = batch.take(batch.start >= self._reached) if len(batch) else batch
@@ -77,7 +77,7 @@ class _CompleteRows:
         return fresh
 
     def save(self) -> bytes:
-        """Return the promise and the points that are held."""
+        """Return the CTI and the held points."""
         held = None if self._held is None else self._held.save()
         return dumps("sink's rows", [self._promised, held])
 
@@ -95,7 +95,7 @@ class _EdgeRows:
     Of rows that are equal in both, the first number ends first. So a repeated run gives the same
     numbers however its batches are cut; the engine's own edge ids would not.
 
-    Holds what starts at or after the CTI, a number for each open row, and what ends at or after it.
+    Holds the rows that start or end at or after the CTI, and a number for each open row.
     """
 
     def __init__(self, schema: pl.Schema, reached: int, numbered: int | None) -> None:
@@ -128,7 +128,7 @@ class _EdgeRows:
         return self._advance(coming, closing, self._promised)
 
     def save(self) -> bytes:
-        """Return the promise, the rows to come and to end, and the numbers of open ones."""
+        """Return the CTI, the rows to come and to end, and the numbers of open ones."""
         numbers = [self._count, self._ends, self._open, self._equal.several]
         rows = [self._starting.save(), self._ending.save()]
         return dumps("sink's edges", [self._promised, *numbers, *rows])
@@ -140,13 +140,13 @@ class _EdgeRows:
         self._starting.load(starting)
         self._ending.load(ending)
         if self._promised >= self._reached:
-            # nothing was written after the state, though time may have passed that no rows brought
+            # nothing was written after the state, though time may have advanced without rows
             self._reached = MIN_TIME
 
     def _continue_after_known(self) -> None:
         """Stop skipping known rows; the numbers of new rows follow theirs."""
         if self._count == 0 and self._numbered is not None:
-            self._count = self._numbered  # a source that gives nothing twice
+            self._count = self._numbered  # a source that repeats nothing
         elif self._numbered not in (None, self._count):
             raise CheckpointError(
                 f"cannot resume in edge shape: the sink has {self._numbered} rows that begin "

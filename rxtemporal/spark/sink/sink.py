@@ -39,12 +39,12 @@ log = get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SparkSinkStats:
-    """Counts of what a sink has done since it was opened."""
+    """Counters of a sink since it was opened."""
 
     segments: int
     rows: int
     rows_known: int
-    """Rows that an earlier run had written, and that were therefore skipped."""
+    """Rows skipped because an earlier run had written them."""
     micro_batches: int
     start_seconds: float
     batch_seconds: float
@@ -55,7 +55,7 @@ class SparkSinkStats:
 
 
 class SparkSink(Sink):
-    """Writes a query's rows to ``target`` through Spark.
+    """Sink that writes a query's rows to ``target`` through Spark.
 
     ``target`` is a ``ParquetTable``, a ``DatabaseTable``, a ``Console``, or a function
     ``(df, batch_id)`` that Spark calls for each micro-batch, once or, after a failure, again.
@@ -152,8 +152,8 @@ class SparkSink(Sink):
         """Write the batch's settled new rows to the spool; they are on disk when this returns.
 
         A batch without new rows costs nothing: the next segment's CTI covers it. An error that has
-        stopped Spark for good is raised here, after the rows are safe. An error ends the run: the
-        sink would mistake a later batch for all missing rows.
+        stopped Spark for good is raised here, after the rows are safe. Any error ends the run: a
+        later segment's CTI would cover the missing rows.
         """
         delivery, rows = self._open_parts()
         if self._broken is not None:
@@ -199,7 +199,7 @@ class SparkSink(Sink):
             self.close(SpoolError("the sink lacks rows"))
             raise CheckpointError(
                 f"the run resumes from a state that has all rows before {describe(reached)} in "
-                f"{self._job.path}, and there are only those before "
+                f"{self._job.path}, but there are only those before "
                 f"{describe(self._delivery.reached)}. Hint: give the sink the folder that it had, "
                 "or begin with new folders."
             )
@@ -215,7 +215,7 @@ class SparkSink(Sink):
         return self._delivery is not None and self._delivery.in_callback()
 
     def cti(self, batch_id: int) -> int:
-        """Return the CTI after a micro-batch: all rows that start before it have come.
+        """Return the CTI after a micro-batch: all rows that start before it have been delivered.
 
         It is known for this run's batches, and for earlier ones whose segments still exist.
         """
@@ -232,7 +232,7 @@ class SparkSink(Sink):
         ) from cause
 
     def stats(self) -> SparkSinkStats:
-        """Return counts since the sink was opened; from any thread."""
+        """Return the counters since the sink was opened; from any thread."""
         delivery, rows = self._delivery, self._settled
         if delivery is None or rows is None:
             return SparkSinkStats(0, 0, 0, 0, 0.0, 0.0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-# Fewer rows cost less than a task: another core does not pay.
+# Fewer rows cost less than a task, so another core does not help.
 ROWS_PER_TASK = 32_768
 
 
@@ -94,7 +94,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return {**self.__dict__, "_discarding": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Return the last discarded segment: an earlier checkpoint has committed it."""
+        """Return the last discarded segment, which an earlier checkpoint has committed."""
         return {"segment": self._folder.bounds()[0]}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

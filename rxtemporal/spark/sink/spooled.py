@@ -26,14 +26,14 @@ log = get_logger(__name__)
 
 # seconds between two attempts while there is no room, and at most between two on a full disk
 PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# errors that end when somebody frees space or grants a permission
+# errors that end when space is freed or a permission is granted
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class SpooledDelivery:
-    """Delivery through a spool on disk, from which Spark reads; not for two threads at once.
+    """Delivery through a spool on disk, from which Spark reads; not thread-safe.
 
-    ``limit`` is how many bytes may wait for Spark, None: as many as the disk holds. Without room,
+    ``limit`` is how many bytes may wait for Spark; None: as many as the disk holds. Without room,
     ``write`` waits or raises a ``SpoolError``, as ``when_full`` says.
     """
 
@@ -67,7 +67,7 @@ class SpooledDelivery:
 
     @property
     def progress(self) -> Supervisor:
-        """The supervisor, which counts what Spark has done."""
+        """The supervisor, which has the counters of Spark's work."""
         return self._supervisor
 
     def write(self, fresh: EventBatch) -> None:
@@ -127,7 +127,7 @@ class SpooledDelivery:
         self._supervisor.start()
 
     def _wait(self, seconds: float) -> None:
-        """Let time pass, unless the run is cancelled."""
+        """Wait for some seconds, unless the run is cancelled."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self._supervisor.check()
@@ -158,8 +158,8 @@ class SpooledDelivery:
         waiting = folder.waiting_bytes()
         if waiting >= limit:
             raise _FullError(
-                f"{waiting} bytes wait for Spark in {folder.path}, and its limit is {limit}. Hint: "
-                'raise spool_limit, wait with when_full="block", or see why Spark is behind.'
+                f"{waiting} bytes wait for Spark in {folder.path}, but its limit is {limit}. Hint: "
+                'raise spool_limit, wait with when_full="block", or check why Spark is behind.'
             )
 
     def _read_committed(self) -> int:
@@ -176,7 +176,7 @@ class SpooledDelivery:
             _check_ledger(job, writer.last, spool.last)
         in_child = isinstance(job.target, Target) and job.target.runs_in_child and job.owns_session
         if in_child:
-            serialize_job(job)  # raises now what the child could not be told
+            serialize_job(job)  # raises now if the job cannot be sent to the child
 
         def make(listener: Listener) -> Worker:
             return Child(job, listener) if in_child else Runner(job, listener)
@@ -209,8 +209,8 @@ def _check_ledger(job: SinkJob, published: int, last: int) -> None:
     if published > last:
         raise SpoolError(
             f"the ledger of the {type(job.target).__name__} has the query {job.query!r} up to "
-            f"segment {published}, and the spool in {job.path} ends at {last}: that folder is an "
-            "older copy, and new rows would be taken for those that were published. Hint: restore "
+            f"segment {published}, but the spool in {job.path} ends at {last}: that folder is an "
+            "older copy, and new rows would be taken for published ones. Hint: restore "
             "its newest state, or a copy of the target and its ledger that is no newer than it; or "
             "delete the query's rows, its ledger and that folder, and run the query again from its "
             "source."
@@ -228,8 +228,8 @@ def _check_shape(path: Path, shape: EventShape) -> None:
             ) from error
         if found != shape.value:
             raise ArgumentError(
-                f"the runs before on {path.parent} were in {found} shape, got {shape}. Hint: leave "
-                "the shape as it was, or give the sink another path."
+                f"earlier runs on {path.parent} were in {found} shape, got {shape}. Hint: keep the "
+                "earlier shape, or give the sink another path."
             )
         return
     with report_errors(f"cannot write {path}"):

@@ -25,18 +25,18 @@ log = get_logger(__name__)
 
 # seconds before the next worker: the first pause, and the longest one
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-# so many workers in a row without a micro-batch are enough
+# give up after so many workers in a row without a micro-batch
 ATTEMPTS = 5
 # micro-batches whose CTI is kept in memory
 REMEMBERED = 1_000
 
 
 class Supervisor:
-    """Runs workers one after another in a thread of its own, and counts what they write.
+    """Supervisor that runs workers one after another in a thread, and counts what they write.
 
-    A worker that ends is replaced, unless the next one could only end in the same way or none has
-    ever started. While Spark is away ``check`` raises nothing, and rows wait in the spool. ``wait``
-    gives up after some workers in a row that wrote nothing. Methods are for any thread.
+    A worker that ends is replaced, unless its error is permanent or none has ever started. While
+    Spark is down ``check`` raises nothing, and rows wait in the spool. ``wait`` gives up after some
+    workers in a row that wrote nothing. Thread-safe.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Supervisor:
             self._thread.start()
 
     def check(self) -> None:
-        """Raise the error that no further worker could mend, or that of ``cancel``."""
+        """Raise the permanent error of a worker, or that of ``cancel``."""
         for error in (self.failure, self._cancelled):
             if error is not None:
                 raise error
@@ -89,14 +89,14 @@ class Supervisor:
         return self._ctis.get(batch)
 
     def wait(self, last: int) -> None:
-        """Return when everything up to this segment is published and Spark has committed it."""
+        """Wait until all segments up to ``last`` are published and Spark has committed them."""
         self._until(lambda: self._published >= last, f"segment {last} is published")
         number = self._number
         if number >= 0:
             self._until(lambda: is_committed(self._checkpoint, number), "Spark has committed it")
 
     def stop(self) -> None:
-        """End the worker and the thread; ``Worker.stop`` says what becomes of a micro-batch."""
+        """Stop the worker and the thread; for a running micro-batch see ``Worker.stop``."""
         with self._changed:
             self._stopping = True
             worker = self._worker
@@ -107,7 +107,7 @@ class Supervisor:
             self._thread.join()
 
     def report(self, report: Report) -> None:
-        """Take note of a worker's report."""
+        """Record a worker's report."""
         with self._changed:
             match report:
                 case Started(seconds):
@@ -132,7 +132,7 @@ class Supervisor:
                 self.check()
                 if self._fruitless >= ATTEMPTS and self._last_exit is not None:
                     raise self._last_exit.error
-                # short, for Spark's commit is a file and notifies nobody
+                # short, since Spark's commit is a file and sends no notification
                 self._changed.wait(0.02)
                 if time.monotonic() - logged > 5:
                     logged = time.monotonic()
@@ -158,7 +158,7 @@ class Supervisor:
             return self._worker
 
     def _restarts_after(self, ended: WorkerExit) -> bool:
-        """Note how a worker has ended, and pause; return True if there is to be another one."""
+        """Record how a worker has ended, and pause; return True to start another one."""
         with self._changed:
             self._last_exit = ended
             self._fruitless += 1
@@ -174,18 +174,18 @@ class Supervisor:
             return not self._stopping
 
     def _gives_up(self, ended: WorkerExit) -> bool:
-        """Return True if there were enough workers without a micro-batch."""
+        """Return True after too many workers without a micro-batch."""
         if ended.retry == "some":
             # an error before the first start is lasting, a later one may be temporary
             return self._fruitless >= (ATTEMPTS if self._started else 1)
-        # space and databases come back however long it takes; a process that dies each time before
-        # it has started does not
+        # disk space and databases become available again, however long it takes; a process that
+        # always dies before it has started will not recover
         died = isinstance(ended.error, JavaError)
         return died and not self._started and self._fruitless >= ATTEMPTS
 
 
 def _pause(fruitless: int) -> float:
     """Return the seconds before the next worker, after so many in a row that wrote nothing."""
-    # bounded, for a float overflows, as on a disk that is full over a night
+    # bounded, since the float would overflow after a night with a full disk
     doublings = min(fruitless - 1, 10)
     return min(FIRST_PAUSE * 2.0**doublings, LONGEST_PAUSE)

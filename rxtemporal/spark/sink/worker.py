@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 # seconds that the processes of a killed run may take to end
 PATIENCE = 30.0
-# seconds that a stopped worker process may take to end, a running micro-batch included
+# seconds that a stopped worker process may take to end, including a running micro-batch
 STOP_SECONDS = PATIENCE / 2
 SAFE = "rows written before are safe in the spool; remove the cause, then run the query again"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SinkJob:
-    """A query's way into a target; ``path`` holds the spool, the checkpoint and the locks."""
+    """Job of a sink: a query and its target; ``path`` has spool, checkpoint and locks."""
 
     path: Path
     target: Any
@@ -47,7 +47,7 @@ class SinkJob:
 
     @property
     def spool(self) -> SegmentFolder:
-        """The spool as its readers see it."""
+        """The spool, for reading."""
         return SegmentFolder(self.path / "spool")
 
     @property
@@ -56,7 +56,7 @@ class SinkJob:
         return self.session is None or isinstance(self.session, Mapping)
 
     def origin(self) -> Origin:
-        """Return the origin of the rows, with the last segment that Spark has committed by now."""
+        """Return the origin of the rows, with the last segment committed so far."""
         spool = self.spool
         committed = max(spool.bounds()[0], committed_segment(self.checkpoint))
         return Origin(self.query, spool.header()["id"], self.schema, committed, self.path)
@@ -67,21 +67,21 @@ class SinkJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Started:
-    """Spark runs, after this many seconds."""
+    """Report that Spark runs, after this many seconds."""
 
     seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recovered:
-    """Everything up to this segment was committed by an earlier worker."""
+    """Report that an earlier worker has committed all segments up to this one."""
 
     last: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Planned:
-    """A micro-batch begins; ``cti`` is the CTI after it."""
+    """Report that a micro-batch begins; ``cti`` is the CTI after it."""
 
     number: int
     cti: int
@@ -89,7 +89,7 @@ class Planned:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Published:
-    """A micro-batch is in the target, up to the segment ``last``."""
+    """Report that a micro-batch is in the target, up to the segment ``last``."""
 
     number: int
     last: int
@@ -103,14 +103,14 @@ Listener = Callable[[Report], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkerExit:
-    """The error that ended a worker, and whether another worker may do better."""
+    """The error that ended a worker, and if another worker may succeed."""
 
     error: BaseException
     retry: Retry
 
 
 class Worker(Protocol):
-    """Runs Spark until it is stopped or an error ends it."""
+    """Worker that runs Spark until it is stopped or fails."""
 
     def run(self) -> WorkerExit | None:
         """Return at the end; None if the worker was stopped."""
@@ -118,8 +118,8 @@ class Worker(Protocol):
     def stop(self) -> None:
         """End ``run``, from any thread.
 
-        A running micro-batch is waited for, in a process of its own at most ``STOP_SECONDS``. An
-        interrupted micro-batch is repeated by the next run.
+        Waits for a running micro-batch, in a child process at most ``STOP_SECONDS``. An interrupted
+        micro-batch is repeated by the next run.
         """
 
     def in_callback(self) -> bool:
@@ -128,7 +128,7 @@ class Worker(Protocol):
 
 @contextmanager
 def driver_lock(path: Path) -> Iterator[None]:
-    """Hold the lock that lets one process at a time drive Spark over a path; wait a while for it.
+    """Hold the lock that allows one process at a time to run Spark on a path; wait for it.
 
     The Spark process of a killed run releases it when it ends.
     """

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Console:
     """Prints each micro-batch as a table of at most ``rows`` rows, in order of start.
 
-    The ledger ``console.json`` beside the spool has the last printed segment, so that the next run
-    prints the rest; a crash between printing and writing the ledger prints one micro-batch twice.
+    The ledger ``console.json`` beside the spool records the last printed segment, so that the next
+    run prints the rest; after a crash between the two, one micro-batch is printed twice.
     Spark runs in this process, because it prints here.
 
     >>> Console(rows=5).rows

@@ -31,7 +31,7 @@ LAYOUT = "_table.json"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParquetTable:
-    """A folder of Parquet files, which gets each row exactly once, whatever happens.
+    """A folder of Parquet files, to which each row is written exactly once, even after a crash.
 
     ``partition_by`` names a column: one of time (``start_time``, ``end_time`` or a payload field)
     partitions by its day as ``<name>_day=YYYY-MM-DD``, in UTC where it names an instant; any other
@@ -116,7 +116,7 @@ class _ParquetWriter:
         """Publish the segments above the ledger; the frame is executed even if there are none."""
         from pyspark.sql import functions as sf
 
-        # A repeated batch has to run as well: a stateful operator before it would lose its state.
+        # A repeated batch has to run, too: a stateful operator before it would lose its state.
         self._store(self._with_day(frame.where(sf.col(SEGMENT) > self.last).drop(SEGMENT)))
         if last > self.last:
             with report_errors(f"cannot publish in the table {self._table.path}"):
@@ -204,7 +204,7 @@ class _ParquetWriter:
         return last
 
     def _check_layout(self, path: Path) -> None:
-        """Refuse another ``partition_by`` than the table's: readers could not read both kinds."""
+        """Raise if ``partition_by`` differs from the table's: readers could not read both kinds."""
         given = self._table.partition_by
         if path.exists():
             try:
@@ -233,7 +233,7 @@ class _ParquetWriter:
             if match and int(match[2]) > self.last:
                 path.unlink()
                 folders.add(path.parent)
-        # or they could return after a power failure, when the ledger is beyond them
+        # otherwise they could return after a power failure, when the ledger has passed them
         for folder in folders:
             sync_folder(folder)
 

@@ -26,7 +26,7 @@ LEDGER, QUERY = "rxtemporal_ledger", "_query"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatabaseTable:
-    """A table of a PostgreSQL database, which gets each row exactly once, in any shape.
+    """A table of a PostgreSQL database, to which each row is written exactly once, in any shape.
 
     ``connect`` is a function without arguments that opens a connection of psycopg 3. It is called
     in the process that runs Spark, so use a function of a module or
@@ -157,7 +157,7 @@ class _DatabaseWriter:
         return last
 
     def _check_edges(self, last: int) -> None:
-        """Refuse a table in which an edge has the number of a new one."""
+        """Raise if an edge in the table has the number of a new one."""
         from psycopg import sql
 
         found = self._run(

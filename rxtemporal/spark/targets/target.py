@@ -62,7 +62,7 @@ class Target(Protocol):
 
 
 class _FunctionWriter:
-    """A user's function as a writer; the function itself knows what it has published."""
+    """A user's function as a writer; the function itself tracks what it has published."""
 
     def __init__(self, function: Callable[[DataFrame, int], Any]) -> None:
         self._function = function
@@ -77,5 +77,5 @@ class _FunctionWriter:
 
 
 def writer_for(target: Any, origin: Origin) -> Writer:
-    """Return the open writer of a target: a ready one, or a function ``(df, batch_id)``."""
+    """Return the open writer of a built-in target or of a function ``(df, batch_id)``."""
     return target.open(origin) if isinstance(target, Target) else _FunctionWriter(target)
