@@ -1,4 +1,4 @@
-"""Row events: one frozen object for each event on the per-event side.
+"""Row events: one frozen object for each event.
 
 An event keeps the times it was given, as ``start_time`` and ``end_time``, and the same times as
 ticks, as ``start`` and ``end``; code that computes reads the ticks. Payloads are never looked into.
@@ -191,8 +191,8 @@ class IntervalEvent(RowEvent):
 class EdgeEvent(RowEvent):
     """One end of a row's lifetime: a start edge, or the end edge that closes it later.
 
-    A start edge says ``[start_time, MAX_TIME)``. Its end edge names the same start and payload and
-    gives the real end. Make them with ``create_start`` and ``create_end``.
+    A start edge has the lifetime ``[start_time, MAX_TIME)``. Its end edge has the same start and
+    payload and the real end. Make them with ``create_start`` and ``create_end``.
 
     >>> EdgeEvent.create_end(5, 9, "a")
     EdgeEvent.create_end(5, 9, 'a')

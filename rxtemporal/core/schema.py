@@ -1,4 +1,4 @@
-"""Payload schemas: flat records of named, typed fields that every engine here can carry.
+"""Payload schemas: flat records of named, typed fields that polars, Arrow and Spark all support.
 
 Spark has no unsigned integers, polars' finer time units have no tick, and a nested value has no
 key. So unsigned integers are widened, times are floored to microseconds, and anything else is
@@ -49,7 +49,7 @@ _ALLOWED = "bool, int, float, str, bytes, datetime, date, timedelta, Decimal or 
 
 
 def payload_type(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
-    """Return the payload type for a field of polars type ``dtype``; refuse what has none.
+    """Return the payload type for a field of polars type ``dtype``; raise if there is none.
 
     With ``lists`` it may be a list of scalars: lists exist only inside a query, from ``select`` to
     ``explode``.
@@ -143,7 +143,7 @@ def infer_type(name: str, value: Any) -> pl.DataType:
 
 
 def refuse_lists(schema: pl.Schema) -> None:
-    """Refuse list fields in the results of a query."""
+    """Raise an error if the results of a query have list fields."""
     for name, dtype in schema.items():
         if isinstance(dtype, pl.List):
             raise SchemaError(

@@ -22,7 +22,7 @@ Own = Sequence[Column]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Rows that begin and end, in that order.
+    """Starts and ends of rows, in the order in which they are applied.
 
     ``what`` ``int64[n]``: row number ``what >> 3`` begins; where ``what & 1`` it ends, where
     ``what & 2`` it is not needed any more, and where ``what & 4`` only one window holds it, so that
@@ -49,7 +49,7 @@ class Samples:
 
 
 class RunningAggregate(Protocol):
-    """Aggregate over rows that come and go, for every key at once."""
+    """Aggregate that is updated as rows begin and end, for all keys at once."""
 
     once: bool
     """True if it takes rows that only one window holds as a single change."""
@@ -103,7 +103,7 @@ class Count(Stateful):
 
 
 class IntegerSum(Stateful):
-    """Exact sum of integers or bools; the sum of nothing is 0."""
+    """Exact sum of integers or bools; 0 for no values."""
 
     once = True
     dtypes = (np.int64, np.bool_)
@@ -119,7 +119,7 @@ class IntegerSum(Stateful):
         return [_physical(field, pl.Int64), _valid(field)]
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
-        """Return the sums, Int64; raise if one is larger than that."""
+        """Return the sums as Int64; raise if one overflows."""
         self._total = grow(self._total, 2 * samples.keys)
         self._rough = grow(self._rough, 2 * samples.keys)
         sums, overflow = kernels.integer_sum(
@@ -135,7 +135,7 @@ class IntegerSum(Stateful):
 
 
 class FloatSum(Stateful):
-    """Compensated sum of floats; the sum of nothing is 0."""
+    """Compensated sum of floats; 0 for no values."""
 
     once = True
     dtypes = (np.float64, np.bool_)
@@ -168,7 +168,7 @@ class FloatSum(Stateful):
 
 
 class Average(FloatSum):
-    """Mean of the values that are not null; null of nothing."""
+    """Mean of the values that are not null; null for no values."""
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""

@@ -14,7 +14,7 @@ from rxtemporal.core.columns import stack, take_columns, take_rows
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]
-# room for so many rows is kept even when few are alive
+# minimum capacity in rows, kept even when few are alive
 LARGE = 1 << 18
 
 
@@ -112,13 +112,13 @@ class RowStore(Stateful):
     def _keep(self, payload: pl.DataFrame) -> None:
         frames = self._frames
         frames.append(payload)
-        # two frames are as good as one
+        # two frames may stay as they are
         while len(frames) > 2 and frames[-2].height < 2 * frames[-1].height:
             last = frames.pop()
             frames[-1] = pl.concat([frames[-1], last], rechunk=True)
 
     def payload(self, numbers: Int64s) -> pl.DataFrame:
-        """Return the payload of these rows, which may come several times and in any order."""
+        """Return the payload of these rows, which may repeat and be in any order."""
         frames = self._frames
         if not frames:
             return pl.DataFrame(schema=self._schema)

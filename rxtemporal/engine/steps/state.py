@@ -9,9 +9,9 @@ from rxtemporal.errors import CheckpointError
 
 
 class Stateful:
-    """Object with state: the attributes named in ``held`` are what is saved of it.
+    """Object with state: the attributes named in ``held`` are saved.
 
-    An attribute may be anything that the codec knows, another ``Stateful`` (which is loaded in
+    An attribute may be any type of the codec, another ``Stateful`` (which is loaded in
     place), or a list, tuple or dict of those.
     """
 
@@ -20,11 +20,11 @@ class Stateful:
     """Operator and fields that its owner made it for; the state of any other is refused."""
 
     def save(self) -> bytes:
-        """Return the state, so that ``load`` of an object made alike continues from here."""
+        """Return the state, so that ``load`` of an equal object continues from here."""
         return dumps("step", {"for": self.made_for, "state": self}, _state_of)
 
     def load(self, data: bytes) -> None:
-        """Continue from what ``save`` returned; a state that does not fit changes nothing."""
+        """Continue from a saved state; a state that does not fit changes nothing."""
         saved = loads("step", data)
         saved_for = saved["for"]
         if saved_for and self.made_for and saved_for != self.made_for:

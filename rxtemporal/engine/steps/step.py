@@ -1,4 +1,4 @@
-"""Contract of a step, and steps in a row."""
+"""Steps: the base classes of operators at run time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StepState(Protocol):
         """Return the state as bytes; see ``rxtemporal.engine.codec``."""
 
     def load(self, data: bytes) -> None:
-        """Continue from what ``save`` of a step made alike returned."""
+        """Continue from the saved state of an equal step."""
 
 
 class Step(StepState, Protocol):
@@ -40,7 +40,7 @@ class Step(StepState, Protocol):
 
 
 class TwoInputStep(StepState, Protocol):
-    """State of an operator of two inputs, whose batches come in any order among each other.
+    """State of an operator with two inputs, whose batches may be interleaved in any order.
 
     As ``Step``; the output CTI is the operator's for the lower of the two CTIs reached.
     """

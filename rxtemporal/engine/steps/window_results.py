@@ -32,10 +32,10 @@ class WindowResults(Protocol):
     """Computation of result rows from windows."""
 
     lists: bool
-    """True if it needs the rows that a window holds, one by one."""
+    """True if it needs the individual rows of a window."""
 
     finished: bool
-    """True if it has to know the end of a window."""
+    """True if it needs the end of a window."""
 
     once: bool
     """True if it takes rows that only one window holds as a single change."""

@@ -1,4 +1,4 @@
-"""Windows along an axis: one sweep finds the bounds, others compute results over them."""
+"""Windows along an axis: one sweep finds the bounds, further sweeps compute the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY, START, END, AFTER, BEFORE = range(5)
 
 
 class WindowStep(Stateful):
-    """Windows over rows that begin and end, for every key at once.
+    """Windows over rows with starts and ends, for all keys at once.
 
     A row's start and its end are two changes, at their places on the bounds' axis; those below the
     bounds' limit are swept in order. A window that has begun and not ended by then leaves as a
@@ -65,7 +65,7 @@ class WindowStep(Stateful):
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
-        # results of windows that have left as start edges: their ids and payload, by window
+        # results emitted as start edges: their ids and payload, by window
         self._open_results: dict[int, tuple[int, pl.DataFrame]] = {}
         self._next_edge = 1
 
