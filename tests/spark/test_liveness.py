@@ -94,7 +94,7 @@ def test_a_dataframe_that_is_read(java: Any) -> None:
 
     java(-9)
     given: Any = type("Given", (), {"frame": Broken(), "in_order": ()})
-    with pytest.raises(JavaError, match=r"code -9 .* make it anew in a new session"):
+    with pytest.raises(JavaError, match=r"code -9 .* create it in a new session"):
         list(reading._fetch(given, [], SCHEMA, 1))
 
 
