@@ -34,6 +34,8 @@ class PayloadReader:
     def __init__(self, schema: pl.Schema | None = None) -> None:
         self.schema = schema
         self._given = schema is not None
+        # the stream was made with schema=
+        self._declared = self._given
 
     @property
     def is_complete(self) -> bool:
@@ -97,10 +99,9 @@ class PayloadReader:
             return batch
         return batch.replace(payload=conform(batch.payload, self.schema))
 
-    @staticmethod
-    def _first_bad(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> BadPayloadError:
+    def _first_bad(self, rows: Sequence[dict[str, Any]], schema: pl.Schema) -> BadPayloadError:
         for number, row in enumerate(rows):
-            if reason := _explain_misfit(row, schema):
+            if reason := _explain_misfit(row, schema, self._declared):
                 error = BadPayloadError(reason)
                 error.row = number
                 return error
@@ -123,7 +124,7 @@ def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=True)
 
 
-def _explain_misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
+def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> str | None:
     """Return the reason why one row does not fit; None if it does."""
     there = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
     if more := [name for name in row if name not in schema]:
@@ -135,13 +136,16 @@ def _explain_misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
             _make_column(name, dtype, [row[name]])
         except _REFUSED:
             value = row[name]
-            hint = (
-                "the field has been null so far, so its type was not known; give schema="
-                if dtype == pl.Null
-                else "a field keeps its type; convert it before it enters, or give schema="
-            )
             return (
                 f"field {name!r} is {dtype} and cannot hold {value!r} ({type(value).__name__}). "
-                f"Hint: {hint}."
+                f"Hint: {_hint(dtype, declared)}."
             )
     return None
+
+
+def _hint(dtype: pl.DataType, declared: bool) -> str:
+    if declared:
+        return "change schema= or convert the value"
+    if dtype == pl.Null:
+        return "the field has been null so far, so its type was not known; give schema="
+    return "a field keeps its type; convert it before it enters, or give schema="
