@@ -57,8 +57,15 @@ def refuse_changes(
     """
     before, after = inputs
     # a renamed source changes the steps that read it, so report the source first
-    renamed = _inputs(before, after, before.keys() ^ after.keys())
-    changed = _inputs(before, after, before.keys() & after.keys())
+    renamed = itertools.zip_longest(
+        _inputs(before.keys() - after.keys()),
+        _inputs(after.keys() - before.keys()),
+        fillvalue="nothing",
+    )
+    changed = [
+        (f"input {name!r} ({before[name]})", f"input {name!r} ({after[name]})")
+        for name in sorted(before.keys() & after.keys())
+    ]
     for was, now in [*renamed, *itertools.zip_longest(*steps, fillvalue="nothing"), *changed]:
         if was != now:
             raise CheckpointError(
@@ -67,12 +74,8 @@ def refuse_changes(
             )
 
 
-def _inputs(
-    before: Mapping[str, str], after: Mapping[str, str], names: Iterable[str]
-) -> Iterable[tuple[str, str]]:
-    for name in sorted(names):
-        was, now = before.get(name, "nothing"), after.get(name, "nothing")
-        yield f"input {name!r} ({was})", f"input {name!r} ({now})"
+def _inputs(names: Iterable[str]) -> list[str]:
+    return [f"input {name!r}" for name in sorted(names)]
 
 
 def _operator(node: Node) -> str:

@@ -282,7 +282,10 @@ SAVED = [rxt.EdgeEvent.create_start(1, {"x": 3}), rxt.Cti(4)]
             lambda s: numbers(s).where(pl.col("x") > 2),
             r"Saved: where.*1.*. Now: where.*2",
         ),
-        (lambda s: numbers(s, name="b").where(pl.col("x") > 1), "input 'b' .nothing."),
+        (
+            lambda s: numbers(s, name="b").where(pl.col("x") > 1),
+            "Saved: input 'observable'. Now: input 'b'",
+        ),
         (
             lambda s: numbers(s, advance_time=rxt.INCREASING_START_TIME).where(pl.col("x") > 1),
             "input 'observable'.*None.*AdvanceTimeGenerationSettings",
