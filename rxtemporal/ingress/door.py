@@ -1,7 +1,8 @@
 """The door of a stream: decides which events are late, and generates CTIs.
 
-Only the door decides whether an event is late, event by event, in the order of acceptance. It
-knows nothing of the layers above it: the caller records and logs events and reports late ones.
+A stream's door judges its events one by one, in the order of acceptance, by the rules in
+``lateness``; the columns of a batch by the same rules in ``engine/kernels/door``. It knows nothing
+of the layers above it: the caller records and logs events and reports late ones.
 Source: *Advancing Application Time*.
 """
 

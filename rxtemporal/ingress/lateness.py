@@ -51,8 +51,9 @@ class Lateness(NamedTuple):
 class LateEvent:
     """An event that broke a CTI, or an end edge without an open row, and its fate.
 
-    ``event`` is the original object, ``cti`` the CTI that it broke, and ``by`` how many ticks its
-    time is before that CTI, at least 0 (an end edge without an open row need not break a CTI).
+    ``event`` is the original object and ``cti`` the stream's CTI when it came. ``by`` is how many
+    ticks its start (of an end edge: its end) is before that CTI, and 0 if it is not: an end edge
+    without an open row, or before its moved start, may come in time.
     """
 
     event: RowEvent
@@ -74,12 +75,12 @@ class Opened:
     id: int
 
 
-Verdict: TypeAlias = tuple[RowEvent | None, LateReason | None, Opened | None]
+Judgement: TypeAlias = tuple[RowEvent | None, LateReason | None, Opened | None]
 
 
 def judge(
     event: RowEvent, cti: int, policy: AdvanceTimePolicy | None, rows: OpenRows[Opened]
-) -> Verdict:
+) -> Judgement:
     """Return the accepted event or None, the reason if it is late, and its row if it is an edge.
 
     An event that keeps ``cti`` is returned as the same object. ``rows`` remembers open start
@@ -109,7 +110,7 @@ def _judge_late_start(
     return event.with_lifetime(start, event.end), LateReason.ADJUSTED
 
 
-def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Verdict:
+def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Judgement:
     row = rows.close(event.start, event.payload)
     if row is None:
         return None, LateReason.NO_OPEN_ROW, None
