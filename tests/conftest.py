@@ -8,8 +8,12 @@ import os
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import pytest
-from hypothesis import HealthCheck, settings
-from needs import skip_or_fail
+
+# a law that fails shows what differs, also where a helper compares; before any is imported
+pytest.register_assert_rewrite("hearing", "law_streams", "no_spark", "physical")
+
+from hypothesis import HealthCheck, settings  # noqa: E402
+from needs import skip_or_fail  # noqa: E402
 
 __all__ = ["skip_or_fail"]
 

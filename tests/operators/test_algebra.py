@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from algebra import PAGE, TABLES, generate
+from algebra import PAGE, TABLES, check_operators, generate
 from child_process import environment
 from operator_plans import PLANS
 
@@ -106,6 +106,16 @@ def test_composing_and_explaining_load_no_kernels() -> None:
 def test_the_page_of_the_algebra_has_every_operator() -> None:
     """Each operator stands in one table of docs/algebra.md."""
     assert sorted(name for names in TABLES.values() for name in names) == sorted(ops.__all__)
+
+
+def test_an_operator_without_a_plan_or_a_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever adds an operator reads which entry is missing, and in which file."""
+    monkeypatch.setitem(TABLES, "one stream", TABLES["one stream"][1:])
+    with pytest.raises(LookupError, match=r"where stands in 0 tables.*Hint: see TABLES"):
+        check_operators()
+    monkeypatch.delitem(PLANS, "where")
+    with pytest.raises(LookupError, match=r"where has no plan.*operator_plans\.py"):
+        check_operators()
 
 
 def test_the_page_of_the_algebra_is_what_the_operators_say() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,8 +135,25 @@ def table_of_results() -> Iterator[str]:
         yield f"| {signature(name, function)} | {summary(function)} |"
 
 
+def check_operators() -> None:
+    """Raise ``LookupError`` unless each operator has a plan and stands in one table.
+
+    ``apply`` and ``multicast`` have no plan: the function given to them composes their operators.
+    """
+    listed = Counter(name for names in TABLES.values() for name in names)
+    for name in ops.__all__:
+        if name not in PLANS and name not in ("apply", "multicast"):
+            raise LookupError(f"{name} has no plan. Hint: add one to PLANS in operator_plans.py.")
+        if listed[name] != 1:
+            raise LookupError(
+                f"{name} stands in {listed[name]} tables, not in one. "
+                "Hint: see TABLES in algebra.py."
+            )
+
+
 def generate(page: str) -> str:
     """Return the page with its tables made anew."""
+    check_operators()
     tables = {name: list(table(names)) for name, names in TABLES.items()}
     tables["results"] = list(table_of_results())
     for name, lines in tables.items():
