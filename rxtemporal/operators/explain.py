@@ -10,7 +10,7 @@ from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimePolicy
 from rxtemporal.operators.plan import AnySource, Node
 
-LEGEND = "t: the CTI of what stands below, which is what an operator takes"
+LEGEND = "t: the CTI of the operator's input, which is the line below it"
 LATE = {
     AdvanceTimePolicy.DROP: "late events are dropped",
     AdvanceTimePolicy.ADJUST: "late events are cut to begin at the CTI",

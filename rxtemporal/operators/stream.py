@@ -49,7 +49,7 @@ class Stream:
           source 'readings': temp Int64
             | time: the CTIs that it sends; if it sends none, nothing is final before its end
             | hint: advance_time= makes CTIs out of its events
-        t: the CTI of what stands below, which is what an operator takes
+        t: the CTI of the operator's input, which is the line below it
         """
         # imported here, since few queries need it
         from rxtemporal.operators.explain import explain

@@ -165,7 +165,7 @@ def test_explain_draws_the_plan() -> None:
         "  select: k String, y Int64",
         "    | CTI: t; holds nothing",
         "    stream 1, as above",
-        "t: the CTI of what stands below, which is what an operator takes",
+        "t: the CTI of the operator's input, which is the line below it",
     ]
 
 
