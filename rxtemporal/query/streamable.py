@@ -104,10 +104,10 @@ class Streamable(Stream):
 
         Each late event is a point at the CTI that it broke, with the fields ``source``, ``reason``
         (a value of ``LateReason``), ``by`` (how late it was, a duration; 0 for an end edge without
-        an open row that came in time), ``start`` and ``end`` (its own times as datetimes; null: never ends), and the
-        fields of the payload. ``suffix`` is appended to payload fields that have one of these
-        names. The CTIs are those of the input stream, which is read once for both. Events after the
-        end of time are only counted.
+        an open row that came in time), ``start`` and ``end`` (its own times as datetimes; null:
+        never ends), and the fields of the payload. ``suffix`` is appended to payload fields that
+        have one of these names. The CTIs are those of the input stream, which is read once for
+        both. Events after the end of time are only counted.
 
         >>> import rxtemporal as rxt
         >>> events = [rxt.PointEvent(7, "a"), rxt.PointEvent(5, "b")]
