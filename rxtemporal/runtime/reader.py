@@ -57,6 +57,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         # how many records of the source earlier runs have accepted
         self.replayed = 0
         self.cursor: Cursor | None = None
+        self._closed = False
         # called, outside of any batch, when pushed events are on disk
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
@@ -90,7 +91,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         source = self.source
         position: Any = self.position if source.positioned else self._saved_position
         if not source.resumes or self._log is not None:
-            position = self.replayed
+            # None where nothing has come before: then it begins
+            position = self.replayed or None
         self._use(source.open(position))
         if self._log is not None:
             self._cursor.read_in_step()
@@ -123,8 +125,9 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 self.fail(error)
 
     def close(self) -> None:
-        """Release the source."""
-        if self.cursor is not None:
+        """Release the source, once."""
+        if self.cursor is not None and not self._closed:
+            self._closed = True
             self.cursor.close()
 
     def replay(self, cursor: RecordedCursor, records: int) -> None:

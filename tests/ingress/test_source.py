@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex.disposable import Disposable
+from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, PointEvent
@@ -247,6 +249,59 @@ class Silent(rxt.Cursor):
     def take(self, until: int = rxt.MAX_TIME) -> Any:
         """Return nothing."""
         return []
+
+
+class Counted(rxt.Cursor):
+    """A cursor that counts how often it is closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+
+def test_a_cursor_is_closed_once_however_its_run_ends() -> None:
+    """By the end of the source, or by an error of the sink."""
+
+    def refuse(batch: Any) -> None:
+        raise OSError("the disk is full")
+
+    for sink in rxt.Collect(), refuse:
+        cursor = Counted(points(1, 2))
+        process = rxt.from_source(Wrong(cursor)).run(sink)
+        with contextlib.suppress(OSError):
+            process.wait(SOON)
+        assert cursor.closed == 1
+
+
+class Unfinished(Given):
+    """A source that pushes and does not complete."""
+
+    pushes = True
+
+    def open(self, position: Any = None) -> rxt.Cursor:
+        """Return a cursor that pushes everything."""
+        self.opened.append(position)
+        return Open(self.items)
+
+
+class Open(rxt.Cursor):
+    """Pushes its items at once, and stays open."""
+
+    def connect(self, observer: Any) -> Any:
+        """Push everything."""
+        for item in self:
+            observer.on_next(item)
+        return Disposable()
+
+
+def test_a_source_that_pushes_begins_at_no_position(tmp_path: Path) -> None:
+    """A later run opens it after the items that have been logged."""
+    source = Unfinished(points(1, 2))
+    for _ in range(2):
+        rxt.from_source(source).run(rxt.Collect(), log=tmp_path / "log").dispose()
+    assert source.opened == [None, 2]
 
 
 def test_what_is_wrong_is_refused(tmp_path: Path) -> None:

@@ -507,6 +507,21 @@ def test_a_log_has_a_folder_of_its_own(folder: Path) -> None:
     assert sink.told == []
 
 
+def test_a_replay_that_ends_early_keeps_no_file_open(folder: Path) -> None:
+    """Not even while somebody still has the process that was stopped by an error."""
+
+    def refuse(batch: Any) -> None:
+        raise OSError("the disk is full")
+
+    Run(folder, schema=SCHEMA).push(*(PointEvent(t, t) for t in range(4)), Cti(9)).process.dispose()
+    process = rxt.replay(folder)["live"].run(refuse)
+    with pytest.raises(OSError, match="is full"):
+        process.wait(SOON)
+    links = [place / each for place in [Path("/proc/self/fd")] for each in os.listdir(place)]
+    targets = [os.readlink(each) for each in links if each.is_symlink()]
+    assert not [each for each in targets if each.startswith(str(folder))]
+
+
 # What a crash leaves, and what a disk does -------------------------------------------------------
 
 

@@ -92,11 +92,15 @@ class StoredLog:
     def _contents(self, stream: int, *, newest: bool = False) -> Iterator[bytes]:
         at, step = (2**62, "< ? ORDER BY id DESC") if newest else (0, "> ? ORDER BY id")
         query = f"{PARTS} WHERE stream = ? AND id {step} LIMIT 1"
-        with self._get_database() as database:
-            # one at a time: a statement that stays open keeps the WAL from being emptied
-            while (row := database.row(query, stream, at)) is not None:
-                at = row[0]
-                yield self._content(row)
+        while True:
+            # one at a time: a statement that stays open keeps the WAL from being emptied, and a
+            # connection the file from being closed by a run that has ended
+            with self._get_database() as database:
+                row = database.row(query, stream, at)
+            if row is None:
+                return
+            at = row[0]
+            yield self._content(row)
 
     def _content(self, row: Sequence[Any]) -> bytes:
         """Return the content of a part, its checksum verified."""
