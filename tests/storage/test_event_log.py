@@ -804,6 +804,31 @@ def test_log_and_resume_have_folders_of_their_own(folder: Path) -> None:
     assert starts(folder) == [1]
 
 
+FORKED = """
+import os, sys
+import rxtemporal as rxt
+from reactivex.subject import Subject
+
+subject = Subject()
+process = rxt.from_observable(subject, name="live").run(lambda batch: None, log=sys.argv[1])
+subject.on_next(rxt.PointEvent(0, 0))
+child = os.fork()
+if not child:
+    process.dispose()
+    del process, subject
+    sys.exit()
+os.waitpid(child, 0)
+subject.on_next(rxt.PointEvent(1, 1))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_forked_process_leaves_the_log_to_its_parent(folder: Path) -> None:
+    """Whatever it does at its end, the WAL stays, and what its parent logs then is there."""
+    subprocess.run([sys.executable, "-P", "-c", FORKED, str(folder)], timeout=SOON, check=False)
+    assert starts(folder) == [0, 1]
+
+
 KILLED = """
 import sys
 import rxtemporal as rxt

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import shutil
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +50,7 @@ class Database:
 
     def __init__(self, path: Path, *, writes: bool) -> None:
         self.path = path
+        self._forked = False
         self._lock = threading.RLock()
         mode = "mode=rw" if writes else "mode=ro&immutable=1"
         with explain_errors(f"cannot open {path}", path):
@@ -55,6 +58,7 @@ class Database:
                 f"{path.absolute().as_uri()}?{mode}",
                 uri=True, isolation_level=None, check_same_thread=False,
             )  # fmt: skip
+        _open.add(self)
         try:
             if writes:
                 self._set_up()
@@ -73,17 +77,20 @@ class Database:
 
     def row(self, sql: str, *values: Any) -> Any:
         """Return the first row of a statement's result; None without one."""
+        self._refuse_fork()
         with self._lock, explain_errors(f"cannot read {self.path}", self.path):
             return self._connection.execute(sql, values).fetchone()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         """Return all rows of a statement's result."""
+        self._refuse_fork()
         with self._lock, explain_errors(f"cannot read {self.path}", self.path):
             return self._connection.execute(sql, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a transaction: commit durably on exit, roll back on an exception."""
+        self._refuse_fork()
         with self._lock, explain_errors(f"cannot write {self.path}", self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -116,6 +123,8 @@ class Database:
 
         SQLite then deletes the WAL. With ``keep_wal`` it stays, as after a crash.
         """
+        if self._forked:
+            return
         wal = wal_of(self.path)
         with self._lock:
             if keep_wal and has_wal(self.path):
@@ -123,6 +132,30 @@ class Database:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             restore_wal(self.path)
+
+    def _refuse_fork(self) -> None:
+        if self._forked:
+            raise SpoolError(
+                f"{self.path} is open in the process from which this one was forked. Hint: run the "
+                "query in one process, and start others with multiprocessing's method spawn."
+            )
+
+    def leave_to_parent(self) -> None:
+        """Never use or close the connection in a forked process: closing it deletes the WAL."""
+        self._forked = True
+        # not even when the interpreter ends
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+
+
+_open: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for database in list(_open):
+        database.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 @contextmanager
