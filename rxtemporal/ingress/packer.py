@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -76,8 +77,16 @@ class Packer:
         self.least, self.most = least_rows, MOST_ROWS
         # the last CTI that has been sent
         self.sent = MIN_TIME
-        self._waiting: list[tuple[_Row, int, int]] = []
         self._judged = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._waiting: list[_Row] = []
+        # the ids of those that are edges, by their numbers
+        self._edges: dict[int, int] = {}
+        # the CTIs that stood before the rows: each with the number of the first row after it
+        self._ctis: list[tuple[int, int]] = []
+        self._before: int | None = None
 
     @property
     def rows(self) -> int:
@@ -87,32 +96,42 @@ class Packer:
     @property
     def next_due(self) -> int | None:
         """The start of the oldest waiting row; None if no row waits."""
-        return min((row.start for row, _, _ in self._waiting), default=None)
+        return min(map(_start, self._waiting), default=None)
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if one is due."""
         # this runs once for each event that is pushed
-        door = self.door
+        door, waiting = self.door, self._waiting
         before = door.cti
         if self._judged and type(event) in _COMPLETE:
             door.events += 1
-            self._waiting.append((event, 0, before))  # type: ignore[arg-type]
+            kept: RowEvent | None = event  # type: ignore[assignment]
         else:
-            kept, row, late = door.accept(event)
+            kept, edge, late = door.accept(event)
             if late is not None:
                 self.late.append((event, late))  # type: ignore[arg-type]
-            if row and door.has_batch_edges:
-                raise EventError(BOTH)
-            # an end edge at the end of time leaves its row as it is: one that never ends
-            if kept is not None and not (row and kept.end == MAX_TIME and _ends(kept)):
-                self._waiting.append((kept, row, before))
+            if edge:
+                kept = self._take_edge(kept, edge)
+        if kept is not None:
+            if before != self._before:
+                self._before = before
+                self._ctis.append((len(waiting), before))
+            waiting.append(kept)
         if self.time is None:
             self.time = "datetime" if isinstance(event.start_time, datetime) else "ticks"
-        waiting = len(self._waiting)
         if door.cti > self.sent:
-            # without rows there is nothing to collect, and the query may wait for the CTI
-            return None if 0 < waiting < self.least else self._pack_if_typed()
-        return None if waiting < self.most else self._pack_if_typed()
+            # without rows there is nothing to merge, and somebody may wait for the time
+            return None if 0 < len(waiting) < self.least else self._pack_if_typed()
+        return None if len(waiting) < self.most else self._pack_if_typed()
+
+    def _take_edge(self, kept: RowEvent | None, edge: int) -> RowEvent | None:
+        if self.door.has_batch_edges:
+            raise EventError(BOTH)
+        # an end edge at the end of time leaves its row as it is: one that never ends
+        if kept is None or (kept.end == MAX_TIME and _ends(kept)):
+            return None
+        self._edges[len(self._waiting)] = edge
+        return kept
 
     def trust_events(self) -> None:
         """Accept points and intervals unjudged from now on: the subject has judged them."""
@@ -212,7 +231,7 @@ class Packer:
     def _pack_if_typed(self) -> EventBatch | None:
         # a batch of time alone needs no fields
         if self._waiting and not self.payloads.is_complete:
-            self.payloads.learn([row.payload for row, _, _ in self._waiting])
+            self.payloads.learn(list(map(_payload, self._waiting)))
             if not self.payloads.is_complete and len(self._waiting) < UNTYPED_ROWS:
                 return None
         return self.pack()
@@ -227,17 +246,19 @@ class Packer:
             self.sent = cti
             nothing = np.empty(0, np.int64)
             return EventBatch(nothing, nothing, nothing, self.payloads.frame([]), cti)
-        rows, edges, _ = zip(*waiting, strict=True)
-        payload = self.payloads.frame(list(map(_payload, rows)))
+        payload = self.payloads.frame(list(map(_payload, waiting)))
+        edge = np.zeros(len(waiting), np.int64)
+        if self._edges:
+            edge[list(self._edges)] = list(self._edges.values())
         batch = EventBatch(
-            np.fromiter(map(_start, rows), np.int64, len(rows)),
-            np.fromiter(map(_end, rows), np.int64, len(rows)),
-            np.array(edges, np.int64),
+            np.fromiter(map(_start, waiting), np.int64, len(waiting)),
+            np.fromiter(map(_end, waiting), np.int64, len(waiting)),
+            edge,
             payload,
             cti,
         )
         self.sent = cti
-        self._waiting = []
+        self._clear()
         return batch
 
     def rescue(self, error: Exception) -> tuple[EventBatch | None, Exception]:
@@ -255,16 +276,20 @@ class Packer:
                 error = earlier
 
     def _forget_from(self, row: int) -> None:
-        self.door.cti = self._waiting[row][2]
+        self.door.cti = self._cti_before(row)
         del self._waiting[row:]
+        self._edges = {number: edge for number, edge in self._edges.items() if number < row}
+
+    def _cti_before(self, row: int) -> int:
+        return self._ctis[bisect_right(self._ctis, row, key=itemgetter(0)) - 1][1]
 
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> list[Any]:
         """Return the state of the door, the known fields and the waiting rows."""
         rows = [
-            [row.start, row.end, to_fields(row.payload), edge, cti]
-            for row, edge, cti in self._waiting
+            [row.start, row.end, to_fields(row.payload), self._edges.get(n, 0), self._cti_before(n)]
+            for n, row in enumerate(self._waiting)
         ]
         return [self.door.save(), self.payloads.save(), self.sent, self.time, rows]
 
@@ -273,10 +298,11 @@ class Packer:
         door, payloads, self.sent, self.time, waiting = state
         self.door.load(door)
         self.payloads.load(payloads)
-        self._waiting = [
-            (_SavedRow(start, end, payload), edge, before)
-            for start, end, payload, edge, before in waiting
-        ]
+        for number, (start, end, payload, edge, before) in enumerate(waiting):
+            self._waiting.append(_SavedRow(start, end, payload))
+            self._ctis.append((number, before))
+            if edge:
+                self._edges[number] = edge
 
 
 def packer_of(source: StreamSource, name: str | None = None) -> Packer:

@@ -58,6 +58,9 @@ class Cursor:
     checked = False
     """True if every batch is known to satisfy the contract of batches and the stream's schema."""
 
+    item_by_item = False
+    """True if items are read one by one, by iterating, since the next one may be long in coming."""
+
     _items: Iterator[Any] = iter(())
 
     def __init__(self, items: Iterable[Any] = (), position: int = 0, *, run_rows: int = 1) -> None:
@@ -68,6 +71,8 @@ class Cursor:
         self._failed: Exception | None = None
         self._ended = False
         self._reached = MIN_TIME
+        # nobody asks for times where a stream is read alone
+        self._is_timed = False
 
     @property
     def position(self) -> Any:
@@ -77,8 +82,10 @@ class Cursor:
     def peek(self) -> int:
         """Return the time of the next item: the highest start so far, its own included.
 
-        Reads one item ahead. The end and an error have the highest start so far, too.
+        Reads one item ahead. The end and an error have the highest start so far, too. Items taken
+        before the first call do not count.
         """
+        self._is_timed = True
         if not self._ahead and self._read(1):
             self._see(self._ahead[0])
         return self._reached
@@ -91,7 +98,8 @@ class Cursor:
         if until >= MAX_TIME:
             self._read(self._run_rows)
             items, self._ahead = self._ahead, []
-            self._see_all(items)
+            if self._is_timed:
+                self._see_all(items)
         else:
             items = self._take_until(until)
         if not items and self._failed is not None:

@@ -213,11 +213,9 @@ class EventSource(StreamSource):
         if self.bounded:
             items = self._skip(items, position or 0)
         name = f"rxtemporal source {self.name}"
-        return ThreadCursor(items, name) if self.pushes else Cursor(items, run_rows=self._run_rows)
-
-    @property
-    def _run_rows(self) -> int:
-        return RUN_ROWS if self.bounded else 1
+        if self.pushes:
+            return ThreadCursor(items, name)
+        return Cursor(items, run_rows=RUN_ROWS) if self.bounded else IteratorCursor(items)
 
     def _skip(self, items: Iterator[Any], records: int) -> Iterator[Any]:
         seen = 0
@@ -232,6 +230,22 @@ class EventSource(StreamSource):
             own = isinstance(item, EventBatch)
             seen += len(item) + (item.cti > MIN_TIME) if own else 1
         return items
+
+
+class IteratorCursor(Cursor):
+    """Reads an iterator item by item."""
+
+    item_by_item = True
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield all items from here on; what was read ahead comes first."""
+        while self._ahead:
+            yield from self.take() or ()
+        for item in self._items:
+            self._taken += 1
+            if self._is_timed:
+                self._see(item)
+            yield item
 
 
 class ThreadCursor(Cursor):

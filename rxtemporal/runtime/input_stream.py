@@ -116,11 +116,11 @@ class InputStream:
 
     def accept(self, item: Any) -> None:
         """Note and judge an item, and push a batch into the query if one is due."""
-        packer = self.packer
+        packer, kind = self.packer, type(item)
         try:
-            if isinstance(item, EventBatch):
+            if kind is EventBatch:
                 batch: EventBatch | None = self._judge_batch(item)
-            elif isinstance(item, OutsideCti):
+            elif kind is OutsideCti:
                 batch = self._advance(item.cti)
             else:
                 if self._tape is not None:

@@ -27,6 +27,8 @@ from rxtemporal.storage.event_log.tape import Tape
 if TYPE_CHECKING:
     from rxtemporal.runtime.time_flow import TimeFlow
 
+_END = object()
+
 
 _READING = StreamState.READING
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
@@ -103,6 +105,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def _use(self, cursor: Cursor) -> None:
         self.cursor, self._checked = cursor, cursor.checked
+        self._items = iter(cursor) if cursor.item_by_item else iter(())
 
     @property
     def _cursor(self) -> Cursor:
@@ -168,8 +171,29 @@ class Reader(InputStream, abc.ObserverBase[Any]):
     def read_batch(self) -> None:
         """Accept the next items until a batch is pushed."""
         batches = self.batches
+        if self._cursor.item_by_item:
+            self._read_items()
+            return
         while self.batches == batches and self.state is not StreamState.ENDED:
             self.read()
+
+    def _read_items(self) -> None:
+        # the next item is waited for outside of the lock
+        items, batches = self._items, self.batches
+        while self.batches == batches and self.state is not StreamState.ENDED:
+            try:
+                item = next(items, _END)
+            except Exception as error:
+                with self.lock:
+                    self.fail(error)
+                return
+            with self.lock:
+                if item is _END:
+                    self.complete(finishes=self._cursor.completes)
+                    return
+                self.accept(item)
+                if self._flow.active and not self.ended:
+                    self._flow.follow(self)
 
     def read(self, until: int = MAX_TIME) -> None:
         """Accept the items up to a time, at least the next one."""
@@ -223,7 +247,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                     self.give(batch)
             else:
                 self.accept(item)
-            if self._flow.active and self.state is not StreamState.ENDED:
+            if self._flow.active and not self.ended:
                 self._flow.follow(self)
 
     def on_error(self, error: Exception) -> None:

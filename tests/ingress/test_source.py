@@ -79,6 +79,7 @@ def test_a_cursor_looks_past_batches() -> None:
     rows = [{"start_time": time, "end_time": time + 1} for time in (5, 9)]
     batch = EventBatch.from_dicts(rows)
     cursor = rxt.Cursor([*points(3), batch, *points(1)], run_rows=2)
+    assert cursor.peek() == 3
     assert len(cursor.take() or ()) == 2
     assert cursor.peek() == 3
 
@@ -91,6 +92,7 @@ def test_an_error_comes_after_what_was_read_before_it() -> None:
         raise OSError("gone")
 
     cursor = rxt.Cursor(failing(), run_rows=10)
+    assert cursor.peek() == 1
     assert cursor.take() == points(1, 2)
     assert cursor.peek() == 2
     for _ in range(2):
