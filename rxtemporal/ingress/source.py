@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -164,7 +165,7 @@ class Cursor:
             self._reached = start
 
 
-class Source:
+class Source(ABC):
     """A source of one stream: its fields, and how it is read.
 
     ``schema`` is a mapping name → type, a dataclass or a NamedTuple type; None: the first event
@@ -180,9 +181,9 @@ class Source:
     pushes: bool = False
     resumes: bool = True
 
+    @abstractmethod
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor at a position, or at the beginning if that is None."""
-        raise NotImplementedError
 
 
 class StreamSource(Source):
@@ -237,7 +238,7 @@ class UserSource(StreamSource):
         cursor = self.source.open(position)
         if not isinstance(cursor, Cursor):
             raise SourceError(
-                f"open() of the source of stream {self.name!r} returned {cursor!r}, not an "
-                "rxt.Cursor. Hint: rxt.Cursor(items) reads any iterable of events."
+                f"open() of the source of stream {self.name!r} returned {type(cursor).__name__}, "
+                "not an rxt.Cursor. Hint: rxt.Cursor(items) reads any iterable of events."
             )
         return cursor

@@ -245,6 +245,10 @@ class Wrong(rxt.Source):
         return self._cursor  # type: ignore[no-any-return]
 
 
+class Unreadable(rxt.Source):
+    """A source that cannot be opened."""
+
+
 class Silent(rxt.Cursor):
     """A cursor that returns neither items nor the end."""
 
@@ -316,8 +320,10 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         rxt.from_source(Given([]), hand_off=rxt.HandOff())
     with pytest.raises(ArgumentError, match="hand_off is a HandOff"):
         rxt.from_source(Pusher([]), hand_off=5)  # type: ignore[arg-type]
-    with pytest.raises(SourceError, match=r"not an rxt\.Cursor"):
-        rxt.from_source(Wrong(iter([]))).to_events()
+    with pytest.raises(SourceError, match=r"returned list, not an rxt\.Cursor"):
+        rxt.from_source(Wrong(points(1, 2))).to_events()
+    with pytest.raises(TypeError, match=r"abstract method '?open"):
+        Unreadable()  # type: ignore[abstract]
     with pytest.raises(SourceError, match="returned no items"):
         rxt.from_source(Wrong(Silent())).to_events()
     with pytest.raises(BindingError, match="needs no event log"):
