@@ -139,6 +139,13 @@ def test_a_field_first_seen_as_null_takes_its_type_from_the_first_value() -> Non
     assert reader.schema == pl.Schema({"x": pl.Float64, "y": pl.Int64})
 
 
+def test_a_value_that_does_not_fit_the_given_schema_is_told_to_change_that() -> None:
+    """Who gave schema= is not told to give it."""
+    reader = PayloadReader(pl.Schema({"x": pl.Int64}))
+    with pytest.raises(BadPayloadError, match=r"Hint: change schema= or convert the value\.$"):
+        reader.frame([{"x": "five"}])
+
+
 def test_a_field_that_was_always_null_stays_of_type_null_once_rows_have_left() -> None:
     """A schema does not change in mid-stream: a value that comes too late names schema=."""
     reader = PayloadReader()
