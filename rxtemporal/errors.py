@@ -33,6 +33,7 @@ __all__ = [
     "SourceError",
     "SpoolError",
     "UnboundedWindowError",
+    "annotate",
     "blame",
 ]
 
@@ -106,6 +107,12 @@ def blame(error: Exception, place: str) -> Exception:
     if isinstance(error, RxTemporalError):
         if error.place is None:
             error.place = place
-    elif place not in getattr(error, "__notes__", ()):
-        error.add_note(place)
+    else:
+        annotate(error, place)
     return error
+
+
+def annotate(error: BaseException, note: str) -> None:
+    """Add a note to an error, once; tracebacks show it."""
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

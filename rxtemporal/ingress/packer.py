@@ -16,7 +16,7 @@ from rxtemporal.core.events import EdgeEvent, EdgeType, Event, IntervalEvent, Po
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.errors import EventError
+from rxtemporal.errors import EventError, annotate
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.event_run import EventRun, JudgedRun, kept_payloads
@@ -270,6 +270,7 @@ class Packer:
         while True:
             try:
                 if isinstance(error, BadPayloadError):
+                    annotate(error, f"the event is {self._waiting[error.row][0]!r}")
                     self._forget_from(error.row)
                 return self.pack(), error
             except BadPayloadError as earlier:

@@ -167,7 +167,7 @@ class Checkpointer:
     def _save(self) -> None:
         """Save sinks and operators; the gate is held, and nothing is on its way."""
         began = time.monotonic()
-        sinks = [outlet.sink.save() for outlet in self._outlets]
+        sinks = [outlet.save() for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
         run = self._execution.state().save()
         self._log.save(dumps("checkpoint", [self.name, counts, run, sinks]))
@@ -192,7 +192,7 @@ class Checkpointer:
         ):
             outlet.rows, outlet.batches, outlet.cti = rows, batches, cti
             if state:
-                outlet.sink.load(state)
+                outlet.load(state)
         self._execution.load(run, f"{self.path} was begun")
         _log.info("run.resumed", run=self.name, path=str(self.path))
 

@@ -220,6 +220,9 @@ class Execution:
 
     def _go_on(self, state: bytes, begun: str) -> None:
         self.state().load(state, begun)
+        if all(reader.ended for reader in self.readers):
+            names = [reader.name for reader in self.readers]
+            _log.info("the run has completed; nothing is read", streams=names)
         for reader in self.readers:
             if reader.idle:
                 self._flow.set_idle(reader, at_once=False)

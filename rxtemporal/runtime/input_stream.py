@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import annotate
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import OutsideCti, StreamSource
@@ -183,6 +184,7 @@ class InputStream:
         """End the stream with an error, after delivering the events accepted before it."""
         self.state = StreamState.ENDED
         accepted, error = self.packer.rescue(error)
+        annotate(error, f"in stream {self.name!r}")
         if self._tape is not None:
             self._tape.fail(error)
         self.give(accepted)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.errors import CheckpointError, annotate
 from rxtemporal.sinks import Sink
 
 
@@ -24,7 +28,8 @@ class Outlet:
 
     def open(self, schema: pl.Schema) -> None:
         """Open the sink."""
-        self.sink.open(self.name, schema)
+        with self._name_errors():
+            self.sink.open(self.name, schema)
         self.opened = True
 
     def write(self, batch: EventBatch) -> None:
@@ -38,7 +43,39 @@ class Outlet:
                 self.cti = batch.cti
                 return
             self.open(batch.schema)
-        self.sink.write(batch)
+        with self._name_errors():
+            self.sink.write(batch)
         self.rows += len(batch)
         self.batches += 1
         self.cti = batch.cti
+
+    def save(self) -> bytes:
+        """Return the state of the sink for a checkpoint; refuse one that is not bytes."""
+        with self._name_errors():
+            state = self.sink.save()
+            if not isinstance(state, bytes):
+                raise CheckpointError(
+                    f"save() returned {type(state).__name__}, not bytes. Hint: return "
+                    'json.dumps(state).encode() for example, or b"" if there is nothing to save.'
+                )
+        return state
+
+    def load(self, state: bytes) -> None:
+        """Have the sink resume from what ``save`` returned."""
+        with self._name_errors():
+            self.sink.load(state)
+
+    def close(self, error: BaseException | None) -> None:
+        """Close the sink, if it is open; ``error`` is what ended the query."""
+        if self.opened:
+            with self._name_errors():
+                self.sink.close(error)
+
+    @contextmanager
+    def _name_errors(self) -> Iterator[None]:
+        """Add a note to an error of the sink: which sink it was, and of which query."""
+        try:
+            yield
+        except Exception as error:
+            annotate(error, f"in the sink {type(self.sink).__name__} of query {self.name!r}")
+            raise

@@ -180,8 +180,7 @@ class Process:
         with self._write_lock:
             for outlet in self._outlets:
                 try:
-                    if outlet.opened:
-                        outlet.sink.close(error)
+                    outlet.close(error)
                 except BaseException as failed:
                     error = error or failed
         try:
