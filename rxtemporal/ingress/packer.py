@@ -270,7 +270,7 @@ class Packer:
         while True:
             try:
                 if isinstance(error, BadPayloadError):
-                    annotate(error, f"the event is {self._waiting[error.row][0]!r}")
+                    annotate(error, f"the event is {self._waiting[error.row]!r}")
                     self._forget_from(error.row)
                 return self.pack(), error
             except BadPayloadError as earlier:
