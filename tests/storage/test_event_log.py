@@ -660,6 +660,28 @@ def test_a_file_of_another_run_is_refused(folder: Path) -> None:
     assert taken(left) == [0, 1, 2, 3]
 
 
+def test_a_wal_is_not_replaced_by_a_part_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are no links it is copied aside, which a crash or a full disk may cut off."""
+    left = killed(folder)
+
+    def cut_off(source: Path, copy: Path) -> None:
+        Path(copy).write_bytes(Path(source).read_bytes()[:9_000])
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", lambda *paths: cut_off(left / WAL, left / "nothing"))
+        patched.setattr(shutil, "copyfile", cut_off)
+        store = RunStore(left, "live")
+        store.open()
+        with pytest.raises(OSError, match="is full"):
+            store.release()
+    assert not (left / f".{WAL}.part").exists()
+    store.release()
+    assert starts(left) == [0, 1, 2, 3]
+
+
 def test_a_file_without_its_wal_is_refused(folder: Path) -> None:
     """The newest records are in the WAL: without it, or with an empty one, they are missing."""
     left = killed(folder)

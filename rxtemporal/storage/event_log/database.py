@@ -17,7 +17,7 @@ from typing import Any
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.wal import is_damaged
-from rxtemporal.storage.files import report_errors
+from rxtemporal.storage.files import remove, report_errors
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"
@@ -198,4 +198,11 @@ def _link(path: Path, other: Path) -> None:
     try:
         os.link(path, other)
     except OSError:  # a file system without links
-        shutil.copyfile(path, other)
+        # under its name only when it is whole: it replaces the WAL when the file is opened
+        aside = other.with_name(f"{other.name}.copy")
+        try:
+            shutil.copyfile(path, aside)
+            os.replace(aside, other)
+        except BaseException:
+            remove(aside)
+            raise
