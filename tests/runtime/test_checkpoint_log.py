@@ -56,7 +56,7 @@ class Run:
         return self
 
 
-FILES = ("run.sqlite", "run.sqlite-wal", "lock")
+FILES = ("run.sqlite", "run.sqlite-wal", "run.sqlite-records", "lock")
 
 
 def logged(path: Path) -> list[Any]:
