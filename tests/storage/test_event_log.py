@@ -622,7 +622,7 @@ def test_a_wal_whose_end_was_overwritten_is_refused(
 def test_the_unfinished_end_of_a_wal_is_left_out(folder: Path) -> None:
     """Nobody was told of it; what stood before it is there, and what comes stands behind.
 
-    After the machine has gone down the watermark, which is not synced, may be missing.
+    After a crash of the machine the number of records, which is not synced, may be missing.
     """
     left = killed(folder)
     (left / RECORDS).unlink()
@@ -638,7 +638,7 @@ def test_the_unfinished_end_of_a_wal_is_left_out(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 44, b"torn"])
-def test_a_torn_watermark_says_nothing(folder: Path, content: bytes) -> None:
+def test_a_torn_number_of_records_says_nothing(folder: Path, content: bytes) -> None:
     """It is only ever a second witness."""
     left = killed(folder)
     (left / RECORDS).write_bytes(content)
@@ -651,7 +651,7 @@ def test_a_file_of_another_run_is_refused(folder: Path) -> None:
     Run(folder.parent / "other", schema=SCHEMA).push(PointEvent(5, 5)).process.dispose()
     whole = (left / DB).read_bytes()
     shutil.copyfile(folder.parent / "other" / DB, left / DB)
-    with pytest.raises(SpoolError, match=r"it is another one than the run has written here.*Hint"):
+    with pytest.raises(SpoolError, match=r"it belongs to another run.*Hint"):
         another(schema=SCHEMA)().run(Log(), log=left)
     (left / DB).unlink()
     with pytest.raises(SpoolError, match=r"it is missing, but it had records.*Hint"):

@@ -24,6 +24,7 @@ from rxtemporal.storage.event_log.database import (
     wal_of,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.record_count import RecordCount
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,
@@ -35,7 +36,6 @@ from rxtemporal.storage.event_log.stored_log import (
     load_runs,
     part_values,
 )
-from rxtemporal.storage.event_log.watermark import Watermark
 from rxtemporal.storage.files import (
     WriterLock,
     make_folder,
@@ -76,7 +76,7 @@ class RunStore(StoredLog):
         self.streams: list[StreamFacts] = []
         self._lock: WriterLock | None = None
         self._database: Database | None = None
-        self._watermark: Watermark | None = None
+        self._acknowledged: RecordCount | None = None
         self._header: dict[str, Any] = {}
         self._written: list[StreamFacts] = []
         # bytes of the entries that have not been merged
@@ -108,12 +108,12 @@ class RunStore(StoredLog):
         try:
             with explain_errors(f"cannot open {self.file}", self.file):
                 restore_wal(self.file)
-                self._watermark = Watermark(self.file)
+                self._acknowledged = RecordCount(self.file)
                 if not self.file.exists():
                     self._create()
                 self._connect()
             self._verify()
-            self._watermark.check(self._header["id"], self.records)
+            self._acknowledged.check(self._header["id"], self.records)
         except BaseException:
             self.release()
             raise
@@ -121,7 +121,7 @@ class RunStore(StoredLog):
     def _create(self) -> None:
         if has_wal(self.file):
             raise damage_error(self.file, "it is missing, but its WAL exists")
-        if self._watermark is not None and self._watermark.records:
+        if self._acknowledged is not None and self._acknowledged.records:
             raise damage_error(self.file, "it is missing, but it had records")
         aside = self.path / f".{FILE}.part"
         remove(aside)
@@ -216,9 +216,9 @@ class RunStore(StoredLog):
         if self._database is not None:
             self._database.close(keep_wal=True)
             self._database = None
-        if self._watermark is not None:
-            self._watermark.close()
-            self._watermark = None
+        if self._acknowledged is not None:
+            self._acknowledged.close()
+            self._acknowledged = None
         if self._lock is not None:
             self._lock.release()
 
@@ -244,8 +244,8 @@ class RunStore(StoredLog):
             self._put_header(connection)  # the facts of streams may have changed
             records = self._put_entry(connection, self.records, runs, frames)
         self.records += records
-        if self._watermark is not None:
-            self._watermark.raise_to(self.records)
+        if self._acknowledged is not None:
+            self._acknowledged.raise_to(self.records)
 
     def _put_entry(
         self,

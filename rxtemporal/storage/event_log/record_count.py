@@ -1,9 +1,9 @@
-"""Watermark beside a run's file: how many records have been acknowledged.
+"""Number of the records that a run has acknowledged, in a file beside the run's own.
 
 SQLite reads a write-ahead log whose end was cut off, or damaged, as one that ends earlier. The
-watermark is written after each commit, so it is never ahead of the file, and a file that has fewer
-records has lost some. It is not synced: after the machine has gone down it may be behind, and says
-less then.
+number is written after each commit, so it is never ahead of the run's file, and a run's file with
+fewer records has lost some. It is not synced: after a crash of the machine it may be too low, and
+then it finds less.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rxtemporal.storage.event_log.database import damage_error, explain_errors
 _CONTENT = struct.Struct("<32sqI")
 
 
-class Watermark:
+class RecordCount:
     """The file ``run.sqlite-records``: the id of the run's file, and a number of its records.
 
     Without the file, or with one that is torn, ``records`` is 0, which any file has.
@@ -37,9 +37,9 @@ class Watermark:
                 self._id, self.records = name, records
 
     def check(self, name: str, records: int) -> None:
-        """Refuse a file of another id, or with fewer records; take the number up from there."""
+        """Refuse a file of another id, or with fewer records; continue from its number."""
         if self._id not in (b"", name.encode()):
-            raise damage_error(self._file, "it is another one than the run has written here")
+            raise damage_error(self._file, "it belongs to another run")
         if records < self.records:
             lost = f"of {self.records:,} records that were acknowledged it has {records:,}"
             raise damage_error(self._file, lost)
@@ -47,14 +47,14 @@ class Watermark:
         self.raise_to(records)
 
     def raise_to(self, records: int) -> None:
-        """Note that so many records are durable."""
+        """Write the number of durable records."""
         self.records = records
         content = _CONTENT.pack(self._id, records, 0)[:-4]
         with explain_errors(f"cannot write beside {self._file}", self._file):
             os.pwrite(self._handle, content + struct.pack("<I", zlib.crc32(content)), 0)
 
     def close(self) -> None:
-        """Close the file; doing it twice does no harm."""
+        """Close the file. Idempotent."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
