@@ -152,13 +152,13 @@ def test_what_does_not_belong_together_is_refused(spark: SparkSession, tmp_path:
     again(hourly)
     with pytest.raises(CheckpointError, match=r"has changed since .*kept was begun. Saved: "):
         again(counted)
-    state = kept / "run.sqlite"
-    state.rename(tmp_path / "run.sqlite")
+    state = [each.rename(tmp_path / each.name) for each in kept.glob("run.sqlite*")]
     with pytest.raises(
         CheckpointError, match=r"micro-batch 2 of .*checkpoint, .* has none: .*Hint"
     ):
         again(hourly)
-    (tmp_path / "run.sqlite").rename(state)
+    for each in state:
+        each.rename(kept / each.name)
     checkpoint = kept / "sources" / "readings" / "checkpoint"
     checkpoint.rename(tmp_path / "checkpoint")
     with pytest.raises(
