@@ -131,7 +131,7 @@ def main() -> None:
     measure.keep_memory()
     sizes = () if options.events is None else (options.events,)
     for name in WORKLOADS if options.workload == "all" else [options.workload]:
-        print(f"{name}: {WORKLOADS[name].__doc__.splitlines()[0]}")
+        print(WORKLOADS[name].__doc__.splitlines()[0].removeprefix("Return "))
         clock = time.process_time if options.cpu else time.perf_counter
         compare(WORKLOADS[name](*sizes), options.rounds, clock)
 
