@@ -8,7 +8,7 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.errors import BindingError
-from rxtemporal.storage.event_log.tape import Tape, count_pushed
+from rxtemporal.storage.event_log.log import Tape, count_pushed
 
 
 class Acknowledger(abc.ObserverBase[Any]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
@@ -14,10 +14,7 @@ from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import OutsideCti, StreamSource
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.late import LateEvents
-from rxtemporal.storage.event_log.tape import Tape
-
-if TYPE_CHECKING:
-    from rxtemporal.runtime.time_flow import TimeFlow
+from rxtemporal.storage.event_log.log import Tape
 
 
 class StreamState(Enum):
@@ -27,6 +24,18 @@ class StreamState(Enum):
     IDLE = "idle"
     """It follows the other streams until its source sends something."""
     ENDED = "ended"
+
+
+class Followers(Protocol):
+    """The streams that take their time from another one."""
+
+    active: bool
+
+    def follow(self, reader: Any) -> None:
+        """Advance those that follow a stream."""
+
+    def note_activity(self, reader: Any) -> None:
+        """Note that the source of a stream has sent an item."""
 
 
 class InputStream:
@@ -42,7 +51,7 @@ class InputStream:
         source: StreamSource,
         packer: Packer,
         late: LateEvents,
-        flow: TimeFlow,
+        flow: Followers,
         queue: BoundedQueue | None,
     ) -> None:
         self.source = source

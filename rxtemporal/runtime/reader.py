@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reactivex import abc
 
@@ -19,13 +19,10 @@ from rxtemporal.ingress.source import Cursor, StreamSource
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
-from rxtemporal.runtime.input_stream import InputStream, StreamState
+from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.storage.event_log.cursors import RecordedCursor
-from rxtemporal.storage.event_log.tape import Tape
-
-if TYPE_CHECKING:
-    from rxtemporal.runtime.time_flow import TimeFlow
+from rxtemporal.storage.event_log.log import Tape
 
 _END = object()
 
@@ -47,7 +44,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         packer: Packer,
         late: LateEvents,
         meter: Meter,
-        flow: TimeFlow,
+        flow: Followers,
         lock: AbstractContextManager[Any],
         queue: BoundedQueue | None = None,
     ) -> None:

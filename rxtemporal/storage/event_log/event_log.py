@@ -14,11 +14,10 @@ from rxtemporal.errors import BindingError, SchemaError, SpoolError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
-from rxtemporal.storage.event_log.log import Log
+from rxtemporal.storage.event_log.log import Log, MisfitError, Tape, count_records
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.stored_log import FILE
-from rxtemporal.storage.event_log.tape import MisfitError, Tape, count_records
 from rxtemporal.storage.files import report_errors
 
 _OTHER = "a log can be continued only by the same query over the same streams; use another folder"

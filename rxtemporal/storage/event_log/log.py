@@ -1,13 +1,21 @@
-"""Log of several streams: records in order of arrival, written in groups."""
+"""Log of several streams, and the tape of each: records in order of arrival, written in groups."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, Event, RowEvent
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.columns import Item
-from rxtemporal.storage.event_log.tape import Tape
+from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_kinds, to_frame
+from rxtemporal.storage.event_log.layout import StreamFacts
 
 
 class Log:
@@ -76,3 +84,122 @@ class Log:
     def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
         """Write the noted records, durably."""
         raise NotImplementedError
+
+
+class Tape:
+    """Tape of one stream, which notes its records into a log, in order.
+
+    ``accepted`` counts pushed events, rows of batches, and the end. ``brought`` counts records of
+    the source: a batch's own CTI is one, the end is none. With ``prompt`` each record is durable
+    before the call returns.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        number: int,
+        facts: StreamFacts,
+        given: pl.Schema | None,
+        learned: pl.Schema | None = None,
+    ) -> None:
+        self.facts = facts
+        self.number = number
+        self.items: list[Item] = []
+        self.accepted = self.brought = 0
+        self.prompt = False
+        self._log = log
+        self._given = given
+        self._learned = learned
+
+    def event(self, event: Event) -> None:
+        """Note an event; the door rejects other objects."""
+        self.events((event,))
+
+    def events(self, events: Sequence[Event]) -> None:
+        """Note a run of events."""
+        if not events or not isinstance(events[0], (RowEvent, Cti)):
+            return
+        if self.facts.time is None:
+            ticks = isinstance(events[0].start_time, int)
+            self.facts.time = "ticks" if ticks else "datetime"
+        self._note(events, len(events), accepted=len(events))
+
+    def batch(self, batch: EventBatch) -> None:
+        """Note rows, and the CTI after them if the batch has one."""
+        own = batch.cti > MIN_TIME
+        if len(batch) and self.facts.time is None:
+            self.facts.time = "ticks"
+        records = len(batch) + own
+        self._note([Rows(batch, own)] if records else [], records, accepted=count_pushed(batch))
+
+    def complete(self) -> None:
+        """Note that the source has ended."""
+        self._note([Mark("completed")], 1, accepted=1, brought=0)
+
+    def advance(self, cti: int) -> None:
+        """Note that the stream's time was advanced from outside, to a CTI in ticks.
+
+        A heartbeat and an idle time-out do so. An imported CTI is not noted, since it follows from
+        the records of the other stream.
+        """
+        self._log.note(self, [Mark("outside", cti)], 1)
+
+    def fail(self, error: BaseException) -> None:
+        """Note that the stream has ended with an error."""
+        self.facts.failed = f"{type(error).__name__}: {error}"
+        # if the log cannot be written any more, closing it raises that error
+        with contextlib.suppress(SpoolError):
+            self._log.note(self, [Mark("failed")], 1)
+
+    def flush(self) -> None:
+        """Wait until all records noted so far are durable."""
+        self._log.flush()
+
+    def _note(
+        self, items: Sequence[Item], records: int, *, accepted: int, brought: int | None = None
+    ) -> None:
+        if records:
+            self._log.note(self, items, records)
+        self.brought += records if brought is None else brought
+        self.accepted += accepted
+        if self.prompt:
+            self._log.flush()
+
+    def take(self) -> list[Item]:
+        """Return the items noted so far and forget them. Used by the log."""
+        items, self.items = self.items, []
+        return items
+
+    def to_frame(self, items: Sequence[Item]) -> pl.DataFrame:
+        """Return items as columns; ``MisfitError`` at a payload that does not fit."""
+        reader = PayloadReader(self._given)
+        if self._given is None:
+            # the type of a field that was always null may still become known
+            reader.schema = self._learned
+        try:
+            frame = to_frame(items, reader)
+        except BadPayloadError as error:
+            rows = [n for n, item in enumerate(items) if isinstance(item, RowEvent)]
+            raise MisfitError(error, rows[error.row]) from error
+        self._learned = reader.schema
+        self.facts.kinds += sorted(find_kinds(items).difference(self.facts.kinds))
+        return frame
+
+
+class MisfitError(Exception):
+    """Error for a payload that does not fit; ``place`` is the number of its item."""
+
+    def __init__(self, error: BadPayloadError, place: int) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.place = place
+
+
+def count_pushed(item: Any) -> int:
+    """Return what an event or a batch adds to ``accepted``: a batch's rows, or one."""
+    return max(1, len(item)) if isinstance(item, EventBatch) else 1
+
+
+def count_records(items: Sequence[Item]) -> int:
+    """Return the number of records in items."""
+    return sum(len(each.batch) + each.own if isinstance(each, Rows) else 1 for each in items)

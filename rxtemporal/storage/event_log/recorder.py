@@ -24,8 +24,7 @@ from rxtemporal.storage.event_log.layout import (
     ORDER_FIELDS,
     StreamFacts,
 )
-from rxtemporal.storage.event_log.log import Log
-from rxtemporal.storage.event_log.tape import MisfitError, Tape
+from rxtemporal.storage.event_log.log import Log, MisfitError, Tape
 from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentWriter
 
