@@ -178,7 +178,9 @@ def test_blocking_the_loop_that_is_read_is_refused() -> None:
     """to_events on the loop whose events it reads would wait for ever."""
 
     async def main() -> None:
-        with pytest.raises(BindingError, match=r"would block the event loop"):
+        with pytest.raises(
+            BindingError, match=r"would block the event loop.*\. Hint: use async for"
+        ):
             rxt.from_async(given(EVENTS)).to_events()
 
     soon(main())

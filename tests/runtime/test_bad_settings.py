@@ -158,7 +158,8 @@ BROKEN: dict[str, tuple[Any, type[Exception], str]] = {
     "its CTI goes back": (
         GoesBack,
         CtiViolationError,
-        r"Cti\(5\) of stream 'broken' is before its last CTI, .*Hint: give the stream advance",
+        r"Cti\(5\) of stream 'broken' is before its last CTI, .*"
+        r"Hint: give the stream advance_time=",
     ),
     "it sends no events": (SendsNoEvents, EventError, "a stream takes PointEvent.*got 7"),
 }

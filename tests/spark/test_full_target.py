@@ -82,7 +82,7 @@ def test_a_target_that_stays_full_is_told_and_the_next_run_goes_on(
             write(sink, batches(9)[1:])
             with pytest.raises(Exception, match=r"No space left|cannot") as told:
                 sink.close(None)
-            assert "written before" in str(told.value) + str(told.value.__notes__)
+            assert "rows written before are safe" in str(told.value) + str(told.value.__notes__)
         again = SparkSink(ParquetTable(table), path=tmp_path / "sink", trigger="0 seconds")
         again.open("q", SCHEMA)
         write(again, batches(9))
