@@ -64,7 +64,7 @@ class Verdicts:
     backwards: bool
 
     @classmethod
-    def of_kernel(
+    def from_kernel(
         cls,
         times: Int64s,
         starts: Int64s,
@@ -129,10 +129,10 @@ def judge_rows(
     if len(kind):
         times = np.where(kind == END_EDGE, end, start)
         backwards = bool(((kind == CTI) & (start < before)).any())
-    return Verdicts.of_kernel(times, starts, ends, reason, before, state, backwards=backwards)
+    return Verdicts.from_kernel(times, starts, ends, reason, before, state, backwards=backwards)
 
 
-def kinds_of(batch: EventBatch) -> Bytes:
+def classify_rows(batch: EventBatch) -> Bytes:
     """Return the kind of each row; an empty array if all rows are complete."""
     if not batch.edge.any():
         return NO_KINDS
@@ -211,6 +211,6 @@ def judge_merged(
     )
     parts = [slice(begins[i], begins[i + 1]) for i in range(len(rows))]
     return [
-        Verdicts.of_kernel(start[part], starts[part], end[part], reason[part], before[part], own)
+        Verdicts.from_kernel(start[part], starts[part], end[part], reason[part], before[part], own)
         for part, own in zip(parts, state, strict=True)
     ]

@@ -37,10 +37,17 @@ from rxtemporal.ingress.batch_verdicts import (
     LateRows,
     Rules,
     Verdicts,
+    classify_rows,
     judge_rows,
-    kinds_of,
 )
-from rxtemporal.ingress.lateness import NO_CTI, Lateness, LateReason, Opened, judge, lateness
+from rxtemporal.ingress.lateness import (
+    NO_CTI,
+    Lateness,
+    LateReason,
+    Opened,
+    judge,
+    measure_lateness,
+)
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
@@ -150,11 +157,11 @@ class Door:
             raise self._violation(event, reason)
         self.late[reason] += 1
         if reason is not LateReason.NO_OPEN_ROW:
-            late = lateness(event, self.cti)
+            late = measure_lateness(event, self.cti)
             self.largest_lateness = max(self.largest_lateness, late)
-            self.late_by_import += late > 0 and lateness(event, self.own) == 0
+            self.late_by_import += late > 0 and measure_lateness(event, self.own) == 0
         broken = max(self.cti, MIN_TIME)
-        return Lateness(reason, broken, lateness(event, broken))
+        return Lateness(reason, broken, measure_lateness(event, broken))
 
     def _violation(self, event: RowEvent, reason: LateReason) -> Exception:
         if reason is LateReason.NO_OPEN_ROW:
@@ -163,12 +170,13 @@ class Door:
                 "with this start and payload came before it. Hint: an end edge names its start "
                 "edge's start and payload exactly."
             )
-        if reason is LateReason.END_MOVED and lateness(event, self.cti) == 0:
+        if reason is LateReason.END_MOVED and measure_lateness(event, self.cti) == 0:
             return EventError(f"{event!r} of stream {self.source!r} ends before its row starts")
         return CtiViolationError(
             f"{event!r} of stream {self.source!r} breaks CTI {describe(max(self.cti, MIN_TIME))} "
-            f"by {lateness(event, self.cti)} ticks. Hint: advance_time= with a policy drops or "
-            "adjusts late events, and a delay waits for them."
+            f"by {measure_lateness(event, self.cti)} ticks. "
+            "Hint: advance_time= with a policy drops or adjusts late events, and a delay waits for "
+            "them."
         )
 
     # Time -----------------------------------------------------------------------------------------
@@ -232,7 +240,7 @@ class Door:
         An end edge is matched by its id. Without settings every row is accepted and an end edge
         without an open row is an error; the caller checks CTIs.
         """
-        kind = kinds_of(batch)
+        kind = classify_rows(batch)
         if self.settings is None and not len(kind):
             self.events += len(batch)
             self.enqueue(batch.cti)

@@ -32,7 +32,7 @@ class EventRun:
     ctis: Bools
 
     @classmethod
-    def of_items(cls, items: Sequence[Any]) -> EventRun | None:
+    def from_items(cls, items: Sequence[Any]) -> EventRun | None:
         """Return events as columns; None if an item is no point, interval or CTI."""
         types = list(map(type, items))
         if not _AT_ONCE.issuperset(types):

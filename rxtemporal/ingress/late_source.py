@@ -22,12 +22,12 @@ LATE_FIELDS: dict[str, pl.DataType] = {
 class LateSource:
     """Late events of a source, as another source; both share one door, so it is read once."""
 
-    def __init__(self, of: Any, suffix: str) -> None:
-        self.of = of
-        self.name = f"late events of {of.name}"
-        self.settings = of.settings
+    def __init__(self, origin: Any, suffix: str) -> None:
+        self.origin = origin
+        self.name = f"late events of {origin.name}"
+        self.settings = origin.settings
         self._suffix = suffix
-        self.schema = None if of.schema is None else self._with(of.schema)
+        self.schema = None if origin.schema is None else self._with(origin.schema)
 
     def _with(self, payload: pl.Schema) -> pl.Schema:
         schema = dict(LATE_FIELDS)

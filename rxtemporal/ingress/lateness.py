@@ -121,7 +121,7 @@ def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Judgement:
     return event.with_lifetime(row.start, end), reason, row
 
 
-def lateness(event: RowEvent, cti: int) -> int:
+def measure_lateness(event: RowEvent, cti: int) -> int:
     """Return how many ticks before the CTI an event starts (an end edge: ends); at least 0."""
     ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
     return max(0, cti - (event.end if ends else event.start))

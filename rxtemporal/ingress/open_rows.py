@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 _NAN = object()
 
 
-def identity(payload: Any) -> Hashable:
+def make_hashable(payload: Any) -> Hashable:
     """Return a key that two payloads share if and only if the end edge of one closes the other.
 
     Dicts, lists, sets and dataclasses with generated ``==`` compare by content; objects of other
@@ -25,15 +25,15 @@ def identity(payload: Any) -> Hashable:
     if isinstance(payload, float) and payload != payload:
         return _NAN
     if isinstance(payload, Mapping):
-        return frozenset((name, identity(value)) for name, value in payload.items())
+        return frozenset((name, make_hashable(value)) for name, value in payload.items())
     if isinstance(payload, (list, tuple)):
-        return (type(payload), *map(identity, payload))
+        return (type(payload), *map(make_hashable, payload))
     if isinstance(payload, (set, frozenset)):
-        return frozenset(map(identity, payload))
+        return frozenset(map(make_hashable, payload))
     parameters = getattr(payload, "__dataclass_params__", None)
     if parameters is not None and parameters.eq and not isinstance(payload, type):
         compared = [field.name for field in dataclasses.fields(payload) if field.compare]
-        return (type(payload), *(identity(getattr(payload, name)) for name in compared))
+        return (type(payload), *(make_hashable(getattr(payload, name)) for name in compared))
     try:
         hash(payload)
     except TypeError:
@@ -78,7 +78,7 @@ class OpenRows(Generic[Row]):
         return payload if self.fields is None else self.fields(payload)
 
     def _key(self, start: int, payload: Any) -> tuple[int, Hashable]:
-        return start, identity(self.saved_payload(payload))
+        return start, make_hashable(self.saved_payload(payload))
 
     def close(self, start: int, payload: Any) -> Row | None:
         """Remove and return the oldest row opened under this start and payload; None if none is."""

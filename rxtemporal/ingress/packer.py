@@ -52,7 +52,7 @@ _Row: TypeAlias = RowEvent | _SavedRow
 class Packer:
     """Collector of one stream's row events, which a CTI turns into a batch.
 
-    ``least_rows``: the number of waiting rows from which a CTI sends them on; 1 answers every CTI
+    ``min_rows``: the number of waiting rows from which a CTI sends them on; 1 answers every CTI
     at once, more makes larger batches out of a stream with many CTIs. ``time`` is the form in which
     the source gives times, if known. ``omits_ctis``: a batch without a CTI keeps the previous one
     instead of going back. Holds the waiting rows, and in ``late`` the late events until its owner
@@ -63,7 +63,7 @@ class Packer:
         self,
         door: Door,
         payloads: PayloadReader,
-        least_rows: int = 1,
+        min_rows: int = 1,
         time: TimeForm | None = None,
         *,
         omits_ctis: bool = False,
@@ -74,7 +74,7 @@ class Packer:
         self.payloads = payloads
         self.late: list[Late] = []
         # the owner may change both: more while the query is busy, less where few rows may wait
-        self.least, self.most = least_rows, MOST_ROWS
+        self.least, self.most = min_rows, MOST_ROWS
         # the last CTI that has been sent
         self.sent = MIN_TIME
         self._judged = False
@@ -188,7 +188,7 @@ class Packer:
         None if the events have to be taken one by one: one of them is no point, interval or CTI,
         or one is invalid. No row may be waiting.
         """
-        run = EventRun.of_items(items)
+        run = EventRun.from_items(items)
         if run is None:
             return None
         verdicts = self.door.judge_columns(run.start, run.end, run.kind)
@@ -306,12 +306,12 @@ class Packer:
                 self._edges[number] = edge
 
 
-def packer_of(source: StreamSource, name: str | None = None) -> Packer:
+def make_packer(source: StreamSource, name: str | None = None) -> Packer:
     """Return a packer with a door for one run of a source."""
     return Packer(
         Door(source.settings, name or source.name),
         PayloadReader(source.schema),
-        source.least_rows,
+        source.min_rows,
         source.time,
         omits_ctis=source.omits_ctis,
     )
@@ -319,7 +319,7 @@ def packer_of(source: StreamSource, name: str | None = None) -> Packer:
 
 def read_batches(source: StreamSource) -> Iterator[EventBatch]:
     """Yield the accepted batches of a single source, read to its end."""
-    packer, cursor = packer_of(source), source.open()
+    packer, cursor = make_packer(source), source.open()
     batch: EventBatch | None
     for item in cursor:
         if isinstance(item, EventBatch):

@@ -121,9 +121,9 @@ class Cursor:
 
     def read_in_step(self) -> None:
         """Read nothing ahead: asking for the next item means that this one is durable."""
-        in_step = getattr(self._items, "in_step", None)
-        if in_step is not None:
-            in_step()
+        stop = getattr(self._items, "stop_reading_ahead", None)
+        if stop is not None:
+            stop()
 
     def __iter__(self) -> Iterator[Any]:
         """Yield all remaining items."""
@@ -196,7 +196,7 @@ class StreamSource(Source):
     # the form of its times; None: that of the first event
     time: TimeForm | None = None
     # the number of waiting rows from which a CTI sends them on
-    least_rows: int = 1
+    min_rows: int = 1
     # True if its points and intervals have been judged and break none of its CTIs
     judged: bool = False
     # True if it may send CTIs; without settings a source of frames has none before its end
@@ -222,13 +222,13 @@ class UserSource(StreamSource):
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
-        least_rows: int,
+        min_rows: int,
         hand_off: HandOff | None,
         lively: Liveliness | None,
     ) -> None:
         self.source, self.schema, self.settings = source, schema, settings
         self.name, self.hand_off, self.lively = name, hand_off, lively
-        self.least_rows = least_rows
+        self.min_rows = min_rows
         self.bounded, self.pushes = source.bounded, source.pushes
         # a source that pushes resumes from the event log
         self.resumes = source.resumes and not source.pushes

@@ -202,7 +202,7 @@ class EventSource(StreamSource):
         self.lively = lively
         self.bounded = hasattr(events, "__len__")
         self.pushes = lively is not None
-        self.least_rows = SIZED_ROWS if self.bounded else 1
+        self.min_rows = SIZED_ROWS if self.bounded else 1
 
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor; ``position`` is how many records a bounded source skips.
@@ -290,7 +290,7 @@ class ObservableSource(StreamSource):
         schema: pl.Schema | None,
         settings: AdvanceTimeSettings | None,
         name: str,
-        least_rows: int,
+        min_rows: int,
         hand_off: HandOff | None = None,
         lively: Liveliness | None = None,
         judged: bool = False,
@@ -300,7 +300,7 @@ class ObservableSource(StreamSource):
         self.observable = observable
         self.settings = settings
         self.lively = lively
-        self.least_rows = least_rows
+        self.min_rows = min_rows
         self.hand_off = hand_off
         self.judged = judged
 

@@ -55,7 +55,7 @@ class _Unpacker:
     def events(self, batch: EventBatch) -> list[Event]:
         form: Callable[[int], Time] = to_datetime if self._time() == "datetime" else int
         events: list[Event] = []
-        payloads = payloads_of(batch.payload)
+        payloads = list_payloads(batch.payload)
         for start, end, edge, payload in zip(
             batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), payloads, strict=True
         ):
@@ -74,14 +74,14 @@ class _Unpacker:
         return events
 
 
-def row_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
+def list_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
     """Return each row in its original form: point, interval or edge."""
     form: Callable[[int], Time] = to_datetime if time == "datetime" else int
     columns = (
         batch.start.tolist(),
         batch.end.tolist(),
         batch.edge.tolist(),
-        payloads_of(batch.payload),
+        list_payloads(batch.payload),
     )
     return [
         _row_event(form(start), form(end), end - start, edge, end == MAX_TIME, payload)
@@ -99,7 +99,7 @@ def _row_event(
     return PointEvent(start, payload) if length == TICK else IntervalEvent(start, end, payload)
 
 
-def payloads_of(frame: pl.DataFrame) -> list[Any]:
+def list_payloads(frame: pl.DataFrame) -> list[Any]:
     """Return each row of a frame as a payload: a dict, or the bare value of a scalar."""
     if frame.columns == [SCALAR_FIELD]:
         return frame[SCALAR_FIELD].to_list()

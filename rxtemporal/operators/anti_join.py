@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
-from rxtemporal.operators.operator import Beside, Keys
+from rxtemporal.operators.operator import Keys, PartialOperator
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SwappedAntiJoin(LeftAntiJoin):
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
 
 
-def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) -> Beside:
+def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) -> PartialOperator:
     """Keep the parts of each lifetime in which no matching other row is alive.
 
     Each part becomes a row. It is emitted when both CTIs have passed its start, and ends with the
@@ -80,4 +80,4 @@ def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) ->
     ``_right``. Rows are held until they have ended before both CTIs.
     """
     pairs = read_pairs(on, "left_anti_join")
-    return Beside(LeftAntiJoin(on=pairs, where=where), other)
+    return PartialOperator(LeftAntiJoin(on=pairs, where=where), other)

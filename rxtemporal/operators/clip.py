@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
-from rxtemporal.operators.operator import Beside, Keys, Operator, RowOperator
+from rxtemporal.operators.operator import Keys, Operator, PartialOperator, RowOperator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.stream import Other
 
@@ -91,7 +91,7 @@ class _Same(Matcher):
     name = "to_signal"
 
 
-def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside | Operator:
+def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialOperator | Operator:
     """End each row where the next matching row of another stream begins, or after a limit.
 
     A row that begins at the same time or is already alive does not clip; only starts count. A row
@@ -112,7 +112,7 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> Beside |
             raise ArgumentError("clip_event_duration takes on= only with another stream")
         return clip_to_limit(other_or_limit)
     pairs = read_pairs(on, "clip_event_duration")
-    return Beside(Clip(on=pairs), other_or_limit)
+    return PartialOperator(Clip(on=pairs), other_or_limit)
 
 
 def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:

@@ -28,7 +28,7 @@ def explain(output: Node) -> str:
 
 
 def _uses(output: Node) -> Counter[int]:
-    return Counter(id(each) for node in output.every() for each in node.inputs)
+    return Counter(id(each) for node in output.list_nodes() for each in node.inputs)
 
 
 def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _describe_fields(node: Node) -> str:
 def _describe_time(source: AnySource) -> str:
     """Return text that says where a source's CTIs come from and how late events are handled."""
     if isinstance(source, LateSource):
-        return f"the CTIs of {source.of.name!r}"
+        return f"the CTIs of {source.origin.name!r}"
     settings, lively = source.settings, source.lively
     if settings is None and not source.sends_ctis:
         return "it sends no CTIs, so nothing is final before its end"

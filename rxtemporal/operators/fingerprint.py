@@ -40,7 +40,7 @@ class Fingerprints:
         if source is None:
             return self._steps[id(node)]
         if isinstance(source, LateSource):
-            return f"late events of {self._names.get(id(source.of), source.of.name)!r}"
+            return f"late events of {self._names.get(id(source.origin), source.origin.name)!r}"
         return repr(self._names.get(id(source), source.name))
 
 

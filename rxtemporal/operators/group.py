@@ -50,7 +50,7 @@ class GroupBy(RowOperator):
                 raise SchemaError(f"group_by: {key!r} is {schema[key]}, which cannot be a key")
         return schema
 
-    def keys_after(self, keys: Keys) -> Keys:
+    def output_keys(self, keys: Keys) -> Keys:
         """Return the keys."""
         return self.by
 
@@ -84,7 +84,7 @@ class Ungroup(RowOperator):
         names = [*keys, *(name for name in schema if name not in keys)]
         return pl.Schema({name: schema[name] for name in names})
 
-    def keys_after(self, keys: Keys) -> Keys:
+    def output_keys(self, keys: Keys) -> Keys:
         """Return nothing."""
         return ()
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
-from rxtemporal.operators.operator import Beside, Keys, TwoInputs
+from rxtemporal.operators.operator import Keys, PartialOperator, TwoInputs
 from rxtemporal.operators.partition_keys import Fields, PartitionRule
 from rxtemporal.operators.stream import Other
 
@@ -178,7 +178,7 @@ class Join(Matcher):
 
 def join(
     other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
-) -> Beside:
+) -> PartialOperator:
     """Return both payloads for each pair of matching rows, while both rows are alive.
 
     Fields in ``on`` with the same name on both sides appear once. If other fields have the same
@@ -201,13 +201,15 @@ def join(
     [IntervalEvent(4, 9, {'k': 1, 'plate': 'A', 'toll': 7})]
     """
     pairs = read_pairs(on, "join")
-    return Beside(Join(on=pairs, where=where, suffix=suffix), other)
+    return PartialOperator(Join(on=pairs, where=where, suffix=suffix), other)
 
 
-def cross_join(other: Other, where: pl.Expr | None = None, *, suffix: str | None = None) -> Beside:
+def cross_join(
+    other: Other, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> PartialOperator:
     """Join every row with every row of the other stream that is alive at the same time.
 
     The output, the CTI and the held rows are as in ``join``.
     """
     operator = Join(name="cross_join", where=where, suffix=suffix)
-    return Beside(operator, other)
+    return PartialOperator(operator, other)

@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.operators.anti_join import LeftAntiJoin, SwappedAntiJoin
 from rxtemporal.operators.join import Handed, Join, Matcher, On, read_pairs
-from rxtemporal.operators.operator import Beside, Keys
+from rxtemporal.operators.operator import Keys, PartialOperator
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
@@ -74,18 +74,18 @@ class OuterJoin(Matcher):
 
 def left_outer_join(
     other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
-) -> Beside:
+) -> PartialOperator:
     """Join, and keep left rows while nothing matches them, with the right fields null.
 
     The output, the CTI and the held rows are as in ``join`` and ``left_anti_join``.
     """
     pairs = read_pairs(on, "left_outer_join")
-    return Beside(OuterJoin(on=pairs, where=where, suffix=suffix), other)
+    return PartialOperator(OuterJoin(on=pairs, where=where, suffix=suffix), other)
 
 
 def full_outer_join(
     other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
-) -> Beside:
+) -> PartialOperator:
     """Join, and keep rows of both sides while nothing matches them.
 
     Missing fields are null; fields in ``on`` with the same name on both sides always have a value.
@@ -93,4 +93,4 @@ def full_outer_join(
     """
     pairs = read_pairs(on, "full_outer_join")
     operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True)
-    return Beside(operator, other)
+    return PartialOperator(operator, other)

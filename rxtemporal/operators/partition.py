@@ -46,7 +46,7 @@ class Partition:
 
 def find_partition(output: Node) -> Partition:
     """Return what a plan can be split by; its fields have to be known."""
-    nodes = output.every()
+    nodes = output.list_nodes()
     sources = [node for node in nodes if node.source is not None]
     if any(isinstance(node.source, LateSource) for node in sources):
         reason = "late events are judged by one door, in the order of all rows"

@@ -46,7 +46,7 @@ class Node:
     # only for a source that is replayed at a speed
     pace: Pace | None = None
 
-    def every(self) -> list[Node]:
+    def list_nodes(self) -> list[Node]:
         """Return this node and all nodes below it, each once, inputs first."""
         return list_nodes((self,))
 
@@ -68,7 +68,7 @@ def list_nodes(outputs: Sequence[Node]) -> list[Node]:
 def set_pace(output: Node, pace: Pace) -> Node:
     """Return the same plan over sources that are replayed at a pace."""
     made: dict[int, Node] = {}
-    for node in output.every():
+    for node in output.list_nodes():
         inputs = tuple(made[id(each)] for each in node.inputs)
         changes = {"pace": pace} if node.source is not None else {"inputs": inputs}
         made[id(node)] = dataclasses.replace(node, **changes)

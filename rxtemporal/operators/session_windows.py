@@ -43,7 +43,7 @@ class StartWindows(Operator):
         """Return the keys, then the fields of the results."""
         return self.result.output(schema, keys)
 
-    def keys_after(self, keys: Keys) -> Keys:
+    def output_keys(self, keys: Keys) -> Keys:
         """Return nothing: results end the grouping."""
         return ()
 

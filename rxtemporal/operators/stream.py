@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import polars as pl
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Beside, Branch, Chain, Operator
+from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
 from rxtemporal.operators.plan import Node
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rxtemporal.core.batch import EventBatch
 
-Composed: TypeAlias = Operator | Chain | Beside | Branch
+Composed: TypeAlias = Operator | Chain | PartialOperator | Branch
 
 
 class Stream:
@@ -60,7 +60,7 @@ class Stream:
         """Return this stream with an operator applied to it."""
         if isinstance(operator, Branch):
             return self._branch(operator)
-        if isinstance(operator, Beside):
+        if isinstance(operator, PartialOperator):
             return self._compose_two(operator)
         stream = self
         for each in operator.operators if isinstance(operator, Chain) else (operator,):
@@ -70,11 +70,11 @@ class Stream:
     def _compose_one(self, operator: Operator) -> Self:
         node = self._node
         schema = None if node.schema is None else operator.check(node.schema, node.keys)
-        keys = operator.keys_after(node.keys)
+        keys = operator.output_keys(node.keys)
         return type(self)(Node(schema, keys, operator=operator, inputs=(node,)))
 
-    def _compose_two(self, beside: Beside) -> Self:
-        operator, other = beside.operator, beside.other
+    def _compose_two(self, partial: PartialOperator) -> Self:
+        operator, other = partial.operator, partial.other
         if not isinstance(other, Stream):
             raise ArgumentError(
                 f"{operator.name} takes another stream, got {other!r}. "
@@ -84,7 +84,7 @@ class Stream:
         schema = None
         if left.schema is not None and right.schema is not None:
             schema = operator.check(left.schema, right.schema, left.keys, right.keys)
-        keys = operator.keys_after(left.keys)
+        keys = operator.output_keys(left.keys)
         return type(self)(Node(schema, keys, operator=operator, inputs=(left, right)))
 
     def _branch(self, branch: Branch) -> Self:

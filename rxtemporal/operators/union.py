@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.errors import SchemaError
-from rxtemporal.operators.operator import Beside, Keys, TwoInputs
+from rxtemporal.operators.operator import Keys, PartialOperator, TwoInputs
 from rxtemporal.operators.partition_keys import PartitionRule
 from rxtemporal.operators.stream import Other
 
@@ -47,10 +47,10 @@ class Union(TwoInputs):
         return UnionStep(left, keys)
 
 
-def union(other: Other) -> Beside:
+def union(other: Other) -> PartialOperator:
     """Unite the rows of two streams with the same fields.
 
     Rows and lifetimes pass unchanged and at once; the output CTI is the lower of the two. Nothing
     is held.
     """
-    return Beside(Union(), other)
+    return PartialOperator(Union(), other)

@@ -50,7 +50,7 @@ class TimeWindows(Operator):
         """Return the keys, then the fields of the results."""
         return self.result.output(schema, keys)
 
-    def keys_after(self, keys: Keys) -> Keys:
+    def output_keys(self, keys: Keys) -> Keys:
         """Return nothing: results end the grouping."""
         return ()
 

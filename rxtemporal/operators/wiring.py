@@ -45,7 +45,7 @@ class Wiring:
             assert node.operator is not None
             operate: Any = node.operator  # of one input or of two
             inputs = (streams[id(each)] for each in node.inputs)
-            self.gauges[node] = Gauge((self.meter_of(each) for each in node.inputs), clock)
+            self.gauges[node] = Gauge((self.get_meter(each) for each in node.inputs), clock)
             stream = operate(*inputs, self.gauges[node])
             if uses[id(node)] > 1:
                 twice: Subject[EventBatch] = Subject()
@@ -54,7 +54,7 @@ class Wiring:
             streams[id(node)] = stream
         self.outputs = [streams[id(output)] for output in outputs]
 
-    def meter_of(self, node: Node) -> Meter:
+    def get_meter(self, node: Node) -> Meter:
         """Return the meter of the batches that leave an operator, or enter from a source."""
         if node in self.gauges:
             return self.gauges[node].output

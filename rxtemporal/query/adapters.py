@@ -269,10 +269,10 @@ class _AdapterIterator:
     def __next__(self) -> Any:
         return next(self._events)
 
-    def in_step(self) -> None:
+    def stop_reading_ahead(self) -> None:
         """Stop the adapter from reading ahead."""
-        in_step = getattr(self._events, "in_step", lambda: None)
-        in_step()
+        stop = getattr(self._events, "stop_reading_ahead", lambda: None)
+        stop()
 
     def close(self) -> None:
         """Close the adapter if it has a ``close`` method."""

@@ -58,7 +58,7 @@ class _ThreadIterator:
     def __iter__(self) -> Iterator[Any]:
         return self
 
-    def in_step(self) -> None:
+    def stop_reading_ahead(self) -> None:
         """Stop reading ahead: a source learns that an item is done by the next request."""
         self._in_step = True
 

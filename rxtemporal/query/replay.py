@@ -141,8 +141,8 @@ def at_speed(
         )
     if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not speed > 0:
         raise ArgumentError(f"speed must be a positive number, got {speed!r}")
-    for node in stream._node.every():
-        source = node.source.of if isinstance(node.source, LateSource) else node.source
+    for node in stream._node.list_nodes():
+        source = node.source.origin if isinstance(node.source, LateSource) else node.source
         if source is not None and source.pushes:
             raise ArgumentError(
                 f"{source.name!r} pushes its events and cannot be replayed at a speed. "

@@ -88,7 +88,7 @@ class Checkpointer:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
                     reader.position.save_with(folder, self.gate, self._save_piece)
-            execution.keep(self._log, logged)
+            execution.attach_log(self._log, logged)
         except BaseException:
             self._store.release()
             raise
@@ -119,8 +119,8 @@ class Checkpointer:
                 self.gate.release()
 
     def _save_unless_ended(self) -> None:
-        with self._execution.still(PATIENCE) as still:
-            if still and not self._execution.ended:
+        with self._execution.pause(PATIENCE) as paused:
+            if paused and not self._execution.ended:
                 self._save()
 
     def stop(self) -> None:
@@ -136,7 +136,7 @@ class Checkpointer:
         """Save a run that has completed, once its sinks are closed, and release the folder."""
         try:
             if error is None and self._store.is_open:
-                with self.gate, self._execution.still():
+                with self.gate, self._execution.pause():
                     self._save()
         finally:
             self._release()
@@ -158,9 +158,9 @@ class Checkpointer:
         threading.Thread(target=release, name=f"rxtemporal {self.name} ends", daemon=True).start()
 
     def _save_piece(self) -> None:
-        with self._execution.still() as still:
+        with self._execution.pause() as paused:
             # another source may have failed whose error has not ended the run yet
-            if self._execution.ended or not still:
+            if self._execution.ended or not paused:
                 raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
             self._save()
 

@@ -14,7 +14,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.late_source import LateSource
-from rxtemporal.ingress.packer import packer_of
+from rxtemporal.ingress.packer import make_packer
 from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
@@ -63,7 +63,9 @@ class Execution:
         elapsed = time.monotonic if clock is None else clock.elapsed
         self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=elapsed)
         # each output stream, and the gauge of its results
-        self.leaving = [(node, Gauge([self.wiring.meter_of(node)], elapsed)) for node, _ in outputs]
+        self.leaving = [
+            (node, Gauge([self.wiring.get_meter(node)], elapsed)) for node, _ in outputs
+        ]
         shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
@@ -99,7 +101,7 @@ class Execution:
 
     def _reader(self, entry: _SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
-        packer = packer_of(source, names.get(id(source)))
+        packer = make_packer(source, names.get(id(source)))
         late = LateEvents(self.late, packer, main, entry.lates)
         queue = (
             None
@@ -174,7 +176,7 @@ class Execution:
             )
             reader.record(tape)
 
-    def keep(self, log: EventLog, readers: Sequence[Reader]) -> None:
+    def attach_log(self, log: EventLog, readers: Sequence[Reader]) -> None:
         """Log the events that these readers accept; ``start`` first replays the log.
 
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
@@ -189,11 +191,11 @@ class Execution:
         hand-offs are delivered first. ``CheckpointError`` if the state cannot be saved: that of a
         replayed recording, or users' objects.
         """
-        with self.still():
+        with self.pause():
             return self.state().save()
 
     @contextmanager
-    def still(self, patience: float = -1) -> Iterator[bool]:
+    def pause(self, patience: float = -1) -> Iterator[bool]:
         """Return a context in which nothing is on its way, not even in hand-offs.
 
         ``patience`` is how many seconds to wait, -1: without limit. Yields True on success. Not to
@@ -229,7 +231,7 @@ class Execution:
             reader.complete_again()
 
     def state(self) -> RunState:
-        """Return the object that saves and loads the run; for callers inside ``still``."""
+        """Return the object that saves and loads the run; for callers inside ``pause``."""
         return RunState(self.wiring.gauges, self.leaving, self.readers)
 
     def start(
@@ -377,9 +379,9 @@ def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[_SourceEntry]:
     found: dict[int, _SourceEntry] = {}
     for source, entry in wiring.entries:
         if isinstance(source, LateSource):
-            of = source.of
-            found.setdefault(id(of), _SourceEntry(of, Entry(clock), []))
-            found[id(of)].lates.append((source, entry))
+            origin = source.origin
+            found.setdefault(id(origin), _SourceEntry(origin, Entry(clock), []))
+            found[id(origin)].lates.append((source, entry))
         else:
             lates = found[id(source)].lates if id(source) in found else []
             found[id(source)] = _SourceEntry(source, entry, lates)

@@ -18,7 +18,7 @@ from rxtemporal.ingress.batch_verdicts import REASONS, LateRows
 from rxtemporal.ingress.late_source import LATE_FIELDS, LateSource
 from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.packer import Late, Packer
-from rxtemporal.ingress.unpacker import row_events
+from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.reactive.lift import Entry
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
@@ -116,7 +116,7 @@ class LateEvents:
                 self._rows.append(late)
         if not self._feed.has_listeners:
             return
-        events = row_events(late.rows, self._packer.time or "ticks")
+        events = list_events(late.rows, self._packer.time or "ticks")
         columns = late.reason.tolist(), late.cti.tolist(), late.by.tolist()
         for event, number, cti, by in zip(events, *columns, strict=True):
             reason = REASONS[number]

@@ -69,7 +69,7 @@ def _accept_at_once(waiting: Sequence[Readable], flow: TimeFlow) -> bool:
     cuts = [cursor.cut(until if i <= last else until - 1) for i, cursor in enumerate(frames)]
     numbers = {each: i for i, each in enumerate(readers)}
     importers = [
-        [numbers[other] for other in flow.importers_of(each) if other in numbers]
+        [numbers[other] for other in flow.list_importers(each) if other in numbers]
         for each in readers
     ]
     verdicts = judge_merged(

@@ -97,7 +97,7 @@ class Process:
             elif self._log is not None:
                 refuse_unlogged(self._execution.readers)
                 self._log.open()
-                self._execution.keep(self._log, self._execution.readers)
+                self._execution.attach_log(self._log, self._execution.readers)
             for outlet in self._outlets:
                 outlet.sink.set_time_form(lambda: self._execution.time)
                 if outlet.schema is not None:

@@ -56,7 +56,7 @@ class _Search:
         self._now = execution.clock.elapsed()
         self._time = execution.time
         self._readers = {id(reader.source): reader for reader in execution.readers}
-        nodes = output.every()
+        nodes = output.list_nodes()
         gauges = [self._gauges[each] for each in nodes if each.operator is not None]
         readers = [self._reader(each) for each in nodes if each.source is not None]
         self._names = [each.name for each in readers]
@@ -67,7 +67,7 @@ class _Search:
 
     def _reader(self, node: Node) -> Reader:
         """Return the reader of a source; late events are read with their original stream."""
-        source = node.source.of if isinstance(node.source, LateSource) else node.source
+        source = node.source.origin if isinstance(node.source, LateSource) else node.source
         return self._readers[id(source)]
 
     def find(self) -> list[Stall]:
@@ -101,7 +101,7 @@ class _Search:
     def _without_fields(self, behind: _Input) -> Stall:
         """Return the stall of an operator that cannot begin before it knows an input's fields."""
         node, side = behind.node, behind.side
-        sources = [each for each in node.inputs[side].every() if each.source is not None]
+        sources = [each for each in node.inputs[side].list_nodes() if each.source is not None]
         unknown = [each for each in sources if each.schema is None] or sources
         meter = self._gauges[node].inputs[side]
         found = self._stall(self._reader(unknown[0]), meter, behind=behind)

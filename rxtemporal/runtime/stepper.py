@@ -21,7 +21,7 @@ class Stepwise:
     """
 
     def __init__(self, output: Node) -> None:
-        self._nodes = output.every()
+        self._nodes = output.list_nodes()
         self._output = output
         self._steps = {id(n): _make_step(n) for n in self._nodes if n.operator is not None}
         self._ctis = dict.fromkeys((id(node) for node in self._nodes), MIN_TIME)

@@ -20,10 +20,10 @@ def find_imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[No
 
     They are found among the ``named`` streams, and for a recorded stream in its recording.
     """
-    sources = [each for node in outputs for each in node.every() if each.source is not None]
+    sources = [each for node in outputs for each in node.list_nodes() if each.source is not None]
     there, others = {id(each.source) for each in sources}, []
     for node in sources:  # grows during the loop
-        source = node.source.of if isinstance(node.source, LateSource) else node.source
+        source = node.source.origin if isinstance(node.source, LateSource) else node.source
         if source is None or source.settings is None or source.settings.imports is None:
             continue
         beside: Mapping[str, Node] = getattr(source, "beside", {})
@@ -70,7 +70,7 @@ class TimeFlow:
         """True if a stream imports the CTIs of another."""
         return bool(self._imported)
 
-    def importers_of(self, reader: InputStream) -> Sequence[Reader]:
+    def list_importers(self, reader: InputStream) -> Sequence[Reader]:
         """Return the streams that import a stream's CTIs."""
         return self._importers.get(reader, ())
 
@@ -115,7 +115,7 @@ class TimeFlow:
         while waiting:
             reader = waiting.pop()
             cti = reader.door.importable_cti
-            waiting += [each for each in self.importers_of(reader) if each.import_cti(cti)]
+            waiting += [each for each in self.list_importers(reader) if each.import_cti(cti)]
 
     def _advance_idle(self) -> None:
         """Advance the idle streams as far as the others allow.

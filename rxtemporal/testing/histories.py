@@ -13,7 +13,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.ingress.open_rows import OpenRows, identity
+from rxtemporal.ingress.open_rows import OpenRows, make_hashable
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.testing.tables import align, format_lifetime, format_payload, format_times, table
 
@@ -97,7 +97,7 @@ def _read_batches(batches: Iterable[EventBatch]) -> list[Row]:
 
 
 def _is_end_of(row: Row, start: int, payload: dict[str, Any]) -> bool:
-    return row.start == start and identity(row.payload) == identity(payload)
+    return row.start == start and make_hashable(row.payload) == make_hashable(payload)
 
 
 def _read_tuples(rows: Iterable[Any]) -> list[Row]:
@@ -227,10 +227,10 @@ def _remove_equal(first: list[Row], second: list[Row]) -> tuple[list[Row], list[
     """Return the rows of each list that have no equal row in the other."""
     waiting: dict[Hashable, list[Row]] = {}
     for row in second:
-        waiting.setdefault(identity(row), []).append(row)
+        waiting.setdefault(make_hashable(row), []).append(row)
     left = []
     for row in first:
-        equal = waiting.get(identity(row))
+        equal = waiting.get(make_hashable(row))
         if equal:
             equal.pop()
         else:
@@ -270,7 +270,7 @@ def _remove_close(
 
 def _without_floats(row: Row) -> Hashable:
     payload = {n: float if isinstance(v, float) else v for n, v in row.payload.items()}
-    return identity((row.start, row.end, payload))
+    return make_hashable((row.start, row.end, payload))
 
 
 def _is_close(first: Row, second: Row, scales: dict[str, float], tolerance: float) -> bool:

@@ -144,7 +144,7 @@ class Trial:
     @property
     def can_restart(self) -> bool:
         """True if the query's steps can be made, and so loaded, before the first event."""
-        return all(node.schema is not None for node in self.compose()[1]._node.every())
+        return all(node.schema is not None for node in self.compose()[1]._node.list_nodes())
 
     def _run_with_restarts(self, arrangement: Arrangement) -> Outcome:
         """Run with all steps saved and loaded into new ones after each batch."""

@@ -21,8 +21,8 @@ from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CtiViolationError, EventError
 from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.lateness import NO_CTI, lateness
-from rxtemporal.ingress.open_rows import OpenRows, identity
+from rxtemporal.ingress.lateness import NO_CTI, measure_lateness
+from rxtemporal.ingress.open_rows import OpenRows, make_hashable
 
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 start, end = EdgeEvent.create_start, EdgeEvent.create_end
@@ -105,8 +105,8 @@ def points(*times: int) -> list[PointEvent]:
 )
 def test_payloads_with_the_same_content_are_one_key(one: Any, other: Any) -> None:
     """Null equals null, NaN equals NaN and -0.0 equals 0.0, however deep they lie."""
-    assert identity(one) == identity(other)
-    assert hash(identity(one)) == hash(identity(other))
+    assert make_hashable(one) == make_hashable(other)
+    assert hash(make_hashable(one)) == hash(make_hashable(other))
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_payloads_with_the_same_content_are_one_key(one: Any, other: Any) -> Non
 )
 def test_payloads_with_other_content_are_other_keys(one: Any, other: Any) -> None:
     """Values, names, order and kinds tell payloads apart; what has no hash equals itself alone."""
-    assert identity(one) != identity(other)
-    assert identity(one) == identity(one)
+    assert make_hashable(one) != make_hashable(other)
+    assert make_hashable(one) == make_hashable(one)
 
 
 def test_identical_rows_are_closed_oldest_first() -> None:
@@ -171,7 +171,7 @@ def test_a_late_event_is_dropped_or_adjusted(
     out = through(door, [Cti(10), event])
     assert out == [Cti(10)] + ([] if kept is None else [kept])
     assert dict(door.late) == ({} if reason is None else {reason: 1})
-    assert lateness(event, 10) == by
+    assert measure_lateness(event, 10) == by
     assert door.largest_lateness == (0 if reason is LateReason.NO_OPEN_ROW else by)
     assert door.events == 1
 

@@ -39,7 +39,9 @@ def test_buckets_of_compositions(name: str, sides: Sides, number: int) -> None:
 def test_every_operator_says_how_it_splits() -> None:
     """No operator of the table inherits what none has said: a new one is wrong loudly."""
     unsaid = {Operator, TwoInputs}
-    found = {type(n.operator) for name in CASES for n in plan(name)._node.every() if n.operator}
+    found = {
+        type(n.operator) for name in CASES for n in plan(name)._node.list_nodes() if n.operator
+    }
     assert found
     for kind in found:
         says = next(each for each in kind.__mro__ if "partition" in vars(each))

@@ -346,11 +346,11 @@ def test_what_waits_in_a_hand_off_is_given_to_the_query_first() -> None:
         subject.on_next(rxt.PointEvent(time, {"x": time}))
         subject.on_next(rxt.Cti(time))
     assert busy.wait(SOON)
-    with run.still(0) as still:
-        assert not still
+    with run.pause(0) as paused:
+        assert not paused
     go.set()
-    with run.still() as still:
-        assert still
+    with run.pause() as paused:
+        assert paused
         assert set(got) == set(range(9))
     run.save()
     run.dispose()

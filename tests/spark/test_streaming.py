@@ -67,7 +67,7 @@ def test_cases_run_together() -> None:
     for field, names in groups.items():
         plan = physical.planned(combining.one_query(names), 2, combining.FIELDS)._node
         split = find_partition(plan)
-        found = {split.of(node) for node in plan.every() if node.source is not None}
+        found = {split.of(node) for node in plan.list_nodes() if node.source is not None}
         assert found == {(field,) if field else ()}, names
         assert (split.reason is None) == (field is not None)
 

@@ -145,7 +145,7 @@ def joined(names: list[str]) -> tuple[StreamRun, dict[str, int]]:
     """A join of two inputs that are given in some order, and their numbers."""
     plan = compose_plan(lambda left, right: left.join(right, on="k"), dict.fromkeys(names, PAIR))
     numbers = {name: number for number, name in enumerate(names)}
-    sources = [node.source.name for node in plan.every() if node.source is not None]
+    sources = [node.source.name for node in plan.list_nodes() if node.source is not None]
     readers = tuple(InputReader(name, numbers[name], PAIR) for name in sources)
     kept = QueryFingerprint(Stepwise(plan).fingerprints, dict.fromkeys(names, "k"), 2)
     written = pa.schema(dict.fromkeys(("s", "e", "f0"), pa.int64()))

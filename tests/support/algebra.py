@@ -93,7 +93,7 @@ def summary(function: Callable[..., Any]) -> str:
 def rules(name: str, compose: Compose) -> tuple[str, str]:
     """Return the CTI rule of an operator that is composed on a stream, and what it holds."""
     stream = rxt.from_events([], schema={"k": str, "x": int})
-    composed = [node.operator for node in compose(stream)._node.every() if node.operator]
+    composed = [node.operator for node in compose(stream)._node.list_nodes() if node.operator]
     own = {name, *MADE_OF.get(name, ())}
     composed = [each for each in composed if each.name.partition("(")[0] in own]
     ctis = [each.cti_rule for each in composed if each.cti_rule != "t"]

@@ -24,7 +24,7 @@ BUCKETS = 3
 @cache
 def split(query: rxt.Streamable) -> tuple[Partition, dict[str, Node]]:
     """What a query can be split by, and its sources by name."""
-    nodes = query._node.every()
+    nodes = query._node.list_nodes()
     return find_partition(query._node), {n.source.name: n for n in nodes if n.source is not None}
 
 

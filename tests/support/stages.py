@@ -35,7 +35,7 @@ class Stage:
     def __init__(self, query: Query, schema: Mapping[str, Any], buckets: int, random: Random):
         plan = compose_plan(lambda rows: query(rows), {"rows": pl.Schema(schema)})
         split = find_partition(plan)
-        source = next(node for node in plan.every() if node.source is not None)
+        source = next(node for node in plan.list_nodes() if node.source is not None)
         self.schema, self.split_by = pl.Schema(schema), split.of(source)
         self.buckets = 1 if split.reason is not None else buckets
         self.out = pl.Schema({**(plan.schema or {}), "cti": pl.Int64})

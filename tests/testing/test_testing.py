@@ -26,7 +26,7 @@ import rxtemporal as rxt
 from rxtemporal import agg, testing
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.operators.operator import Beside, Keys, Operator, TwoInputs
+from rxtemporal.operators.operator import Keys, Operator, PartialOperator, TwoInputs
 from rxtemporal.testing.arrivals import TrialInput, cut_batches, draw_cuts, interleave, reorder
 
 start, end = rxt.EdgeEvent.create_start, rxt.EdgeEvent.create_end
@@ -594,7 +594,7 @@ class Both(TwoInputs):
 
 def both(left: Any, right: Any) -> Any:
     """Both streams' rows."""
-    return left._compose(Beside(Both(), right))
+    return left._compose(PartialOperator(Both(), right))
 
 
 def source(name: str) -> rxt.Streamable:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
-from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, lateness
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
@@ -51,14 +51,14 @@ class Accumulator:
         """Judge an edge, or an event below the floor; return the accepted event, or None."""
         if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
             source.reached = max(source.reached, event.end)
-        behind = lateness(event, self.high)
+        behind = measure_lateness(event, self.high)
         if behind > self.largest:
             self.largest = behind
             self._set_floor()
         kept, reason, _ = judge(event, self.cti, self.policy, source.rows)
         if reason is not None:
             broken = max(self.cti, MIN_TIME)
-            by = lateness(event, broken)
+            by = measure_lateness(event, broken)
             source.late[reason] += 1
             source.largest_lateness = max(source.largest_lateness, by)
             self.late.on_next(LateEvent(event, source.name, reason, broken, by))

@@ -75,7 +75,7 @@ class Job:
     @property
     def sources(self) -> list[Node]:
         """The plan's sources."""
-        return [node for node in self.plan.every() if node.source is not None]
+        return [node for node in self.plan.list_nodes() if node.source is not None]
 
     @property
     def readers(self) -> tuple[InputReader, ...]:

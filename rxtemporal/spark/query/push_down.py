@@ -52,7 +52,7 @@ def push_down(
     plan: Node, inputs: Mapping[str, DataFrameInput]
 ) -> tuple[Node, dict[str, DataFrameInput], dict[str, list[Node]]]:
     """Return the rest of the plan, the inputs with pushed-down operators, and these by input."""
-    nodes = plan.every()
+    nodes = plan.list_nodes()
     uses = Counter(id(each) for node in nodes for each in node.inputs)
     after = {id(each): node for node in nodes for each in node.inputs if uses[id(each)] == 1}
     given, pushed, new = dict(inputs), {name: list[Node]() for name in inputs}, dict[int, Node]()

@@ -35,7 +35,7 @@ def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
         raise BindingError(f"a query returns a stream, got {result!r}")
     plan = result._node
     own = {id(each._node) for each in streams.values()}
-    for node in plan.every():
+    for node in plan.list_nodes():
         if node.source is not None and id(node) not in own:
             raise BindingError(
                 f"the query reads {node.source.name!r}, which is not one of its parameters. "

@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.spark.targets.postgres_types import as_text, type_of
+from rxtemporal.spark.targets.postgres_types import as_text, find_postgres_type
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
 
@@ -85,7 +85,7 @@ class _DatabaseWriter:
         self._name, self._table = table, sql.Identifier(*table.split("."))
         self._edges, self._before = EDGE in origin.schema, 0
         self._columns = {START: "timestamptz", END: "timestamptz"}
-        self._columns |= {name: type_of(dtype) for name, dtype in origin.schema.items()}
+        self._columns |= {name: find_postgres_type(dtype) for name, dtype in origin.schema.items()}
         with connection.transaction():
             self.last = self._prepare()
 

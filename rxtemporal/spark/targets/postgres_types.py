@@ -33,7 +33,7 @@ def as_text(column: pl.Series) -> pl.Series:
     return column
 
 
-def type_of(dtype: pl.DataType) -> str:
+def find_postgres_type(dtype: pl.DataType) -> str:
     """Return the type of a payload field's column."""
     if isinstance(dtype, pl.Datetime):
         return "timestamptz" if dtype.time_zone is not None else "timestamp"

@@ -16,7 +16,7 @@ from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.source import Cursor, Item, OutsideCti
-from rxtemporal.ingress.unpacker import payloads_of
+from rxtemporal.ingress.unpacker import list_payloads
 from rxtemporal.storage.event_log.layout import KINDS
 from rxtemporal.storage.event_log.reader import StreamRecords
 
@@ -99,7 +99,7 @@ class _Chunk:
         part = slice(begin, end)
         rows = zip(
             self.kinds[part].tolist(), self.start[part].tolist(), self.end[part].tolist(),
-            payloads_of(self.payload.slice(begin, end - begin)), strict=True,
+            list_payloads(self.payload.slice(begin, end - begin)), strict=True,
         )  # fmt: skip
         for kind, start, stop, payload in rows:
             yield _MAKES[kind](form(start), stop, payload, form)

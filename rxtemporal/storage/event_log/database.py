@@ -110,9 +110,9 @@ class Database:
         """Check the structure of the file, and its WAL if it must have one."""
         if wal:
             frames = self.row("PRAGMA wal_checkpoint(PASSIVE)")[1]
-            if is_damaged(wal_of(self.path), frames):
+            if is_damaged(wal_path(self.path), frames):
                 raise damage_error(
-                    wal_of(self.path), "it is missing, or records in it have changed"
+                    wal_path(self.path), "it is missing, or records in it have changed"
                 )
         (found,) = self.row("PRAGMA integrity_check(1)")
         if found != "ok":
@@ -125,7 +125,7 @@ class Database:
         """
         if self._forked:
             return
-        wal = wal_of(self.path)
+        wal = wal_path(self.path)
         with self._lock:
             if keep_wal and has_wal(self.path):
                 _link(wal, _aside(wal))
@@ -173,21 +173,21 @@ def explain_errors(what: str, path: Path) -> Iterator[None]:
             raise OSError(number, os.strerror(number), str(path)) from error
 
 
-def wal_of(path: Path) -> Path:
+def wal_path(path: Path) -> Path:
     """Return the path of the WAL that SQLite keeps for a file."""
     return path.with_name(f"{path.name}-wal")
 
 
 def has_wal(path: Path) -> bool:
     """Return True if a file has a WAL that is not empty."""
-    wal = wal_of(path)
+    wal = wal_path(path)
     return wal.exists() and wal.stat().st_size > 0
 
 
 def restore_wal(path: Path) -> None:
     """Rename a WAL that was kept to its original name; call before the file is opened."""
     with contextlib.suppress(FileNotFoundError):
-        os.replace(_aside(wal_of(path)), wal_of(path))
+        os.replace(_aside(wal_path(path)), wal_path(path))
 
 
 def _aside(wal: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.database import damage_error, wal_of
+from rxtemporal.storage.event_log.database import damage_error, wal_path
 from rxtemporal.storage.event_log.layout import ORDER, StreamFacts, load_header
 from rxtemporal.storage.event_log.store import recover
 from rxtemporal.storage.event_log.stored_log import FILE, StoredLog
@@ -126,5 +126,5 @@ def _find(path: Path) -> Stored:
             "Hint: run(…, log=folder) keeps all of them."
         )
     if header["open"]:
-        raise damage_error(log.file, f"{wal_of(log.file).name} beside it is missing")
+        raise damage_error(log.file, f"{wal_path(log.file).name} beside it is missing")
     return log

@@ -35,7 +35,7 @@ class RecordedSource(StreamSource):
         kinds = set(facts.kinds)
         # verdicts are the same for columns, and faster
         self.in_columns = facts.columns or kinds <= _COMPLETE
-        self.least_rows = 1 if self.in_columns or "row" in kinds else SIZED_ROWS
+        self.min_rows = 1 if self.in_columns or "row" in kinds else SIZED_ROWS
         # the other streams of the recording by name; those whose CTIs are imported are read, too
         self.beside: Mapping[str, Any] = {}
 

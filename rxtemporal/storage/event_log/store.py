@@ -21,7 +21,7 @@ from rxtemporal.storage.event_log.database import (
     explain_errors,
     has_wal,
     restore_wal,
-    wal_of,
+    wal_path,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.record_count import RecordCount
@@ -159,7 +159,7 @@ class RunStore(StoredLog):
                 "Hint: give each its own folder."
             )
         if self._header["open"] and not had_wal:
-            raise damage_error(self.file, f"{wal_of(self.file).name} beside it is missing")
+            raise damage_error(self.file, f"{wal_path(self.file).name} beside it is missing")
 
     def _verify(self) -> None:
         """Check that nothing is missing, and that all checksums match."""
@@ -320,7 +320,7 @@ class RunStore(StoredLog):
 
 def recover(path: Path) -> None:
     """Repair a file after a crash, so that it can be read; ``SpoolError`` if that fails."""
-    if wal_of(path / FILE).exists():
+    if wal_path(path / FILE).exists():
         store = RunStore(path, "")
         store.open()
         store.begin(store.streams)
