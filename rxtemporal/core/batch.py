@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 TimeForm = Literal["datetime", "ticks"]
 
 START, END = "start_time", "end_time"

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 from reactivex import abc
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SourceError
@@ -26,10 +26,37 @@ class OutsideCti:
     cti: int
 
 
+class Sent(NamedTuple):
+    """An event with its sender: the input's name, and the event's number there.
+
+    ``ahead``: the clock guard found it ahead of the wall clock when it came. ``named_start`` is the
+    start that its source named, in ticks, if it was adjusted before.
+    """
+
+    event: Event
+    input: str | None = None
+    seq: int | None = None
+    ahead: bool = False
+    named_start: int | None = None
+
+
+class SentRows(NamedTuple):
+    """A batch with its sender; ``seq`` and ``ahead`` have one value for each row.
+
+    ``cti_ahead``: the clock guard found the batch's own CTI ahead of the wall clock.
+    """
+
+    batch: EventBatch
+    input: str | None = None
+    seq: Int64s | None = None
+    ahead: Bools | None = None
+    cti_ahead: bool = False
+
+
 _start = attrgetter("start")
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
-Item: TypeAlias = Event | EventBatch | OutsideCti
+Item: TypeAlias = Event | EventBatch | OutsideCti | Sent | SentRows
 # so many events of a bounded source are taken at once
 RUN_ROWS = 8_192
 

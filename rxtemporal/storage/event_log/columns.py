@@ -19,7 +19,9 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.storage.event_log.layout import KINDS, kind_code
+from rxtemporal.storage.event_log.senders import add_row_senders, add_senders, get_event
 
 
 class Mark(NamedTuple):
@@ -30,13 +32,14 @@ class Mark(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows that came together; ``own``: followed by their own CTI."""
+    """Rows that came together; ``own``: followed by their own CTI. ``sent`` has their sender."""
 
     batch: EventBatch
     own: bool
+    sent: SentRows | None = None
 
 
-Item: TypeAlias = Event | Mark | Rows
+Item: TypeAlias = Event | Sent | Mark | Rows
 
 # so many consecutive payloads usually show all fields
 SHOWING_ROWS = 1_024
@@ -80,9 +83,12 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
                 assert isinstance(rows, Rows)
                 yield _of_rows(rows)
             continue
-        events = list(group)
+        items_of = list(group)
+        has_senders = Sent in set(map(type, items_of))
+        events = list(map(get_event, items_of)) if has_senders else items_of
         try:
-            yield _of_each(events, reader)
+            frame = _of_each(events, reader)
+            yield add_senders(frame, items_of) if has_senders else frame
         except BadPayloadError as error:
             error.row += seen  # the number among all events
             raise
@@ -95,10 +101,10 @@ def _of_rows(rows: Rows) -> pl.DataFrame:
     frame = _frame(kinds, batch.start, batch.end, batch.payload)
     if batch.edge.any():
         frame.insert_column(3, pl.Series("edge", batch.edge, pl.Int64))
-    if not rows.own:
-        return frame
-    cti = _frame([kind_code("cti")], [batch.cti], [None], _nothing(1, batch.schema))
-    return pl.concat([frame, cti], how="diagonal")
+    if rows.own:
+        cti = _frame([kind_code("cti")], [batch.cti], [None], _nothing(1, batch.schema))
+        frame = pl.concat([frame, cti], how="diagonal")
+    return frame if rows.sent is None else add_row_senders(frame, rows.sent)
 
 
 def _of_each(items: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
@@ -123,6 +129,7 @@ def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame
 
 
 def _code(item: Any) -> int:
+    item = get_event(item)
     of = type(item)
     if of is Mark:
         return kind_code(item.kind)

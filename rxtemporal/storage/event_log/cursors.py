@@ -15,10 +15,11 @@ from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEv
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
-from rxtemporal.ingress.source import Cursor, Item, OutsideCti
+from rxtemporal.ingress.source import Cursor, Item, OutsideCti, Sent, SentRows
 from rxtemporal.ingress.unpacker import list_payloads
 from rxtemporal.storage.event_log.layout import KINDS
 from rxtemporal.storage.event_log.reader import StreamRecords
+from rxtemporal.storage.event_log.senders import Senders
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -66,12 +67,20 @@ class _Chunk:
         elif schema:  # marks and CTIs alone
             payload = pl.DataFrame(schema=schema).clear(self.height)
         self.payload = payload
+        self.senders = Senders.from_frame(frame)
 
-    def rows(self, begin: int, end: int, cti: int) -> EventBatch:
-        """Return the records of a stretch as rows."""
+    def batches(self, begin: int, end: int) -> Iterator[EventBatch | SentRows]:
+        """Yield the records of a stretch as rows, those of one sender together."""
+        if self.senders is None:
+            yield self._rows(begin, end)
+            return
+        for first, last in self.senders.stretches(begin, end):
+            yield self.senders.add_to_rows(self._rows(first, last), first)
+
+    def _rows(self, begin: int, end: int) -> EventBatch:
         part = slice(begin, end)
         payload = self.payload.slice(begin, end - begin)
-        return EventBatch(self.start[part], self.end[part], self.edge[part], payload, cti)
+        return EventBatch(self.start[part], self.end[part], self.edge[part], payload, MIN_TIME)
 
     def count_together(self, begin: int, until: int, far: int) -> int:
         """Return how many records from ``begin`` on may be taken at once, up to a time.
@@ -94,8 +103,12 @@ class _Chunk:
         for first, last in pairwise([0, *cuts.tolist(), end - begin]):
             yield KINDS.categories[int(kinds[first])], begin + first, begin + last
 
-    def events(self, begin: int, end: int, form: Callable[[int], Time]) -> Iterator[Event]:
-        """Yield the records of a stretch as events, with times in a form."""
+    def events(self, begin: int, end: int, form: Callable[[int], Time]) -> Iterator[Event | Sent]:
+        """Yield the records of a stretch as events, with times in a form and their senders."""
+        events = self._events(begin, end, form)
+        return events if self.senders is None else self.senders.add_to_events(events, begin)
+
+    def _events(self, begin: int, end: int, form: Callable[[int], Time]) -> Iterator[Event]:
         part = slice(begin, end)
         rows = zip(
             self.kinds[part].tolist(), self.start[part].tolist(), self.end[part].tolist(),
@@ -107,6 +120,8 @@ class _Chunk:
 
 class RecordedCursor(Cursor):
     """Cursor over a recorded stream: its events, its rows as batches, and its time.
+
+    A record with a sender is returned as ``Sent`` or in ``SentRows``.
 
     ``as_rows``: points and intervals are returned as batches, too. ``allowed`` is how many records
     may be taken by the order of all streams of the recording; None: all. A stream whose end has
@@ -174,7 +189,7 @@ class RecordedCursor(Cursor):
         items: list[Item] = []
         for kind, first, last in chunk.stretches(begin, end, self._codes):
             if kind == "row":
-                items.append(chunk.rows(first, last, MIN_TIME))
+                items += chunk.batches(first, last)
             elif kind == "point":
                 items += chunk.events(first, last, self._form)
             elif kind == "outside":

@@ -14,8 +14,10 @@ from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import SpoolError
+from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_kinds, to_frame
 from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.senders import get_event
 
 
 class Log:
@@ -111,26 +113,31 @@ class Tape:
         self._given = given
         self._learned = learned
 
-    def event(self, event: Event) -> None:
-        """Note an event; the door rejects other objects."""
+    def event(self, event: Event | Sent) -> None:
+        """Note an event, with its sender if given; the door rejects other objects."""
         self.events((event,))
 
-    def events(self, events: Sequence[Event]) -> None:
-        """Note a run of events."""
-        if not events or not isinstance(events[0], (RowEvent, Cti)):
+    def events(self, events: Sequence[Event | Sent]) -> None:
+        """Note a run of events, each with its sender if given."""
+        first = get_event(events[0]) if events else None
+        if not isinstance(first, (RowEvent, Cti)):
             return
         if self.facts.time is None:
-            ticks = isinstance(events[0].start_time, int)
+            ticks = isinstance(first.start_time, int)
             self.facts.time = "ticks" if ticks else "datetime"
         self._note(events, len(events), accepted=len(events))
 
-    def batch(self, batch: EventBatch) -> None:
-        """Note rows, and the CTI after them if the batch has one."""
+    def batch(self, batch: EventBatch | SentRows) -> None:
+        """Note rows with their sender if given, and the CTI after them if the batch has one."""
+        sent = batch if isinstance(batch, SentRows) else None
+        batch = batch.batch if isinstance(batch, SentRows) else batch
         own = batch.cti > MIN_TIME
         if len(batch) and self.facts.time is None:
             self.facts.time = "ticks"
         records = len(batch) + own
-        self._note([Rows(batch, own)] if records else [], records, accepted=count_pushed(batch))
+        self._note(
+            [Rows(batch, own, sent)] if records else [], records, accepted=count_pushed(batch)
+        )
 
     def complete(self) -> None:
         """Note that the source has ended."""
@@ -179,7 +186,7 @@ class Tape:
         try:
             frame = to_frame(items, reader)
         except BadPayloadError as error:
-            rows = [n for n, item in enumerate(items) if isinstance(item, RowEvent)]
+            rows = [n for n, item in enumerate(items) if isinstance(get_event(item), RowEvent)]
             raise MisfitError(error, rows[error.row]) from error
         self._learned = reader.schema
         self.facts.kinds += sorted(find_kinds(items).difference(self.facts.kinds))
@@ -197,6 +204,7 @@ class MisfitError(Exception):
 
 def count_pushed(item: Any) -> int:
     """Return what an event or a batch adds to ``accepted``: a batch's rows, or one."""
+    item = item.batch if isinstance(item, SentRows) else item
     return max(1, len(item)) if isinstance(item, EventBatch) else 1
 
 
