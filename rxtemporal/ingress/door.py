@@ -191,6 +191,11 @@ class Door:
         return max(self.cti, MIN_TIME)
 
     @property
+    def generates(self) -> bool:
+        """True if events generate CTIs."""
+        return self._generation is not None
+
+    @property
     def importable_cti(self) -> int:
         """The CTI for streams that import it: the last one before the end of time.
 

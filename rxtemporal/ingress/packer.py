@@ -70,14 +70,15 @@ class Packer:
     ) -> None:
         self.door = door
         self._omits_ctis = omits_ctis
-        self.time = time
+        self._time = time
         self.payloads = payloads
         self.late: list[Late] = []
-        # the owner may change both: more while the query is busy, less where few rows may wait
-        self.least, self.most = min_rows, MOST_ROWS
+        self._least, self._most = min_rows, MOST_ROWS
         # the last CTI that has been sent
         self.sent = MIN_TIME
         self._judged = False
+        # True if points and intervals in time only have to be kept: they cause no CTI
+        self._keeps = not door.generates
         self._clear()
 
     def _clear(self) -> None:
@@ -85,8 +86,34 @@ class Packer:
         # the ids of those that are edges, by their numbers
         self._edges: dict[int, int] = {}
         # the CTIs that stood before the rows: each with the number of the first row after it
-        self._ctis: list[tuple[int, int]] = []
-        self._before: int | None = None
+        self._ctis: list[tuple[int, int]] = [(0, self.door.cti)]
+        self._set_limit()
+
+    def _set_limit(self) -> None:
+        """Set the number of waiting rows that make a batch."""
+        self._limit = self._least if self.door.cti > self.sent else self._most
+
+    @property
+    def least(self) -> int:
+        """The number of waiting rows from which a CTI sends them on."""
+        return self._least
+
+    @property
+    def most(self) -> int:
+        """The number of waiting rows that leave without a CTI."""
+        return self._most
+
+    def set_bounds(self, least: int, most: int | None = None) -> None:
+        """Set ``least``: more while the query is busy; and ``most``, where few rows may wait."""
+        self._least, self._most = least, self._most if most is None else most
+        self._set_limit()
+
+    @property
+    def time(self) -> TimeForm | None:
+        """The form in which the source gives times; None until it is known."""
+        if self._time is None and self._waiting:
+            self._time = _find_form(self._waiting[0])
+        return self._time
 
     @property
     def rows(self) -> int:
@@ -101,28 +128,40 @@ class Packer:
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if one is due."""
         # this runs once for each event that is pushed
+        if self._keeps and type(event) in _COMPLETE:
+            door = self.door
+            if event.start >= door.cti or self._judged:
+                door.events += 1
+                waiting = self._waiting
+                waiting.append(event)  # type: ignore[arg-type]
+                return None if len(waiting) < self._limit else self._pack_if_typed()
+        return self._judge(event)
+
+    def _judge(self, event: Event) -> EventBatch | None:
+        """Take an event that may be late, may bring a CTI or is an edge."""
         door, waiting = self.door, self._waiting
         before = door.cti
-        if self._judged and type(event) in _COMPLETE:
-            door.events += 1
-            kept: RowEvent | None = event  # type: ignore[assignment]
-        else:
-            kept, edge, late = door.accept(event)
-            if late is not None:
-                self.late.append((event, late))  # type: ignore[arg-type]
-            if edge:
-                kept = self._take_edge(kept, edge)
+        kept, edge, late = door.accept(event)
+        if late is not None:
+            self.late.append((event, late))  # type: ignore[arg-type]
+        if edge:
+            kept = self._take_edge(kept, edge)
         if kept is not None:
-            if before != self._before:
-                self._before = before
-                self._ctis.append((len(waiting), before))
             waiting.append(kept)
-        if self.time is None:
-            self.time = "datetime" if isinstance(event.start_time, datetime) else "ticks"
+        if self._time is None:
+            self._time = _find_form(event)
+        if door.cti > before:
+            self._note_cti()
         if door.cti > self.sent:
             # without rows there is nothing to merge, and somebody may wait for the time
-            return None if 0 < len(waiting) < self.least else self._pack_if_typed()
-        return None if len(waiting) < self.most else self._pack_if_typed()
+            return None if 0 < len(waiting) < self._least else self._pack_if_typed()
+        return None if len(waiting) < self._most else self._pack_if_typed()
+
+    def _note_cti(self) -> None:
+        if not self._waiting:
+            self._ctis.clear()
+        self._ctis.append((len(self._waiting), self.door.cti))
+        self._set_limit()
 
     def _take_edge(self, kept: RowEvent | None, edge: int) -> RowEvent | None:
         if self.door.has_batch_edges:
@@ -137,23 +176,18 @@ class Packer:
         """Accept points and intervals unjudged from now on: the subject has judged them."""
         self._judged = True
 
-    def import_cti(self, cti: int) -> bool:
-        """Take a CTI of another stream; return True if it advances this one."""
-        return self.door.import_cti(cti)
-
     def due(self) -> EventBatch | None:
-        """Return a batch if one is due."""
-        waiting = len(self._waiting)
-        if self.door.cti > self.sent:
-            return self._pack_if_typed() if waiting >= self.least or not waiting else None
-        return self._pack_if_typed() if waiting >= self.most else None
+        """Return a batch if one is due, after a CTI from outside or other bounds."""
+        self._note_cti()
+        due = self.door.cti > self.sent and not self._waiting
+        return self._pack_if_typed() if due or len(self._waiting) >= self._limit else None
 
     # Batches and runs -----------------------------------------------------------------------------
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch against the contract of batches; return it with the stream's fields."""
-        if len(batch) and self.time is None:
-            self.time = "ticks"
+        if len(batch) and self._time is None:
+            self._time = "ticks"
         if self._waiting or self.door.rows.opened:
             raise EventError(BOTH)
         if self._omits_ctis and batch.cti == MIN_TIME:
@@ -178,8 +212,9 @@ class Packer:
         if late is not None:
             self.late.append(late)
         if batch.cti < self.sent:
-            return batch.replace(cti=self.sent)
+            batch = batch.replace(cti=self.sent)
         self.sent = batch.cti
+        self._note_cti()
         return batch
 
     def judge_run(self, items: Sequence[Any]) -> JudgedRun | None:
@@ -212,13 +247,13 @@ class Packer:
         run, verdicts, kept = judged.run, judged.verdicts, judged.kept
         self.door.apply(verdicts, run.rows)
         self.late += judged.late()
-        if self.time is None:
-            datetimes = isinstance(run.items[0].start_time, datetime)
-            self.time = "datetime" if datetimes else "ticks"
+        if self._time is None:
+            self._time = _find_form(run.items[0])
         cti = max(self.door.cti, self.sent)
         if not judged.payload.height and not kept.any() and cti == self.sent:
             return None
         self.sent = cti
+        self._note_cti()
         return EventBatch.of_rows(verdicts.start[kept], verdicts.end[kept], judged.payload, cti)
 
     # The end --------------------------------------------------------------------------------------
@@ -244,8 +279,11 @@ class Packer:
             if cti == self.sent:
                 return None
             self.sent = cti
+            self._note_cti()
             nothing = np.empty(0, np.int64)
             return EventBatch(nothing, nothing, nothing, self.payloads.frame([]), cti)
+        if self._time is None:
+            self._time = _find_form(waiting[0])
         payload = self.payloads.frame(list(map(_payload, waiting)))
         edge = np.zeros(len(waiting), np.int64)
         if self._edges:
@@ -296,7 +334,7 @@ class Packer:
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a packer of the same stream."""
-        door, payloads, self.sent, self.time, waiting = state
+        door, payloads, self.sent, self._time, waiting = state
         self.door.load(door)
         self.payloads.load(payloads)
         for number, (start, end, payload, edge, before) in enumerate(waiting):
@@ -304,6 +342,7 @@ class Packer:
             self._ctis.append((number, before))
             if edge:
                 self._edges[number] = edge
+        self._note_cti()
 
 
 def make_packer(source: StreamSource, name: str | None = None) -> Packer:
@@ -331,6 +370,10 @@ def read_batches(source: StreamSource) -> Iterator[EventBatch]:
     last = packer.finish()
     if last is not None:
         yield last
+
+
+def _find_form(event: Any) -> TimeForm:
+    return "datetime" if isinstance(event.start_time, datetime) else "ticks"
 
 
 def _ends(event: RowEvent) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
+from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -315,4 +316,7 @@ class _ObservableCursor(Cursor):
         self._observable = observable
 
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        if type(self._observable) is Subject:
+            # as it is: ``subscribe`` would wrap it, which costs each event a call
+            return self._observable._subscribe_core(observer)
         return self._observable.subscribe(observer)

@@ -61,7 +61,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
         self._watched = source.lively is not None
-        # True if pushed events are neither recorded nor logged
+        # True if pushed events are neither recorded nor logged, and nobody watches for silence
         self._plain = False
 
     @property
@@ -95,7 +95,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self._use(source.open(position))
         if self._log is not None:
             self._cursor.read_in_step()
-        self._plain = not self.is_recorded
+        self._plain = not self.is_recorded and not self._watched
         # a new subject may have judged by a lower CTI than a saved one
         if source.judged and source.settings is None and self.door.cti == NO_CTI:
             self.packer.trust_events()
@@ -163,7 +163,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def answer_promptly(self) -> None:
         """Answer every CTI at once, however many events are already available."""
-        self.packer.least = 1
+        self.packer.set_bounds(1)
 
     def read_batch(self) -> None:
         """Accept the next items until a batch is pushed."""
@@ -232,20 +232,25 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 if self.state is StreamState.ENDED:
                     return
                 self.state = _READING
-            if self._watched:
-                self._flow.note_activity(self)
             if self._plain and type(item) in _EVENTS:
+                packer = self.packer
                 try:
-                    batch = self.packer.take(item)
+                    batch = packer.take(item)
                 except Exception as error:
                     self.fail(error)
                     return
-                if batch is not None or self.packer.late:
+                if batch is not None or packer.late:
                     self.give(batch)
             else:
-                self.accept(item)
+                self._accept_watched(item)
             if self._flow.active and not self.ended:
                 self._flow.follow(self)
+
+    def _accept_watched(self, item: Any) -> None:
+        """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
+        if self._watched:
+            self._flow.note_activity(self)
+        self.accept(item)
 
     def on_error(self, error: Exception) -> None:
         """Fail the stream when its source has failed."""

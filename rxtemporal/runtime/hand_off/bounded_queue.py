@@ -69,8 +69,9 @@ class BoundedQueue:
         assert self.settings is not None
         self._reader, self._packer = reader, packer
         share = self._buffer.file_rows if self.spills else self.settings.max_rows
-        packer.most = min(MOST_ROWS, max(1, share))
-        self._least = packer.least = min(packer.least, packer.most)
+        most = min(MOST_ROWS, max(1, share))
+        self._least = min(packer.least, most)
+        packer.set_bounds(self._least, most)
 
     @property
     def spills(self) -> bool:
@@ -112,7 +113,7 @@ class BoundedQueue:
         except RxTemporalError as error:
             self.on_error(error)
         if self._packer is not None:
-            self._packer.least = min(max(self._least, BUSY_ROWS), self._packer.most)
+            self._packer.set_bounds(min(max(self._least, BUSY_ROWS), self._packer.most))
         self.most_waiting = max(self.most_waiting, self.rows)
         if not had_rows:
             self.since = self.gate.notify_rows()
@@ -133,7 +134,7 @@ class BoundedQueue:
         """Put the rows that still wait in the packer at the end."""
         if self._packer is None or self._reader is None:
             return
-        self._packer.least = self._least
+        self._packer.set_bounds(self._least)
         try:
             batch = self._packer.due()
         except Exception as error:
@@ -151,7 +152,7 @@ class BoundedQueue:
         if not self._buffer:
             chunk.completed, self._completed = self._completed, False
             if self._packer is not None:
-                self._packer.least = self._least
+                self._packer.set_bounds(self._least)
         return chunk
 
     def deliver(self, chunk: Chunk) -> None:
