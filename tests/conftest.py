@@ -10,7 +10,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import pytest
 
 # a law that fails shows what differs, also where a helper compares; before any is imported
-pytest.register_assert_rewrite("hearing", "law_streams", "no_spark", "physical")
+pytest.register_assert_rewrite("input_ways", "law_streams", "no_spark", "physical")
 
 from hypothesis import HealthCheck, settings  # noqa: E402
 from needs import skip_or_fail  # noqa: E402

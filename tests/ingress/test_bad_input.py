@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import FRAME, Pushing, both_subjects, heard, in_some_way, ways_in
+from input_ways import FRAME, PushedEvents, both_subjects, collect, parametrize_ways, ways_in
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
@@ -96,7 +96,7 @@ BAD_EVENTS: dict[str, tuple[list[Any], type[RxTemporalError], str]] = {
 }
 
 
-@in_some_way("bad, error, message", BAD_EVENTS)
+@parametrize_ways("bad, error, message", BAD_EVENTS)
 def test_a_bad_event_is_one_error_after_what_came_before_it(
     stream_of: Callable[..., rxt.Streamable],
     bad: list[Any],
@@ -105,19 +105,19 @@ def test_a_bad_event_is_one_error_after_what_came_before_it(
 ) -> None:
     """What was final comes out, then on_error tells of the event; what follows is not taken."""
     after = [PointEvent(8, {"x": 8}), Cti(20)]
-    events, errors = heard(stream_of([*GOOD, *bad, *after]))
+    events, errors = collect(stream_of([*GOOD, *bad, *after]))
     assert events == FINAL
     assert [type(each) for each in errors] == [errors[0].__class__]
     assert isinstance(errors[0], error)
     assert re.search(message, str(errors[0]), re.DOTALL)
 
 
-@in_some_way("bad", {name: each[:1] for name, each in BAD_EVENTS.items()})
+@parametrize_ways("bad", {name: each[:1] for name, each in BAD_EVENTS.items()})
 def test_all_that_was_accepted_comes_out_as_it_begins(
     stream_of: Callable[..., rxt.Streamable], bad: list[Any]
 ) -> None:
     """In point shape, where nothing waits to be final, every row before the bad event comes out."""
-    events, errors = heard(stream_of([*GOOD, *bad]), shape=rxt.EventShape.POINT)
+    events, errors = collect(stream_of([*GOOD, *bad]), shape=rxt.EventShape.POINT)
     assert events == [PointEvent(row.start, row.payload) for row in ACCEPTED]
     assert len(errors) == 1
 
@@ -126,7 +126,7 @@ def test_all_that_was_accepted_comes_out_as_it_begins(
 def test_the_first_of_two_errors_is_told(stream_of: Callable[..., rxt.Streamable]) -> None:
     """A payload that does not fit is not hidden by a late event that comes after it."""
     bad = [PointEvent(7, {"x": "seven"}), PointEvent(3, {"x": 3})]
-    events, errors = heard(stream_of([*GOOD, *bad]))
+    events, errors = collect(stream_of([*GOOD, *bad]))
     assert events == FINAL
     assert "cannot hold 'seven'" in str(errors[0])
 
@@ -134,7 +134,7 @@ def test_the_first_of_two_errors_is_told(stream_of: Callable[..., rxt.Streamable
 @ways_in
 def test_the_first_event_may_be_the_bad_one(stream_of: Callable[..., rxt.Streamable]) -> None:
     """A stream that begins with a payload that is no record says which field is wrong."""
-    events, errors = heard(stream_of([PointEvent(1, {"x": 1, "y": {"z": 2}}), Cti(5)]))
+    events, errors = collect(stream_of([PointEvent(1, {"x": 1, "y": {"z": 2}}), Cti(5)]))
     assert events == []
     assert re.search(r"field 'y' holds \{'z': 2\} \(dict\).*flat record", str(errors[0]))
 
@@ -152,7 +152,7 @@ def test_an_error_of_the_query_comes_after_what_was_right(
 
     line = sys._getframe().f_lineno + 1
     stream = stream_of([*GOOD, Cti(10)]).where(small)
-    events, errors = heard(stream)
+    events, errors = collect(stream)
     assert events in (FINAL, [])  # those of a list and of gathered rows come in one batch
     assert (len(errors), type(errors[0]), str(errors[0])) == (1, OverflowError, "6 is too much")
     assert errors[0].__notes__ == [f"in where, composed at {__file__}:{line}"]
@@ -172,7 +172,7 @@ def test_an_error_of_the_source_comes_after_what_was_accepted() -> None:
     for event in GOOD:
         subject.on_next(event)
     subject.on_error(ConnectionError("gone"))
-    for out, failed in (heard(rxt.from_events(broken())), (events, errors)):
+    for out, failed in (collect(rxt.from_events(broken())), (events, errors)):
         assert out == FINAL
         assert repr(failed) == "[ConnectionError('gone')]"
 
@@ -185,7 +185,7 @@ def test_an_error_before_the_first_event_is_not_mistaken_for_another() -> None:
         raise ConnectionError("gone")
 
     stream = rxt.from_events(broken()).where(pl.col("x") > 1).group_by("k").snapshot_window()
-    assert repr(heard(stream.aggregate(n=agg.count()))[1]) == "[ConnectionError('gone')]"
+    assert repr(collect(stream.aggregate(n=agg.count()))[1]) == "[ConnectionError('gone')]"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_bad_batch_is_one_error_after_the_batches_before_it(
     if second.schema == pl.Schema({"y": pl.Int64}):
         second = second.replace(cti=9)
     first = EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=5)
-    events, errors = heard(rxt.from_observable(Pushing([first, second])))
+    events, errors = collect(rxt.from_observable(PushedEvents([first, second])))
     assert events == [IntervalEvent(1, 2, {"x": 1})]
     assert [type(each) for each in errors] == [error]
     assert re.search(message, str(errors[0]))
@@ -218,7 +218,7 @@ def test_a_bad_batch_is_one_error_after_the_batches_before_it(
 def test_a_stream_is_not_of_events_and_batches() -> None:
     """A batch among events that still wait is refused, and the events come out."""
     batch = EventBatch.from_dicts([{"start_time": 6, "x": 1}], cti=9)
-    events, errors = heard(rxt.from_observable(Pushing([*GOOD, batch])))
+    events, errors = collect(rxt.from_observable(PushedEvents([*GOOD, batch])))
     assert events == FINAL
     assert "either of events or of batches" in str(errors[0])
 
@@ -246,7 +246,7 @@ def test_a_naive_column_makes_no_stream() -> None:
 def test_a_naive_datetime_does_not_become_an_instant_in_a_payload() -> None:
     """A field of instants takes no naive datetime, which would be read as one in UTC."""
     events = [PointEvent(1, datetime(2026, 1, 1))]
-    _, errors = heard(rxt.from_events(events, schema={"payload": datetime}))
+    _, errors = collect(rxt.from_events(events, schema={"payload": datetime}))
     assert "'payload' is Datetime(time_unit='us', time_zone='UTC') and cannot hold" in str(
         errors[0]
     )
@@ -263,7 +263,7 @@ def test_a_row_of_a_frame_that_ends_before_it_starts_is_an_error() -> None:
     """The batches before it come out, and on_error names the row's lifetime and payload."""
     frame = pl.DataFrame({"s": [1, 2, 5], "e": [2, 4, 3], "x": [1, 2, 3]})
     stream = rxt.from_polars(frame, start="s", end="e", batch_rows=2)
-    events, errors = heard(stream, shape=rxt.EventShape.POINT)
+    events, errors = collect(stream, shape=rxt.EventShape.POINT)
     assert [event.payload["x"] for event in events] == [1, 2]
     assert re.search(r"ends before it starts: .*\{'x': 3\}", str(errors[0]))
 

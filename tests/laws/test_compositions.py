@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-import arranging
+import arrangements
 import oracle
 import physical
 import pytest
@@ -28,8 +28,8 @@ import rxtemporal as rxt
 
 def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
     """The streams cut into batches and interleaved at random."""
-    made = [physical.batches(items, arranging.cut(items, random)) for items in sides]
-    return arranging.interleaved(made, random)
+    made = [physical.batches(items, arrangements.cut(items, random)) for items in sides]
+    return arrangements.interleave(made, random)
 
 
 def assert_same(model: Rows, out: list[rxt.EventBatch], cti: int) -> None:
@@ -53,7 +53,7 @@ def assert_steps(name: str, model: Rows, sides: Sides, random: Random) -> None:
 
 def assert_reordered(name: str, model: Rows, sides: Sides, random: Random) -> None:
     """Reorderings that no CTI forbids, cuts and interleavings change nothing, through Rx."""
-    left, right = (arranging.reordered(items, random) for items in sides)
+    left, right = (arrangements.reorder(items, random) for items in sides)
     out = physical.pushed(plan(name), in_runs((left, right), random))
     assert out[-1].cti == MAX_TIME
     assert_same(model, out, MAX_TIME)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-import arranging
+import arrangements
 import oracle
 import physical
 import polars as pl
@@ -60,8 +60,8 @@ def test_laws(name: str, data: st.DataObject) -> None:
 def check_each_event(name: str, sides: Sides, random: Random, expected: Expected) -> None:
     """Check event by event: each CTI is the rule's, none is broken, what it commits is there."""
     case = CASES[name]
-    singles = [physical.batches(items, arranging.each_alone(items)) for items in sides]
-    arrivals = arranging.interleaved(
+    singles = [physical.batches(items, arrangements.cut_singly(items)) for items in sides]
+    arrivals = arrangements.interleave(
         [list(zip(*side, strict=True)) for side in zip(sides, singles, strict=True)], random
     )
     ctis, events, reached = [MIN_TIME] * case.inputs, list[Event](), MIN_TIME
@@ -83,7 +83,7 @@ def check_each_event(name: str, sides: Sides, random: Random, expected: Expected
 
 def check_cuts_and_order(name: str, sides: Sides, random: Random, expected: Expected) -> None:
     """Check that cuts, legal reorderings and interleavings change nothing, through Rx too."""
-    moved = tuple(arranging.reordered(items, random) for items in sides)
+    moved = tuple(arrangements.reorder(items, random) for items in sides)
     out = physical.pushed(plan(name), in_runs(moved, random))
     cti = final_cti(CASES[name], sides)
     assert (out[-1].cti if out else MIN_TIME) == cti
@@ -116,7 +116,7 @@ def check_buckets(name: str, sides: Sides, random: Random, expected: Expected) -
 @cache
 def steady(ticks: int, shapes: tuple[str, ...], together: int = 50) -> list[rxt.EventBatch]:
     """A steady stream in batches of so many ticks."""
-    items = arranging.busy(ticks, shapes)
+    items = arrangements.make_steady_stream(ticks, shapes)
     ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti"][together - 1 :: together]
     return physical.batches(items, [slice(i, j) for i, j in pairwise([0, *ends])])
 
@@ -203,8 +203,8 @@ def test_every_operator_is_held_to_the_laws() -> None:
 @examples
 def test_endless_rows_have_no_last_piece(query: Any, items: list[Event]) -> None:
     """What cuts rows into pieces raises an error at the end of time if a row never ends."""
-    items = arranging.finished(items)
-    arrivals = [(0, batch) for batch in physical.batches(items, arranging.each_alone(items))]
+    items = arrangements.finish(items)
+    arrivals = [(0, batch) for batch in physical.batches(items, arrangements.cut_singly(items))]
     endless = any(row.end == MAX_TIME for row in oracle.canonical(items))
     with pytest.raises(rxt.UnboundedWindowError) if endless else nullcontext():
         physical.pushed(physical.planned(query), arrivals)

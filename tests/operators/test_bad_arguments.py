@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import FRAME, place
+from input_ways import FRAME, place_pattern
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
@@ -291,4 +291,4 @@ def test_a_pipes_operators_name_their_line_too() -> None:
     batches.pipe(ops.where(z > 1)).subscribe(on_error=errors.append)
     batches.on_next(EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=5))
     [error] = errors
-    assert re.search(rf'column "z".*{place("where", __file__)}', str(error))
+    assert re.search(rf'column "z".*{place_pattern("where", __file__)}', str(error))

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import FRAME, heard, in_some_way, place
+from input_ways import FRAME, collect, parametrize_ways, place_pattern
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent, agg
@@ -278,21 +278,21 @@ def test_what_does_not_fit_the_fields_is_an_error_where_it_is_composed(
     compose: Compose, operator: str, message: str
 ) -> None:
     """The message names operator, field, what there is, and the file and line that composed it."""
-    with pytest.raises(SchemaError, match=rf"(?s){message}.*{place(operator, __file__)}"):
+    with pytest.raises(SchemaError, match=rf"(?s){message}.*{place_pattern(operator, __file__)}"):
         compose(rxt.from_polars(FRAME, start="t"))
 
 
-@in_some_way("compose, operator, message", BAD_FIELDS)
+@parametrize_ways("compose, operator, message", BAD_FIELDS)
 def test_a_query_over_unknown_fields_is_checked_at_the_first_event(
     stream_of: Callable[..., Stream], compose: Compose, operator: str, message: str
 ) -> None:
     """Where a source has no schema the same error, with the same line, goes to on_error, once."""
     events = [PointEvent(1, {"x": 1, "s": "a"}), Cti(2), PointEvent(3, {"x": 1, "s": "a"})]
-    out, errors = heard(compose(stream_of(events)))
+    out, errors = collect(compose(stream_of(events)))
     assert out == []
     [error] = errors
     assert isinstance(error, SchemaError)
-    assert re.search(rf"(?s){message}.*{place(operator, __file__)}", str(error))
+    assert re.search(rf"(?s){message}.*{place_pattern(operator, __file__)}", str(error))
 
 
 def test_the_line_is_that_of_the_call() -> None:
@@ -322,7 +322,7 @@ def test_a_list_does_not_leave_a_query() -> None:
         known.to_polars()
     unknown = rxt.from_events([PointEvent(1, {"x": 1}), Cti(2)])
     for stream in (known, with_list(unknown), with_list(unknown).shift_event_time(1)):
-        out, [error] = heard(stream)
+        out, [error] = collect(stream)
         assert out == []
         assert isinstance(error, SchemaError)
         assert re.search(message, str(error))

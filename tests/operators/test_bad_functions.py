@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import FRAME, heard, place
+from input_ways import FRAME, collect, place_pattern
 
 import rxtemporal as rxt
 from rxtemporal import Cti, IntervalEvent, PointEvent, agg
@@ -148,7 +148,7 @@ def test_what_a_users_function_raises_is_heard_with_the_place(
 ) -> None:
     """The exception itself goes to on_error, with a note of the operator and its line."""
     for stream in (rxt.from_polars(FRAME, start="t"), listed()):
-        _, errors = heard(compose(stream))
+        _, errors = collect(compose(stream))
         assert [repr(error) for error in errors] == ["OverflowError('too much')"]
         [note] = errors[0].__notes__
         assert re.fullmatch(
@@ -303,11 +303,11 @@ def test_what_a_users_function_may_not_return_is_heard_with_row_and_place(
 ) -> None:
     """One error of ours shows what was returned, for what, and the line that composed it."""
     for stream in (rxt.from_polars(FRAME, start="t"), listed()):
-        out, errors = heard(compose(stream))
+        out, errors = collect(compose(stream))
         assert out == []
         [error] = errors
         assert isinstance(error, SchemaError | EventError)
-        assert re.search(rf"(?s){message}.*{place(operator, __file__)}", str(error))
+        assert re.search(rf"(?s){message}.*{place_pattern(operator, __file__)}", str(error))
 
 
 def test_a_polars_expression_that_fails_is_heard_with_the_place() -> None:
@@ -319,7 +319,7 @@ def test_a_polars_expression_that_fails_is_heard_with_the_place() -> None:
         lambda st: st.join(st, on="x", suffix="_r", where=number > 1),
         lambda st: st.snapshot_window().aggregate(n=agg.expr(number.sum())),
     ):
-        out, [error] = heard(compose(rxt.from_polars(FRAME, start="t")))
+        out, [error] = collect(compose(rxt.from_polars(FRAME, start="t")))
         assert out == []
         assert isinstance(error, pl.exceptions.PolarsError)
         assert "conversion from `str` to `i64` failed" in str(error)
@@ -329,8 +329,8 @@ def test_a_polars_expression_that_fails_is_heard_with_the_place() -> None:
 def test_a_sum_that_overflows_is_heard_with_the_place() -> None:
     """An integer sum never wraps."""
     rows = [PointEvent(1, {"x": 2**62}), PointEvent(1, {"x": 2**62})]
-    out, [error] = heard(rxt.from_events(rows).snapshot_window().aggregate(n=agg.sum("x")))
+    out, [error] = collect(rxt.from_events(rows).snapshot_window().aggregate(n=agg.sum("x")))
     assert out == []
     assert isinstance(error, SchemaError)
-    where = place("snapshot_window().aggregate", __file__)
+    where = place_pattern("snapshot_window().aggregate", __file__)
     assert re.search(rf"the sum 'n' is larger than an Int64.*Hint: cast.*{where}", str(error))

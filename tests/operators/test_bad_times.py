@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import heard, iterated, place
+from input_ways import collect, from_iterator, place_pattern
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, IntervalEvent, PointEvent, WindowOutput, agg
@@ -67,10 +67,10 @@ def test_time_travel_that_breaks_a_promise_is_a_cti_violation(
     compose: Compose, events: list[Any], operator: str, message: str
 ) -> None:
     """The error names operator, line, row and both times, and the forms that are safe."""
-    out, [error] = heard(compose(iterated(events)))
+    out, [error] = collect(compose(from_iterator(events)))
     assert all(event.start < 10 for event in out)
     assert isinstance(error, CtiViolationError)
-    assert re.search(rf"(?s){message}.*{SAFE}.*{place(operator, __file__)}", str(error))
+    assert re.search(rf"(?s){message}.*{SAFE}.*{place_pattern(operator, __file__)}", str(error))
 
 
 ENDLESS = [IntervalEvent(1, rxt.MAX_TIME, {"x": 1}), PointEvent(2, {"x": 2}), Cti(50)]
@@ -112,16 +112,16 @@ def test_rows_that_never_end_have_no_last_window(
     compose: Compose, operator: str, message: str
 ) -> None:
     """Asked for the end of time, what would need results without number says what to do instead."""
-    _, [error] = heard(compose(iterated(ENDLESS)))
+    _, [error] = collect(compose(from_iterator(ENDLESS)))
     assert isinstance(error, UnboundedWindowError)
-    assert re.search(rf"(?s){message}.*{place(operator, __file__)}", str(error))
+    assert re.search(rf"(?s){message}.*{place_pattern(operator, __file__)}", str(error))
 
 
 def test_up_to_the_cti_windows_of_endless_rows_are_given() -> None:
     """What is final before the end of time comes out; and hopping_window2 gives a finite result."""
     count = {"n": agg.count()}
-    out, _ = heard(iterated(ENDLESS).tumbling_window(10).aggregate(**count))
+    out, _ = collect(from_iterator(ENDLESS).tumbling_window(10).aggregate(**count))
     assert [(event.start, event.payload["n"]) for event in out][:2] == [(0, 2), (10, 1)]
-    out, errors = heard(iterated(ENDLESS).hopping_window2(10, 10).aggregate(**count))
+    out, errors = collect(from_iterator(ENDLESS).hopping_window2(10, 10).aggregate(**count))
     assert errors == []
     assert out == [IntervalEvent(10, 20, {"n": 2}), IntervalEvent(20, rxt.MAX_TIME, {"n": 1})]

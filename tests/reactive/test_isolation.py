@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import both_subjects
+from input_ways import both_subjects
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, IntervalEvent, PointEvent

@@ -9,7 +9,7 @@ from typing import Any
 
 import physical
 import pytest
-from arranging import cut, finished, interleaved
+from arrangements import cut, finish, interleave
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex.subject import Subject
@@ -108,7 +108,7 @@ def test_a_hand_off_changes_no_verdict_and_no_result(
     query: str, drawn: Any, advance: Any, handed: Any, batch_rows: int, random: Random
 ) -> None:
     """Events in any order, late ones too, any imports, any bounds: as without a hand-off."""
-    items = interleaved([[physical.event(each) for each in items] for items in drawn], random)
+    items = interleave([[physical.event(each) for each in items] for items in drawn], random)
     given = [
         {
             "advance_time": settings(each, other),
@@ -131,9 +131,9 @@ def test_batches_with_edges_go_through_whole_or_in_pieces(
     query: str, drawn: Any, handed: Any, random: Random
 ) -> None:
     """Whole batches, larger than the bound too: a piece keeps rows, edge ids and order."""
-    cuts = [finished(items) for items in drawn]
+    cuts = [finish(items) for items in drawn]
     pieces = [physical.batches(items, cut(items, random)) for items in cuts]
-    items = interleaved(pieces, random)
+    items = interleave(pieces, random)
     given = [{"hand_off": hand_off} for hand_off in handed]
     direct = Run(query, [{"hand_off": None}, {"hand_off": None}], items)
     assert_same(direct, Run(query, given, items), given)

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hearing import ways_in
 from hypothesis import given
 from hypothesis import strategies as st
+from input_ways import ways_in
 from reactivex.subject import Subject
 from runs import SOON, Log
 

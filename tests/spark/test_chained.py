@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from file_streams import FileStream, read_all
 from hourly_readings import READINGS, SETTINGS, hourly
 from law_seven import in_spark
 from polars.testing import assert_frame_equal
 from resumed_runs import SOON, Table
 from runs import Log
-from trickling import Trickle, read_out
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -74,7 +74,7 @@ def frames(tables: list[pa.Table]) -> list[pl.DataFrame]:
     return [pl.DataFrame(pl.from_arrow(table)) for table in tables]
 
 
-def feeding(spark: SparkSession, folder: Trickle) -> DataFrame:
+def feeding(spark: SparkSession, folder: FileStream) -> DataFrame:
     """The hours of readings as they come, with their CTIs."""
     judged: Any = {"advance_time": SETTINGS, "order_by": "received", "late": "late readings"}
     given = stream(folder.frame(spark), start="time", **judged)
@@ -88,7 +88,7 @@ def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     They read file after file, inside Spark and in this process, kept from one run to the next; what
     they give is what the two queries are in this process. Spark tells how much was late.
     """
-    folder = Trickle(tmp_path / "in", READINGS.schema)
+    folder = FileStream(tmp_path / "in", READINGS.schema)
     hours, micro_batches = tmp_path / "hours", list[pl.DataFrame]()
     here: list[rxt.EventBatch] = []
     for parts in (PARTS[:2], PARTS[2:]):
@@ -120,7 +120,7 @@ def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     assert here[-1].cti == whole.batches[-1].cti
     same(events(micro_batches), expected(hourly))
     given = stream(table, cti="cti")
-    found = read_out(run(warmest, hours=given, cti="cti"), tmp_path / "second")
+    found = read_all(run(warmest, hours=given, cti="cti"), tmp_path / "second")
     same(events(frames(found)), expected(lambda s: warmest(hourly(s))))
 
 
@@ -129,11 +129,11 @@ def test_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
 
     It may be asked for its CTIs when it has been going on without.
     """
-    folder, micro_batches = Trickle(tmp_path / "in", READINGS.schema), list[pl.DataFrame]()
+    folder, micro_batches = FileStream(tmp_path / "in", READINGS.schema), list[pl.DataFrame]()
     for number, part in enumerate(PARTS):
         folder.add(part.sample(fraction=1, shuffle=True))
         hours = stream(feeding(spark, folder), cti="cti")
-        found = frames(read_out(run(warmest, hours=hours, buckets=3, cti="cti" if number else None),
+        found = frames(read_all(run(warmest, hours=hours, buckets=3, cti="cti" if number else None),
                                 tmp_path / "checkpoint"))  # fmt: skip
         micro_batches += [each.with_columns(cti=each["cti"] if number else None) for each in found]
     never = pl.lit(None, micro_batches[-1].schema["cti"])

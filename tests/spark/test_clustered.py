@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import clustered
+import cluster
 import law_seven
 import oracle
 import polars as pl
@@ -31,7 +31,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     sides = law_seven.drawn(law_seven.CASES, number)
     (folder / "asked").write_bytes(pickle.dumps((sides, number)))
     ran = subprocess.run(
-        [sys.executable, str(Path(clustered.__file__)), str(folder)],
+        [sys.executable, str(Path(cluster.__file__)), str(folder)],
         env=environment(),
         cwd=folder,
         capture_output=True,

@@ -13,7 +13,7 @@ import polars as pl
 import psycopg
 import psycopg.rows
 import pytest
-from plain import micro_batch, plain
+from plain_batches import micro_batch, plain
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape

@@ -28,10 +28,10 @@ import polars as pl
 import pytest
 from cells import PARTS, STEPS
 from child_process import environment
-from feeding import expected, until
 from moments import BLOCK, POINTS, Moment, Moments
-from noting import Notes, stopped
 from processes import descendants, end, is_there, who_is
+from sink_input import expected_rows, wait_until
+from spark_commits import CommitFolder, stop_process
 
 from rxtemporal.spark.sink.checkpoint import committed_segment
 
@@ -165,13 +165,13 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
     crash, moments = run.crashes[index], run.moments
     if crash.pause is not None:
         return strike_at_random(run, index, job, crash.pause)
-    until(lambda: job.poll() is not None or moments.reached(index) is not None, PATIENCE)
+    wait_until(lambda: job.poll() is not None or moments.reached(index) is not None, PATIENCE)
     reached = moments.reached(index)
     assert reached is not None, f"the run has ended: {job.communicate()}"
     if crash.step == "segment" and crash.who != "ingest":
         # Spark is at work, or again
         wanted = reached["segment"] - 1
-        until(
+        wait_until(
             lambda: job.poll() is not None or committed_segment(run.checkpoint) >= wanted, PATIENCE
         )
         assert job.poll() is None, f"the run has ended: {job.communicate()}"
@@ -194,7 +194,7 @@ def victim_of(who: str, job: subprocess.Popen[str], at_work: int) -> int:
         assert job.poll() is None, f"the run has ended: {job.communicate()}"
         return who_is(who, job.pid, at_work)
 
-    until(lambda: bool(found()), PATIENCE)
+    wait_until(lambda: bool(found()), PATIENCE)
     return found()[0]
 
 
@@ -217,10 +217,10 @@ def strike_at_random(
 def end_while_noting(run: Run, index: int, jvm: int, victim: int) -> str:
     """Kill while Spark notes a micro-batch, or when it has noted it; return what it had done."""
     wanted = "half" if run.crashes[index].part == "during" else "named"
-    with Notes(run.checkpoint / "commits") as notes:
+    with CommitFolder(run.checkpoint / "commits") as notes:
         run.moments.file("go", index).touch()
         notes.wait(wanted, PATIENCE)
-        with stopped(jvm):
+        with stop_process(jvm):
             hit = notes.state()
             end(victim)
     return f"its note is {hit}"
@@ -260,9 +260,9 @@ def crash(run: Run, seed: int, hits: list[tuple[str, str]]) -> None:
         said = finished(run, job)
     assert f"restarts={restarts}," in said
     table = rows(run.moments.folder / "table")
-    assert len(table) == len(expected(run.hours))
-    assert table == expected(run.hours)
-    until(lambda: not any(map(is_there, there)), PATIENCE)
+    assert len(table) == len(expected_rows(run.hours))
+    assert table == expected_rows(run.hours)
+    wait_until(lambda: not any(map(is_there, there)), PATIENCE)
 
 
 @pytest.mark.full

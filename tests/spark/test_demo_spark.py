@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from feeding import until
+from sink_input import wait_until
 
 DEMO = [sys.executable, "-P", "-m", "rxtemporal", "demo"]
 # The month has 26,483 departures, so that at this pace a run lasts longer than one is waited for:
@@ -55,7 +55,7 @@ def test_killed_and_finished(tmp_path: Path) -> None:
     )
     try:
         published = killed / "rxtemporal-demo" / "departures"
-        until(lambda: any(published.glob("**/*.parquet")), PATIENCE)
+        wait_until(lambda: any(published.glob("**/*.parquet")), PATIENCE)
         running.send_signal(signal.SIGKILL)
     finally:
         running.kill()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reactivex.subject
-from feeding import SCHEMA, batches, expected, feed, found, until, write
+from sink_input import SCHEMA, batches, expected_rows, feed, read_table, wait_until, write
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
@@ -80,7 +80,9 @@ def test_runs_into_a_table_follow_each_other(spark: SparkSession, tmp_path: Path
     table = ParquetTable(tmp_path / "table")
     for _ in range(2):
         feed(direct(table, tmp_path, spark), batches(3))
-    assert found(tmp_path / "table") == sorted(expected(3) * 2, key=lambda row: (row[0], row[2]))
+    assert read_table(tmp_path / "table") == sorted(
+        expected_rows(3) * 2, key=lambda row: (row[0], row[2])
+    )
 
 
 def test_an_error_of_the_target_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -123,8 +125,8 @@ def test_a_console_prints_each_row_once(
     first = SparkSink(Console(), path=tmp_path, session=spark, trigger="0 seconds")
     first.open("q", SCHEMA)
     write(first, batches(3)[:1])
-    until(lambda: first.stats().micro_batches > 0 and first.stats().rows == 3)
-    until(lambda: (tmp_path / "console.json").exists())
+    wait_until(lambda: first.stats().micro_batches > 0 and first.stats().rows == 3)
+    wait_until(lambda: (tmp_path / "console.json").exists())
     first.close(KeyboardInterrupt())
     before = capsys.readouterr().out
     assert [before.count(f" k{j} ") for j in range(3)] == [1, 1, 1]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from disks import small_disk
-from feeding import SCHEMA, batches, expected, found, until, write
+from sink_input import SCHEMA, batches, expected_rows, read_table, wait_until, write
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
@@ -31,7 +31,7 @@ def opened(table: Path, path: Path, **options: Any) -> SparkSink:
     )
     sink.open("q", SCHEMA)
     sink.write(batches(9)[0])
-    until(lambda: sink.stats().micro_batches > 0, PATIENCE)
+    wait_until(lambda: sink.stats().micro_batches > 0, PATIENCE)
     return sink
 
 
@@ -47,11 +47,11 @@ def test_a_full_target_is_waited_for(tmp_path: Path) -> None:
         sink = opened(table, tmp_path / "sink")
         with disk.full():
             write(sink, batches(9)[1:])
-            until(lambda: sink.stats().last_error is not None, PATIENCE)
+            wait_until(lambda: sink.stats().last_error is not None, PATIENCE)
             assert SegmentFolder(tmp_path / "sink" / "spool").bounds()[1] == 10
         sink.close(None)
         assert sink.stats().restarts > 0
-        assert found(table) == expected(9)
+        assert read_table(table) == expected_rows(9)
 
 
 def test_one_full_disk_for_all_is_waited_for(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_one_full_disk_for_all_is_waited_for(tmp_path: Path) -> None:
         writing.join(PATIENCE)
         assert not writing.is_alive()
         sink.close(None)
-        assert found(table) == expected(9)
+        assert read_table(table) == expected_rows(9)
 
 
 def test_a_target_that_stays_full_is_told_and_the_next_run_goes_on(
@@ -88,7 +88,7 @@ def test_a_target_that_stays_full_is_told_and_the_next_run_goes_on(
         write(again, batches(9))
         again.close(None)
         assert again.stats().rows == 0
-        assert found(table) == expected(9)
+        assert read_table(table) == expected_rows(9)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES])
@@ -128,4 +128,4 @@ def test_a_publication_without_room_or_right_can_be_repeated(
     assert list((tmp_path / "table").rglob("*.parquet")) == [], "what was moved is undone"
     again.write(frame, 0, 1)
     again.close()
-    assert [row[3] for row in found(tmp_path / "table")] == list(range(6))
+    assert [row[3] for row in read_table(tmp_path / "table")] == list(range(6))

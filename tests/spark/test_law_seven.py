@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import asking
 import law_seven
+import law_seven_spark
 import oracle
 import polars as pl
 import pytest
@@ -46,7 +46,7 @@ def uncompiled(spark: SparkSession) -> Iterator[SparkSession]:
 def test_bounded(uncompiled: SparkSession) -> None:
     """Every case of every operator over bounded DataFrames, united in one query of Spark."""
     sides = law_seven.drawn(BOUNDED, SEED)
-    found = asking.bounded(uncompiled, sides)
+    found = law_seven_spark.bounded(uncompiled, sides)
     assert not law_seven.wrong(sides, found)
     assert sum(map(len, found.values())) > len(BOUNDED)
 
@@ -64,10 +64,9 @@ def test_each_case_alone(uncompiled: SparkSession) -> None:
     for first in range(0, len(BOUNDED), TOGETHER):
         some = BOUNDED[first : first + TOGETHER]
         packed = [
-            law_seven.packed(name, jobs[name].name_columns(run_bounded(jobs[name])))
-            for name in some
+            law_seven.pack(name, jobs[name].name_columns(run_bounded(jobs[name]))) for name in some
         ]
         together = reduce(lambda one, other: one.union(other), packed)
-        found |= law_seven.unpacked(together.toArrow(), schemas)
+        found |= law_seven.unpack(together.toArrow(), schemas)
     assert not law_seven.wrong(sides, found)
     assert sum(map(len, found.values())) > len(BOUNDED)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feeding import SCHEMA, batches, until
+from sink_input import SCHEMA, batches, wait_until
 
 from rxtemporal.errors import JavaError, SourceError
 from rxtemporal.spark.jvm.liveness import explain_java_exit, report_java_exit
@@ -134,7 +134,7 @@ def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     session: Any = object()
     delivery = DirectDelivery(SinkJob(tmp_path, print, "q", SCHEMA, session, "1 second", 1))
     delivery.write(batches(1)[0])
-    until(lambda: delivery._failure is not None)
+    wait_until(lambda: delivery._failure is not None)
     with pytest.raises(JavaError, match=r"code -9 .* are lost: run the query again"):
         delivery.close(None)
     assert "which is lost" in CUT[0].__notes__[0]
@@ -143,7 +143,7 @@ def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from feeding import SCHEMA, batches, until
+from sink_input import SCHEMA, batches, until
 from rxtemporal.errors import JavaError
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink.direct import DirectDelivery

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from child_process import environment
-from feeding import until
 from reactivex.subject import Subject
+from sink_input import wait_until
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -68,7 +68,7 @@ def test_what_was_acknowledged_is_in_the_table_once(
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "taken\n"
-        until(lambda: len(list((tmp_path / "table").glob("*.parquet"))) >= 1)
+        wait_until(lambda: len(list((tmp_path / "table").glob("*.parquet"))) >= 1)
         running.kill()
     subject, process = begun(tmp_path, how, session=spark)
     assert process.diagnostics().streams[0].events_in == TAKEN

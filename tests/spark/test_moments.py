@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import moments as at
 import pytest
-from feeding import SCHEMA, batches, expected, feed, found, until
 from moments import POINTS, Held, Moment, Moments, in_the_spool, put
+from sink_input import SCHEMA, batches, expected_rows, feed, read_table, wait_until
 
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink import runner
@@ -48,7 +48,7 @@ def passed(moments: Moments, work: Callable[[], object]) -> Iterator[tuple[str, 
     doing = threading.Thread(target=work)
     doing.start()
     for index, moment in enumerate(moments.all):
-        until(lambda at=index: moments.reached(at) is not None)
+        wait_until(lambda at=index: moments.reached(at) is not None)
         reached = moments.reached(index)
         assert reached is not None
         yield moment.point, reached["segment"]
@@ -106,7 +106,7 @@ def test_a_micro_batch_passes_the_points_of_the_target(spark: SparkSession, tmp_
     finally:
         cloudpickle.unregister_pickle_by_value(at)
     assert seen == list(zip(PUBLISHING, [0, 0, 0, 1, 3, 3, 3, 3], strict=True))
-    assert found(tmp_path / "table") == expected(1)
+    assert read_table(tmp_path / "table") == expected_rows(1)
 
 
 def test_a_point_is_put_only_where_somebody_passes() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from feeding import until
+from sink_input import wait_until
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
@@ -301,7 +301,7 @@ def test_a_source_is_read_in_order_and_in_limits(tmp_path: Path) -> None:
         (batch,) = reader.read(source.SegmentRange(2, 2))
         assert batch.to_pylist() == [{"start_time": 1, "end_time": 2, "x": 1, "_segment": 2}]
         reader.commit({"segment": 3})
-        until(lambda: SegmentFolder(tmp_path).bounds() == (3, 6))
+        wait_until(lambda: SegmentFolder(tmp_path).bounds() == (3, 6))
         assert pickle.loads(pickle.dumps(reader)).initialOffset() == {"segment": 3}, "tasks get it"
         assert reader.initialOffset() == {"segment": 3}
 

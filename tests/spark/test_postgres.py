@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import psycopg
 import pytest
-from feeding import HOUR, batches, expected, feed, moment, write
+from sink_input import HOUR, batches, expected_rows, feed, moment, write
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
@@ -115,7 +115,7 @@ def test_rows_of_a_query_arrive_complete(
     """In interval shape the table holds what the query gave, once, when it is run twice, too."""
     for _ in range(2):
         feed(sink(connect, tmp_path, spark, EventShape.INTERVAL), batches(5))
-    assert sorted(query("SELECT start_time, end_time, k, v FROM t")) == expected(5)
+    assert sorted(query("SELECT start_time, end_time, k, v FROM t")) == expected_rows(5)
 
 
 def edges(given: list[tuple[int, int, int, int]], cti: int) -> EventBatch:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from child_process import environment
-from feeding import SCHEMA, batches, expected, feed, found, until, write
 from moments import Moment, Moments
+from sink_input import SCHEMA, batches, expected_rows, feed, read_table, wait_until, write
 
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
@@ -51,7 +51,7 @@ def held(moments: Moments, hours: int) -> Iterator[subprocess.Popen[str]]:
         encoding="utf-8",
     )
     try:
-        until(lambda: job.poll() is not None or moments.reached(0) is not None, 600)
+        wait_until(lambda: job.poll() is not None or moments.reached(0) is not None, 600)
         assert job.poll() is None, "the run has ended"
         yield job
     finally:
@@ -78,7 +78,7 @@ def test_a_killed_run_is_finished_by_the_next(spark: SparkSession, tmp_path: Pat
     assert 0 < SegmentFolder(tmp_path / "sink" / "spool").bounds()[1] < 81
     sink = SparkSink(table, path=tmp_path / "sink", session=spark, trigger="0 seconds")
     feed(sink, batches(80, step=7))
-    assert found(tmp_path / "table") == expected(80)
+    assert read_table(tmp_path / "table") == expected_rows(80)
 
 
 @pytest.mark.java
@@ -99,7 +99,7 @@ def test_the_packaged_java_runs_a_query_and_is_replaced_when_it_dies(tmp_path: P
     assert "Java process ended with code -9 while the query ran" in told
     assert "rows=15, rows_known=0" in stats
     assert "restarts=1" in stats
-    assert found(tmp_path / "table") == expected(5)
+    assert read_table(tmp_path / "table") == expected_rows(5)
     assert sorted(os.listdir(tmp_path)) == [".table.rxtemporal", "sink", "table"]
 
 
@@ -121,7 +121,7 @@ def test_without_java_nothing_spooled_is_lost(spark: SparkSession, tmp_path: Pat
     assert SegmentFolder(tmp_path / "sink" / "spool").bounds()[1] > 0
     sink = SparkSink(ParquetTable(tmp_path / "table"), path=tmp_path / "sink", session=spark)
     feed(sink, batches(3))
-    assert found(tmp_path / "table") == expected(3)
+    assert read_table(tmp_path / "table") == expected_rows(3)
 
 
 class JavaProcess:
@@ -230,7 +230,7 @@ def test_an_error_at_the_start_waits_for_write_or_close(
     monkeypatch.setattr("rxtemporal.spark.sink.runner.require_pyspark", lambda: None)
     sink = SparkSink(print, path=tmp_path)
     sink.open("q", SCHEMA)
-    until(lambda: sink._delivery is not None and sink._delivery.progress.failure is not None)
+    wait_until(lambda: sink._delivery is not None and sink._delivery.progress.failure is not None)
     with pytest.raises(JavaError, match="none works"):
         write(sink, batches(1))
     assert sink.stats().segments == 1

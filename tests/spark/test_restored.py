@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feeding import SCHEMA, batches, write
 from no_spark import Nothing
+from sink_input import SCHEMA, batches, write
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import Console, DatabaseTable, ParquetTable, SparkSink

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 import reactivex.subject
-from feeding import HOUR, SCHEMA, batches, rows, write
 from no_spark import NoSpark
+from sink_input import HOUR, SCHEMA, batches, rows, write
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feeding import SCHEMA, batches, until
 from no_spark import SOON, Failing, Idle
+from sink_input import SCHEMA, batches, wait_until
 
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
@@ -221,7 +221,7 @@ def test_what_cannot_pass_ends_the_query_at_once(tmp_path: Path) -> None:
     workers = Failing([WorkerExit(error, "never")])
     supervisor = Supervisor(workers, tmp_path, 0)
     supervisor.start()
-    until(lambda: supervisor.failure is not None)
+    wait_until(lambda: supervisor.failure is not None)
     with pytest.raises(LookupError):
         supervisor.check()
     supervisor.stop()

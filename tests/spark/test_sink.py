@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
-from feeding import HOUR, SCHEMA, batches, expected, feed, found, rows, until, write
+from sink_input import (
+    HOUR,
+    SCHEMA,
+    batches,
+    expected_rows,
+    feed,
+    read_table,
+    rows,
+    wait_until,
+    write,
+)
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -35,7 +45,7 @@ def test_a_table_holds_what_the_query_gave(spark: SparkSession, tmp_path: Path) 
     """Every row arrives once, in several micro-batches, and nothing is left in the spool."""
     table = tmp_path / "table"
     done = feed(sink(ParquetTable(table), tmp_path, spark, max_segments_per_batch=4), batches(9))
-    assert found(table) == expected(9)
+    assert read_table(table) == expected_rows(9)
     assert sorted(map(tuple, spark.read.parquet(str(table)).select("k", "v").collect())) == sorted(
         (row["k"], row["v"]) for row in rows(9)
     )
@@ -56,7 +66,7 @@ def test_folders_are_local_whatever_the_sessions_file_system_is(
         feed(sink(ParquetTable(tmp_path / "a b%20"), tmp_path / "ä#?", spark), batches(2))
     finally:
         spark.conf.unset("fs.defaultFS")
-    assert found(tmp_path / "a b%20") == expected(2)
+    assert read_table(tmp_path / "a b%20") == expected_rows(2)
 
 
 def test_spark_may_be_there_before_the_first_segment(spark: SparkSession, tmp_path: Path) -> None:
@@ -64,11 +74,11 @@ def test_spark_may_be_there_before_the_first_segment(spark: SparkSession, tmp_pa
     table = tmp_path / "table"
     early = sink(ParquetTable(table), tmp_path, spark)
     early.open("q", SCHEMA)
-    until(lambda: early.stats().micro_batches > 0)
+    wait_until(lambda: early.stats().micro_batches > 0)
     assert early.cti(0) == MIN_TIME
     write(early, batches(3))
     early.close(None)
-    assert found(table) == expected(3)
+    assert read_table(table) == expected_rows(3)
 
 
 def test_a_finished_run_repeated_adds_nothing(
@@ -94,7 +104,7 @@ def test_a_broken_off_run_is_taken_up(spark: SparkSession, tmp_path: Path) -> No
     write(first, batches(6)[:4])
     first.close(KeyboardInterrupt())
     again = feed(sink(table, tmp_path, spark), batches(6, step=3))
-    assert found(tmp_path / "table") == expected(6)
+    assert read_table(tmp_path / "table") == expected_rows(6)
     assert (again.stats().rows, again.stats().rows_known) == (6, 12)
 
 
@@ -104,8 +114,8 @@ def test_a_stream_that_grows_goes_on(spark: SparkSession, tmp_path: Path) -> Non
     feed(sink(table, tmp_path, spark), batches(2, end=5 * HOUR))
     assert SegmentFolder(tmp_path / "sink" / "spool").describe(3).cti == 5 * HOUR
     feed(sink(table, tmp_path, spark), batches(7))
-    assert [row for row in found(tmp_path / "table") if row[3] >= 5] == [
-        row for row in expected(7) if row[3] >= 5
+    assert [row for row in read_table(tmp_path / "table") if row[3] >= 5] == [
+        row for row in expected_rows(7) if row[3] >= 5
     ]
 
 
@@ -115,11 +125,11 @@ def test_a_lost_checkpoint_neither_loses_nor_doubles(spark: SparkSession, tmp_pa
     first = sink(table, tmp_path, spark, max_segments_per_batch=2)
     first.open("q", SCHEMA)
     write(first, batches(8)[:6])
-    until(lambda: first.stats().micro_batches >= 2)
+    wait_until(lambda: first.stats().micro_batches >= 2)
     first.close(RuntimeError("the machine goes down"))
     shutil.rmtree(tmp_path / "sink" / "checkpoint")
     feed(sink(table, tmp_path, spark, max_segments_per_batch=3), batches(8))
-    assert found(tmp_path / "table") == expected(8)
+    assert read_table(tmp_path / "table") == expected_rows(8)
 
 
 def test_a_function_gets_rows_times_and_the_key(spark: SparkSession, tmp_path: Path) -> None:
@@ -188,7 +198,7 @@ def test_closing_waits_for_a_function_that_runs(spark: SparkSession, tmp_path: P
     assert begun.wait(60)
     closing = threading.Thread(target=close)
     closing.start()
-    until(lambda: it._delivery is not None and it._delivery.progress._stopping)
+    wait_until(lambda: it._delivery is not None and it._delivery.progress._stopping)
     go_on.set()
     closing.join()
     assert order == ["function", "closed"]

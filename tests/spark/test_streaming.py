@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import asking
-import combining
 import law_seven
+import law_seven_spark
 import physical
 import polars as pl
 import pyarrow as pa
 import pytest
+import united_cases
+from file_streams import FileStream, read_all
 from hourly_readings import READINGS, SETTINGS, hourly
 from polars.testing import assert_frame_equal
-from trickling import Trickle, read_out
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -52,20 +52,20 @@ def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
     number = random.randrange(2**32)
     print(f"law 7: streams drawn with {number}")
     sides = law_seven.drawn(law_seven.CASES, number)
-    found = asking.streaming(narrow, sides, tmp_path, random.Random(number))
+    found = law_seven_spark.streaming(narrow, sides, tmp_path, random.Random(number))
     assert not law_seven.wrong(sides, found)
     assert sum(map(len, found.values())) > len(sides)
 
 
 def test_cases_run_together() -> None:
     """Cases are grouped by each field that can split them; few run alone."""
-    assert len(asking.ALONE) == 3
-    together = [name for name in law_seven.CASES if name not in asking.ALONE]
-    groups = combining.in_groups(together)
+    assert len(law_seven_spark.ALONE) == 3
+    together = [name for name in law_seven.CASES if name not in law_seven_spark.ALONE]
+    groups = united_cases.group_by_split(together)
     assert sorted(name for names in groups.values() for name in names) == sorted(together)
     assert {*groups} == {None, *physical.SCHEMA}
     for field, names in groups.items():
-        plan = physical.planned(combining.one_query(names), 2, combining.FIELDS)._node
+        plan = physical.planned(united_cases.unite_cases(names), 2, united_cases.FIELDS)._node
         split = find_partition(plan)
         found = {split.of(node) for node in plan.list_nodes() if node.source is not None}
         assert found == {(field,) if field else ()}, names
@@ -79,7 +79,7 @@ def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     """
     from pyspark.errors import StreamingQueryException
 
-    folder = Trickle(tmp_path / "in", READINGS.schema)
+    folder = FileStream(tmp_path / "in", READINGS.schema)
     given = stream(folder.frame(spark), start="time", advance_time=SETTINGS, order_by="received")
     tables = []
     for first in (0, 25, 40):
@@ -88,7 +88,7 @@ def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
         )
         if first:  # two micro-batches in the first run
             result = run(hourly, readings=given, buckets=3)
-            tables += read_out(result, tmp_path / "checkpoint")
+            tables += read_all(result, tmp_path / "checkpoint")
     found = pl.DataFrame(pl.from_arrow(pa.concat_tables(tables)))
     in_order = READINGS.drop("received")
     expected = hourly(rxt.from_polars(in_order, start="time", advance_time=SETTINGS)).to_polars()
@@ -108,7 +108,7 @@ def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     for says, (query, buckets) in others.items():
         result = run(query, readings=given, buckets=buckets)
         with pytest.raises(StreamingQueryException, match=says):
-            read_out(result, tmp_path / "checkpoint")
+            read_all(result, tmp_path / "checkpoint")
 
 
 SEEN = pl.Schema({"start_time": pl.Int64, "end_time": pl.Int64, "k": pl.Int64, "cti": pl.Int64})
@@ -127,14 +127,14 @@ def test_inputs_are_known_by_name_and_filters_by_what_they_filter(
     """
     from pyspark.errors import StreamingQueryException
 
-    folders = {name: Trickle(tmp_path / name, SEEN) for name in ("left", "right")}
+    folders = {name: FileStream(tmp_path / name, SEEN) for name in ("left", "right")}
 
     def add(name: str, *rows: tuple[int | None, ...]) -> None:
         folders[name].add(pl.DataFrame(rows, schema=SEEN, orient="row"))
 
     def read(query: Any, *names: str) -> list[tuple[Any, ...]]:
         given = {name: stream(folders[name].frame(narrow), cti="cti") for name in names}
-        made = read_out(run(query, buckets=2, **given), tmp_path / "checkpoint")
+        made = read_all(run(query, buckets=2, **given), tmp_path / "checkpoint")
         return [tuple(row.values()) for table in made for row in table.to_pylist()]
 
     add("left", (1, 300, 7, None), (1, 300, 2, None), (None, None, None, 100))

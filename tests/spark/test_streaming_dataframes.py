@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from child_process import environment
 from hourly_readings import READINGS, SETTINGS, hourly
-from micro_batches import counted, readings, run, trickled, without_sparks_sink
+from micro_batches import counted, readings, run, stream_files, without_sparks_sink
 from no_spark import table
 from processes import descendants
 from resumed_runs import SOON, Table
@@ -45,7 +45,7 @@ def test_without_a_folder_each_run_begins_at_the_beginning(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The rows of a micro-batch come in order; late or not is as in the DataFrame as a whole."""
-    read = hourly(readings(spark, trickled(tmp_path / "in", PARTS)))
+    read = hourly(readings(spark, stream_files(tmp_path / "in", PARTS)))
     expected = hourly(WHOLE).to_polars()
     for _ in range(2):
         found = read.to_polars()
@@ -63,12 +63,12 @@ def test_a_run_goes_on_with_the_next_micro_batch(
     spark: SparkSession, tmp_path: Path, shape: EventShape
 ) -> None:
     """Three runs over a folder that grows make one, in every shape."""
-    trickle, got = trickled(tmp_path / "in", PARTS[:1]), list[rxt.EventBatch]()
+    files, got = stream_files(tmp_path / "in", PARTS[:1]), list[rxt.EventBatch]()
     for parts in (PARTS[1:3], PARTS[3:], []):
         sink = Table(shape, got, 10**6, "")
-        assert hourly(readings(spark, trickle)).run(sink, resume=tmp_path / "kept").wait(SOON)
+        assert hourly(readings(spark, files)).run(sink, resume=tmp_path / "kept").wait(SOON)
         for part in parts:
-            trickle.add(part)
+            files.add(part)
     whole = Log(shape)
     hourly(WHOLE).run(whole).wait(SOON)
     assert_same_history(whole.batches, got, tolerance=0)
@@ -90,9 +90,9 @@ def undisturbed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_run_that_is_killed(spark: SparkSession, tmp_path: Path, undisturbed: list[Any]) -> None:
     """Between what has left and the state, its Java process still there: each row is there once."""
     point = "left"
-    trickle = trickled(tmp_path / "in", PARTS)
+    files = stream_files(tmp_path / "in", PARTS)
     job = subprocess.Popen(
-        [sys.executable, str(HERE / "keptjob.py"), str(tmp_path), point, "3"],
+        [sys.executable, str(HERE / "resumable_job.py"), str(tmp_path), point, "3"],
         env=environment(),
         cwd=tmp_path,
     )
@@ -110,7 +110,7 @@ def test_a_run_that_is_killed(spark: SparkSession, tmp_path: Path, undisturbed: 
     before = table(tmp_path, EventShape.EDGE)
     assert before
     assert before != undisturbed
-    assert run(spark, trickle, tmp_path).wait(SOON)
+    assert run(spark, files, tmp_path).wait(SOON)
     assert table(tmp_path, EventShape.EDGE) == undisturbed
 
 
@@ -118,7 +118,7 @@ def test_a_run_that_breaks_anywhere(
     spark: SparkSession, tmp_path: Path, undisturbed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, while and after a micro-batch is saved: it ends the run, and the next goes on."""
-    trickle = trickled(tmp_path / "in", PARTS)
+    files = stream_files(tmp_path / "in", PARTS)
     points = [(resuming.Checkpointer, "_save", False), (resuming.Checkpointer, "_save", True),
               (microbatches._Query, "_on_batch", True)]  # fmt: skip
     for owner, name, after in points:
@@ -132,8 +132,8 @@ def test_a_run_that_breaks_anywhere(
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, breaking)
             with pytest.raises((OSError, SourceError), match="the power is gone"):
-                run(spark, trickle, tmp_path).wait(SOON)
-    assert run(spark, trickle, tmp_path).wait(SOON)
+                run(spark, files, tmp_path).wait(SOON)
+    assert run(spark, files, tmp_path).wait(SOON)
     assert table(tmp_path, EventShape.EDGE) == undisturbed
 
 
@@ -142,12 +142,12 @@ def test_a_run_that_breaks_anywhere(
 
 def test_what_does_not_belong_together_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A lost state, a lost checkpoint of Spark's, a changed query: it is said what and why."""
-    trickle, kept = trickled(tmp_path / "in", PARTS[:2]), tmp_path / "kept"
+    files, kept = stream_files(tmp_path / "in", PARTS[:2]), tmp_path / "kept"
     taken: list[rxt.EventBatch] = []
 
     def again(query: Callable[[rxt.Streamable], rxt.Streamable]) -> None:
         sink = Table(EventShape.EDGE, taken, 10**6, "")
-        assert query(readings(spark, trickle)).run(sink, resume=kept).wait(SOON)
+        assert query(readings(spark, files)).run(sink, resume=kept).wait(SOON)
 
     again(hourly)
     with pytest.raises(CheckpointError, match=r"has changed since .*kept was begun. Saved: "):
@@ -187,7 +187,7 @@ def test_what_cannot_be_followed_is_refused(spark: SparkSession) -> None:
 def test_two_of_them_joined_go_on(spark: SparkSession, tmp_path: Path) -> None:
     """Each has a Spark query of its own; one state has the places of both, whoever saved last."""
     app_of = {
-        name: trickled(tmp_path / name, parts)
+        name: stream_files(tmp_path / name, parts)
         for name, parts in (("one/1", PARTS[:2]), ("two", PARTS[1:3]))
     }
 
@@ -231,9 +231,9 @@ class Waiting(Table):
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_run_that_is_stopped(spark: SparkSession, tmp_path: Path, inside: bool) -> None:
     """From another thread or from inside its sink: Spark's query ends, and the next run goes on."""
-    trickle, got = trickled(tmp_path / "in", PARTS[:2]), list[rxt.EventBatch]()
+    files, got = stream_files(tmp_path / "in", PARTS[:2]), list[rxt.EventBatch]()
     sink, ready = Waiting(EventShape.EDGE, got, 10**6, ""), threading.Event()
-    live = hourly(readings(spark, trickle, trigger="0 seconds"))
+    live = hourly(readings(spark, files, trigger="0 seconds"))
     if inside:
         sink.stops = lambda: ready.wait(SOON) and process.dispose()
     process = live.run(sink, resume=tmp_path / "kept")
@@ -243,9 +243,9 @@ def test_a_run_that_is_stopped(spark: SparkSession, tmp_path: Path, inside: bool
         process.dispose()
     assert process.wait(SOON)
     for part in PARTS[2:]:
-        trickle.add(part)
+        files.add(part)
     again = Table(EventShape.EDGE, got, 10**6, "")
-    assert hourly(readings(spark, trickle)).run(again, resume=tmp_path / "kept").wait(SOON)
+    assert hourly(readings(spark, files)).run(again, resume=tmp_path / "kept").wait(SOON)
     assert not [query for query in spark.streams.active if query.isActive]
     whole = Log(EventShape.EDGE)
     hourly(WHOLE).run(whole).wait(SOON)
@@ -254,11 +254,11 @@ def test_a_run_that_is_stopped(spark: SparkSession, tmp_path: Path, inside: bool
 
 def test_a_query_that_spark_ends_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     """An error in the files or in a micro-batch ends the run and names its cause."""
-    trickle = trickled(tmp_path / "in", PARTS[:1])
+    files = stream_files(tmp_path / "in", PARTS[:1])
     (tmp_path / "in" / "9.parquet").write_bytes(b"no rows")
     with pytest.raises(SourceError, match="Spark ended the query of stream 'readings'"):
-        readings(spark, trickle).to_polars()
+        readings(spark, files).to_polars()
     shutil.rmtree(tmp_path / "in")
-    broken = trickled(tmp_path / "in", PARTS[:1])
+    broken = stream_files(tmp_path / "in", PARTS[:1])
     with pytest.raises(OSError, match="the line is dead"):
         readings(spark, broken).run(Table(EventShape.EDGE, [], 0, "breaks")).wait(SOON)

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from feeding import SCHEMA, until
 from no_spark import Failing
+from sink_input import SCHEMA, wait_until
 
 from rxtemporal.errors import ArgumentError, JavaError
 from rxtemporal.spark import DatabaseTable
@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_for_very_long_is_waited_for(tmp_path: Path) -> None
     """After more workers in vain than a float has powers of two, Spark still comes back."""
     workers = Failing([FULL] * 1_100 + [None])
     with supervised(workers, tmp_path) as supervisor:
-        until(lambda: not supervisor._thread.is_alive())
+        wait_until(lambda: not supervisor._thread.is_alive())
         supervisor.check()
         assert (workers.workers, supervisor.restarts, supervisor.batches) == (1_101, 1_100, 1)
 
@@ -105,7 +105,7 @@ def test_a_process_that_never_starts_is_given_up(tmp_path: Path) -> None:
     """It dies each time without a word: a producer is told after some tries."""
     workers = Unstarted([DIED])
     with supervised(workers, tmp_path) as supervisor:
-        until(lambda: supervisor.failure is not None)
+        wait_until(lambda: supervisor.failure is not None)
         assert workers.workers == ATTEMPTS
         with pytest.raises(JavaError, match="ended with code 1"):
             supervisor.check()
@@ -115,7 +115,7 @@ def test_a_process_that_never_starts_is_given_up(tmp_path: Path) -> None:
 def test_room_and_what_has_run_before_are_waited_for(tmp_path: Path, workers: Failing) -> None:
     """Neither a disk that is full from the beginning nor a process that was well ends the query."""
     with supervised(workers, tmp_path) as supervisor:
-        until(lambda: workers.workers > 3 * ATTEMPTS)
+        wait_until(lambda: workers.workers > 3 * ATTEMPTS)
         supervisor.check()
 
 
@@ -179,7 +179,7 @@ def test_a_target_that_the_child_cannot_make_is_told(tmp_path: Path, elsewhere: 
     """Another worker could do no better: the error says what is missing and what to do."""
     given = job(tmp_path, DatabaseTable(elsewhere, "t"))
     with supervised(lambda listener: Child(given, listener), tmp_path) as supervisor:
-        until(lambda: supervisor.failure is not None)
+        wait_until(lambda: supervisor.failure is not None)
         with pytest.raises(ArgumentError, match=r"cannot be loaded .* No module named 'only_here'"):
             supervisor.check()
         assert supervisor.restarts == 0
@@ -213,7 +213,7 @@ def test_a_micro_batch_that_does_not_end_is_broken_off(tmp_path: Path) -> None:
         return made[-1]
 
     with supervised(make, tmp_path) as supervisor:
-        until(lambda: supervisor._started)
+        wait_until(lambda: supervisor._started)
         supervisor.stop()
     process = made[0]._process
     assert process is not None

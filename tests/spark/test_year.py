@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import year
-from trickling import read_out
+from file_streams import read_all
 
 from rxtemporal.spark import run
 
@@ -32,9 +32,9 @@ def test_bounded(spark: SparkSession, name: str) -> None:
 def test_streaming(spark: SparkSession, tmp_path: Path) -> None:
     """All queries as one, in four micro-batches, started anew for the last two of them."""
     year.need_year()
-    given, bring = year.trickled(spark, year.frames(), tmp_path, 4)
+    given, bring = year.stream_files(spark, year.frames(), tmp_path, 4)
     result, tables = run(year.all_in_one, buckets=3, **given), list[pa.Table]()
     for _ in range(2):
         bring(2)
-        tables += read_out(result, tmp_path / "checkpoint")
+        tables += read_all(result, tmp_path / "checkpoint")
     year.all_same(pl.DataFrame(pl.from_arrow(pa.concat_tables(tables))))

@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-import arranging
+import arrangements
 import oracle
 import physical
 from law_streams import Sides
@@ -55,8 +55,8 @@ def in_parts(query: rxt.Streamable, sides: Sides, random: Random) -> tuple[list[
     """Return the united history of what the buckets give, and the least of their CTIs."""
     rows, ctis = [], []
     for part in in_buckets(query, sides):
-        made = [physical.batches(items, arranging.cut(items, random)) for items in part]
-        out = physical.pushed(query, arranging.interleaved(made, random))
+        made = [physical.batches(items, arrangements.cut(items, random)) for items in part]
+        out = physical.pushed(query, arrangements.interleave(made, random))
         rows += physical.rows(out)
         ctis.append(out[-1].cti if out else oracle.MIN_TIME)
     return rows, min(ctis)

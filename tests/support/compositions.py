@@ -6,7 +6,7 @@ import dataclasses
 from functools import cache
 from typing import Any
 
-import arranging
+import arrangements
 import oracle
 import oracle_joins
 import oracle_lifetimes
@@ -332,7 +332,7 @@ COMPOSITIONS: dict[str, Composition] = {
 
 STREAM = strategies.streams(
     max_size=14, extremes=False, payload=strategies.matching_payloads()
-).map(arranging.finished)
+).map(arrangements.finish)
 
 
 @cache

@@ -13,8 +13,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from feeding import SCHEMA, batches, feed, until, write
 from moments import Held, Moments, in_the_spool
+from sink_input import SCHEMA, batches, feed, wait_until, write
 
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink.sink import SparkSinkStats
@@ -42,7 +42,7 @@ def killed(path: Path, hours: int) -> SparkSinkStats:
     given, it = batches(hours), sink(path)
     it.open("q", SCHEMA)
     write(it, given[:2])
-    until(lambda: it.stats().micro_batches > 0)
+    wait_until(lambda: it.stats().micro_batches > 0)
     os.kill(int((path / "sink" / "spark.pid").read_text(encoding="utf-8")), signal.SIGKILL)
     write(it, given[2:])
     it.close(None)
@@ -59,7 +59,7 @@ def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> S
     threading.Thread(target=end_with, args=(it,), daemon=True).start()
     spool = SegmentFolder(path / "sink" / "spool")
     for batch in batches(hours, shift=shift):
-        until(lambda: moments.may_write(spool.bounds()[1] + 1), 900)
+        wait_until(lambda: moments.may_write(spool.bounds()[1] + 1), 900)
         it.write(batch)
     it.close(None)
     return it.stats()
@@ -72,7 +72,7 @@ def end_with(it: SparkSink) -> None:
     """
     delivery = it._delivery
     assert delivery is not None
-    until(lambda: delivery.progress.failure is not None, math.inf)
+    wait_until(lambda: delivery.progress.failure is not None, math.inf)
     traceback.print_exception(delivery.progress.failure)
     sys.stderr.flush()
     os._exit(1)
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("hours", type=int)
     parser.add_argument("--dying", action="store_true", help="its Java process is killed under way")
     parser.add_argument("--moments", type=Path, help="a pickle of where to stand still")
-    parser.add_argument("--shift", type=int, default=0, help="ticks, as in feeding.batches")
+    parser.add_argument("--shift", type=int, default=0, help="ticks, as in sink_input.batches")
     parser.add_argument("--master", default="local[2]")
     given = parser.parse_args()
     if given.dying:

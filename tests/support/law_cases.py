@@ -9,7 +9,7 @@ from typing import Any
 import oracle
 import physical
 import strategies
-from arranging import ended, finished
+from arrangements import end_rows, finish
 from hypothesis import strategies as st
 from oracle import MAX_TIME, Event, Row
 
@@ -59,7 +59,7 @@ class Case:
         return st.tuples(*[one] * self.inputs)
 
     def _whole(self, items: Sequence[Event]) -> list[Event]:
-        return finished(items if self.endless else ended(items), self.last)
+        return finish(items if self.endless else end_rows(items), self.last)
 
 
 def sums(*key: str, snap: tuple[int, int, int] | None = None) -> Tolerance:

@@ -93,7 +93,7 @@ def job(spark: SparkSession, name: str, sides: Sides) -> Job:
     return Job.of(query_of(name), named, BUCKETS)
 
 
-def packed(name: str, result: DataFrame) -> DataFrame:
+def pack(name: str, result: DataFrame) -> DataFrame:
     """Return a result as rows of text, so that those of all cases are one DataFrame.
 
     Spark writes a double so that it reads back the same.
@@ -105,7 +105,7 @@ def packed(name: str, result: DataFrame) -> DataFrame:
     return result.select(sf.lit(name).alias("name"), "start_time", "end_time", values)
 
 
-def unpacked(table: pa.Table, schemas: dict[str, pl.Schema]) -> dict[str, list[Row]]:
+def unpack(table: pa.Table, schemas: dict[str, pl.Schema]) -> dict[str, list[Row]]:
     """Return the histories of all cases whose results are in a table.
 
     Payloads without a schema are JSON, one text for all fields.

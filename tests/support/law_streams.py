@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from random import Random
 
-import arranging
+import arrangements
 import law_table
 import law_table_joins
 import law_table_windows
@@ -58,8 +58,8 @@ def drawn(name: str, data: st.DataObject) -> tuple[Sides, Random]:
 
 def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
     """Return the streams cut into batches and interleaved at random."""
-    made = [physical.batches(items, arranging.cut(items, random)) for items in sides]
-    return arranging.interleaved(made, random)
+    made = [physical.batches(items, arrangements.cut(items, random)) for items in sides]
+    return arrangements.interleave(made, random)
 
 
 class Expected:

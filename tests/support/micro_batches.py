@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from file_streams import FileStream
 from hourly_readings import READINGS, SETTINGS
 from no_spark import Nothing, closed
-from trickling import Trickle
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 HOUR = 3_600_000_000
 
 
-def trickled(folder: Path, parts: list[pl.DataFrame]) -> Trickle:
+def stream_files(folder: Path, parts: list[pl.DataFrame]) -> FileStream:
     """A folder with a file for each micro-batch, its rows in no order."""
-    trickle = Trickle(folder, READINGS.schema)
+    files = FileStream(folder, READINGS.schema)
     for part in parts:
-        trickle.add(part.sample(fraction=1, shuffle=True))
-    return trickle
+        files.add(part.sample(fraction=1, shuffle=True))
+    return files
 
 
-def readings(spark: SparkSession, trickle: Trickle, **options: Any) -> rxt.Streamable:
+def readings(spark: SparkSession, files: FileStream, **options: Any) -> rxt.Streamable:
     """The readings that a folder has, as a stream that completes when they have been read."""
     options = {"trigger": "availableNow", "name": "readings", **options}
     return from_dataframe(
-        trickle.frame(spark),
+        files.frame(spark),
         start="time",
         advance_time=SETTINGS,
         order_by="received",
@@ -56,7 +56,7 @@ def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
     put(spooled.SpooledDelivery, "close", closed)
 
 
-def run(spark: SparkSession, trickle: Trickle, path: Path) -> rxt.Process:
+def run(spark: SparkSession, files: FileStream, path: Path) -> rxt.Process:
     """Run a query into a sink's spool, kept beside it."""
     sink = SparkSink(print, path=path / "sink", shape=EventShape.EDGE)
-    return counted(readings(spark, trickle)).run(sink, resume=path / "kept")
+    return counted(readings(spark, files)).run(sink, resume=path / "kept")

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from feeding import until
+from sink_input import wait_until
 
 __all__ = ["descendants", "end", "is_there", "who_is"]
 
@@ -61,4 +61,4 @@ def is_there(pid: int) -> bool:
 def end(pid: int) -> None:
     """Kill a process and wait until it is gone."""
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_there(pid))
+    wait_until(lambda: not is_there(pid))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from file_streams import FileStream
 from flights import DATA, FLIGHTS, WEATHER
 from needs import skip_or_fail
 from polars.testing import assert_frame_equal
-from trickling import Trickle
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -68,21 +68,21 @@ def in_spark(spark: SparkSession, given: dict[str, pl.DataFrame]) -> dict[str, A
     }
 
 
-def trickled(
+def stream_files(
     spark: SparkSession, given: dict[str, pl.DataFrame], folder: Path, parts: int
 ) -> tuple[dict[str, Any], Callable[[int], None]]:
     """The frames as streaming DataFrames, and what brings the next micro-batches of all of them."""
     made, waiting = {}, []
     for name, frame in given.items():
         start, end = LIFETIMES[name]
-        trickle = Trickle(folder / name, pl.Schema({**frame.schema, "cti": frame.schema[start]}))
-        waiting.append((trickle, in_parts(frame, start, parts)))
-        made[name] = stream(trickle.frame(spark), start=start, end=end, cti="cti")
+        files = FileStream(folder / name, pl.Schema({**frame.schema, "cti": frame.schema[start]}))
+        waiting.append((files, in_parts(frame, start, parts)))
+        made[name] = stream(files.frame(spark), start=start, end=end, cti="cti")
 
     def bring(batches: int) -> None:
-        for trickle, rest in waiting:
+        for files, rest in waiting:
             for part in islice(rest, batches):
-                trickle.add(part)
+                files.add(part)
 
     return made, bring
 

@@ -1,4 +1,4 @@
-"""A kept run over a folder of files, in a process of its own: ``keptjob.py FOLDER POINT N``.
+"""A kept run over a folder of files, in a process of its own: ``resumable_job.py FOLDER POINT N``.
 
 At a point of its N-th micro-batch it says so in a file of that name, and waits to be killed.
 """
@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from file_streams import FileStream
 from hourly_readings import READINGS
 from micro_batches import run, without_sparks_sink
-from trickling import Trickle
 
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark.dataframes import streaming as microbatches
@@ -51,7 +51,7 @@ def main(folder: str, point: str, number: str) -> None:
     put(point, int(number), path / point)
     without_sparks_sink(setattr)
     spark = session(**{"spark.master": "local[2]"})
-    run(spark, Trickle.of(path / "in", READINGS.schema), path).wait()
+    run(spark, FileStream.reopen(path / "in", READINGS.schema), path).wait()
 
 
 if __name__ == "__main__":

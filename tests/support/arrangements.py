@@ -16,12 +16,12 @@ from oracle import MAX_TIME, Event, freeze, lifetime
 Item = TypeVar("Item")
 
 
-def finished(items: Sequence[Event], last: int = MAX_TIME) -> list[Event]:
+def finish(items: Sequence[Event], last: int = MAX_TIME) -> list[Event]:
     """Return the stream with a CTI at `last` at its end."""
     return list(items) if items and items[-1] == ("cti", last) else [*items, ("cti", last)]
 
 
-def ended(items: Sequence[Event]) -> list[Event]:
+def end_rows(items: Sequence[Event]) -> list[Event]:
     """Return the stream with no endless row: endless intervals last 41 ticks, open rows end."""
     cti, items = 0, list(items)
     open_rows: list[Event] = []
@@ -39,7 +39,7 @@ def ended(items: Sequence[Event]) -> list[Event]:
     return [*items, *ends]
 
 
-def busy(ticks: int, shapes: Sequence[str]) -> list[Event]:
+def make_steady_stream(ticks: int, shapes: Sequence[str]) -> list[Event]:
     """Return a steady stream: rows of each shape at every tick, a pause now and then, few values.
 
     Some twenty rows are alive at a time; most live for some ticks, a few for a hundred.
@@ -66,7 +66,7 @@ def _lives(time: int, shapes: Sequence[str]) -> list[tuple[str, tuple[int, ...]]
     return [("point", ()), ("interval", (time + length,)), *edge]
 
 
-def reordered(items: Sequence[Event], random: Random) -> list[Event]:
+def reorder(items: Sequence[Event], random: Random) -> list[Event]:
     """Return the events in an order that no CTI forbids, start edges before their end edges.
 
     An event may pass a CTI that does not speak of it, in either direction.
@@ -92,7 +92,7 @@ def _judged(item: Event) -> int:
     return lifetime(item)[1] if item[0] == "end" else lifetime(item)[0]
 
 
-def each_alone(items: Sequence[Any]) -> list[slice]:
+def cut_singly(items: Sequence[Any]) -> list[slice]:
     """Return the cut into single items."""
     return [slice(i, i + 1) for i in range(len(items))]
 
@@ -104,7 +104,7 @@ def cut(items: Sequence[Any], random: Random) -> list[slice]:
     return [slice(i, j) for i, j in pairwise(marks)]
 
 
-def interleaved(sides: Sequence[Sequence[Item]], random: Random) -> list[tuple[int, Item]]:
+def interleave(sides: Sequence[Sequence[Item]], random: Random) -> list[tuple[int, Item]]:
     """Return the items of several sequences as one, each with the number of its own."""
     places = [side for side, items in enumerate(sides) for _ in items]
     random.shuffle(places)

@@ -9,15 +9,15 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import combining
 import law_seven
 import oracle
 import physical
 import polars as pl
 import pyarrow as pa
+import united_cases
+from file_streams import FileStream, cut_micro_batches, read_all
 from law_seven import BUCKETS, CASES, Sides
 from oracle import MAX_TIME, Row
-from trickling import Trickle, read_out, trickled
 
 from rxtemporal.spark import run, stream
 
@@ -51,7 +51,7 @@ def bounded(spark: SparkSession, sides: Mapping[str, Sides]) -> Found:
     for question in _together(sides):
         frames = {name: law_seven.in_spark(spark, rows) for name, rows in question.rows.items()}
         results.append(question.packed(run(question.query, buckets=BUCKETS, **frames)))
-    return law_seven.unpacked(_united(results).toArrow(), {})
+    return law_seven.unpack(_united(results).toArrow(), {})
 
 
 def streaming(
@@ -63,33 +63,33 @@ def streaming(
     """
     alone = [_alone(name, sides[name]) for name in ALONE if name in sides]
     rest = {name: streams for name, streams in sides.items() if name not in ALONE}
-    results, waiting = list[Any](), list[tuple[Trickle, Iterator[pl.DataFrame]]]()
+    results, waiting = list[Any](), list[tuple[FileStream, Iterator[pl.DataFrame]]]()
     for place, question in enumerate([*alone, *_together(rest)]):
         given = {}
         for name, rows in question.rows.items():
-            trickle = Trickle(folder / f"{place}-{name}", pl.Schema({**rows.schema, **CTI}))
-            parts = trickled(rows, sum(RUNS), numbers, question.last)
-            waiting.append((trickle, iter(parts)))
-            given[name] = stream(trickle.frame(spark), cti="cti")
+            files = FileStream(folder / f"{place}-{name}", pl.Schema({**rows.schema, **CTI}))
+            parts = cut_micro_batches(rows, sum(RUNS), numbers, question.last)
+            waiting.append((files, iter(parts)))
+            given[name] = stream(files.frame(spark), cti="cti")
         results.append(question.packed(run(question.query, buckets=BUCKETS, **given)))
     tables = []
     for batches in RUNS:
-        for trickle, parts in waiting:
+        for files, parts in waiting:
             for _ in range(batches):
-                trickle.add(next(parts))
-        tables += read_out(_united(results), folder / "checkpoint")
+                files.add(next(parts))
+        tables += read_all(_united(results), folder / "checkpoint")
     schemas = {
         name: physical.planned(CASES[name].query, CASES[name].inputs).schema or pl.Schema()
         for name in ALONE
     }
-    return law_seven.unpacked(pa.concat_tables(tables), schemas)
+    return law_seven.unpack(pa.concat_tables(tables), schemas)
 
 
 def _together(sides: Mapping[str, Sides]) -> Iterator[_Question]:
-    for names in combining.in_groups(sides).values():
+    for names in united_cases.group_by_split(sides).values():
         mine = {name: sides[name] for name in names}
-        rows = {name: combining.combined(mine, n) for n, name in enumerate(physical.SIDES)}
-        yield _Question(combining.one_query(names), rows, MAX_TIME, combining.packed)
+        rows = {name: united_cases.combine_rows(mine, n) for n, name in enumerate(physical.SIDES)}
+        yield _Question(united_cases.unite_cases(names), rows, MAX_TIME, united_cases.pack)
 
 
 def _alone(name: str, streams: Sides) -> _Question:
@@ -101,7 +101,7 @@ def _alone(name: str, streams: Sides) -> _Question:
         law_seven.query_of(name),
         rows,
         CASES[name].last,
-        lambda result: law_seven.packed(name, result),
+        lambda result: law_seven.pack(name, result),
     )
 
 

@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 BEGAN = 1_700_000_000
 
 
-class Trickle:
+class FileStream:
     """A folder that is read as a stream, a file in each micro-batch."""
 
     def __init__(self, folder: Path, schema: pl.Schema) -> None:
-        self.folder, self.schema, self.files = folder, schema, 0
+        self.folder, self.schema, self.count = folder, schema, 0
         folder.mkdir(parents=True)
 
     @classmethod
-    def of(cls, folder: Path, schema: pl.Schema) -> Trickle:
+    def reopen(cls, folder: Path, schema: pl.Schema) -> FileStream:
         """Return a folder that another process has made."""
-        trickle = cls.__new__(cls)
-        trickle.folder, trickle.schema = folder, schema
-        trickle.files = len(list(folder.glob("*.parquet")))
-        return trickle
+        stream = cls.__new__(cls)
+        stream.folder, stream.schema = folder, schema
+        stream.count = len(list(folder.glob("*.parquet")))
+        return stream
 
     def add(self, rows: pl.DataFrame) -> None:
         """Add the rows of one more micro-batch."""
         # Spark does not see a file whose name begins with a dot
-        hidden = self.folder / f".{self.files}.parquet"
+        hidden = self.folder / f".{self.count}.parquet"
         rows.match_to_schema(self.schema).write_parquet(hidden)
-        os.utime(hidden, (BEGAN + self.files,) * 2)
-        hidden.rename(self.folder / f"{self.files}.parquet")
-        self.files += 1
+        os.utime(hidden, (BEGAN + self.count,) * 2)
+        hidden.rename(self.folder / f"{self.count}.parquet")
+        self.count += 1
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the folder as a streaming DataFrame."""
@@ -52,7 +52,7 @@ class Trickle:
         return reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder))
 
 
-def trickled(
+def cut_micro_batches(
     rows: pl.DataFrame, parts: int, numbers: random.Random, last: int = MAX_TIME
 ) -> list[pl.DataFrame]:
     """Cut rows in order of start into micro-batches, at random.
@@ -72,7 +72,7 @@ def trickled(
     return found
 
 
-def read_out(frame: DataFrame, checkpoint: Path) -> list[pa.Table]:
+def read_all(frame: DataFrame, checkpoint: Path) -> list[pa.Table]:
     """Run a streaming query until everything that is there is read; return its micro-batches."""
     tables: list[pa.Table] = []
     query = (

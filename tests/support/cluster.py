@@ -1,4 +1,4 @@
-"""Law 7 on a cluster of two executors on this machine: ``clustered.py FOLDER``.
+"""Law 7 on a cluster of two executors on this machine: ``cluster.py FOLDER``.
 
 ``FOLDER/asked`` has the streams that are drawn for the cases and the number that cuts them, as a
 pickle; ``found`` is what Spark gives for them. Where the year is at hand it is asked as well.
@@ -13,13 +13,13 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-import asking
 import law_seven
+import law_seven_spark
 import polars as pl
 import pyarrow as pa
 import year
+from file_streams import read_all
 from oracle import MAX_TIME
-from trickling import read_out
 
 from rxtemporal.spark import run, session
 
@@ -41,8 +41,8 @@ def of_the_table(spark: SparkSession, folder: Path) -> None:
     sides, number = pickle.loads((folder / "asked").read_bytes())
     whole = {n: each for n, each in sides.items() if law_seven.CASES[n].last == MAX_TIME}
     found = {
-        "bounded": asking.bounded(spark, whole),
-        "streaming": asking.streaming(spark, sides, folder / "streams", Random(number)),
+        "bounded": law_seven_spark.bounded(spark, whole),
+        "streaming": law_seven_spark.streaming(spark, sides, folder / "streams", Random(number)),
     }
     (folder / "found").write_bytes(pickle.dumps(found))
 
@@ -52,11 +52,11 @@ def of_the_year(spark: SparkSession, folder: Path) -> Iterator[tuple[str, pa.Tab
     frames = year.frames()
     whole = run(year.all_in_one, buckets=4, **year.in_spark(spark, frames))
     yield "bounded", whole.toArrow()
-    streams, bring = year.trickled(spark, frames, folder / "year", 2)
+    streams, bring = year.stream_files(spark, frames, folder / "year", 2)
     result, tables = run(year.all_in_one, buckets=3, **streams), list[pa.Table]()
     for _ in range(2):
         bring(1)
-        tables += read_out(result, folder / "checkpoint")
+        tables += read_all(result, folder / "checkpoint")
     yield "streaming", pa.concat_tables(tables)
 
 

@@ -23,7 +23,7 @@ from rxtemporal.operators.partition import find_partition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FIELDS", "combined", "in_groups", "one_query", "packed", "united"]
+__all__ = ["FIELDS", "combine_rows", "group_by_split", "pack", "unite", "unite_cases"]
 
 CASE = "case"
 FIELDS = pl.Schema({**physical.SCHEMA, CASE: pl.String})
@@ -33,7 +33,7 @@ RESULT = {CASE: str, "payload": str}
 ANY = "k"
 
 
-def in_groups(names: Iterable[str]) -> dict[str | None, list[str]]:
+def group_by_split(names: Iterable[str]) -> dict[str | None, list[str]]:
     """Return cases by the field that splits the rows of all of them; None where nothing does."""
     found: dict[str | None, list[str]] = {}
     for name in names:
@@ -50,34 +50,34 @@ def _split_by(name: str) -> str | None:
     return next((one[0] for one in zip(*fields, strict=True)), ANY)
 
 
-def one_query(names: Sequence[str]) -> Callable[..., rxt.Streamable]:
+def unite_cases(names: Sequence[str]) -> Callable[..., rxt.Streamable]:
     """Return cases as one query, of two streams as ``combined`` gives them."""
 
     def query(left: rxt.Streamable, right: rxt.Streamable) -> rxt.Streamable:
-        return united([_part(name, left, right) for name in names])
+        return unite([_part(name, left, right) for name in names])
 
     return query
 
 
-def united(streams: Sequence[rxt.Streamable]) -> rxt.Streamable:
+def unite(streams: Sequence[rxt.Streamable]) -> rxt.Streamable:
     """Return the union of some streams: of halves, so that rows go through few unions."""
     if len(streams) == 1:
         return streams[0]
     half = len(streams) // 2
-    return united(streams[:half]).union(united(streams[half:]))
+    return unite(streams[:half]).union(unite(streams[half:]))
 
 
 def _part(name: str, *streams: rxt.Streamable) -> rxt.Streamable:
     case = CASES[name]
     mine = [each.where(pl.col(CASE) == name).drop(CASE) for each in streams[: case.inputs]]
 
-    def packed(payload: dict[str, Any]) -> dict[str, Any]:
+    def pack(payload: dict[str, Any]) -> dict[str, Any]:
         return {CASE: name, "payload": json.dumps(payload)}
 
-    return case.query(*mine).ungroup().select(packed, schema=RESULT)
+    return case.query(*mine).ungroup().select(pack, schema=RESULT)
 
 
-def combined(sides: Mapping[str, Sides], side: int) -> pl.DataFrame:
+def combine_rows(sides: Mapping[str, Sides], side: int) -> pl.DataFrame:
     """Return the histories of the streams that cases have on one side, in order of start."""
     frames = [
         law_seven.frame(oracle.canonical(streams[side])).with_columns(pl.lit(name).alias(CASE))
@@ -87,7 +87,7 @@ def combined(sides: Mapping[str, Sides], side: int) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=ROWS), *frames]).sort("start_time")
 
 
-def packed(result: DataFrame) -> DataFrame:
+def pack(result: DataFrame) -> DataFrame:
     """Return what ``one_query`` gives as ``law_seven.packed`` has it."""
     from pyspark.sql import functions as sf
 

@@ -20,37 +20,37 @@ BOTH_SUBJECTS = (rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlterna
 both_subjects = pytest.mark.parametrize("kind", BOTH_SUBJECTS)
 
 
-def listed(events: list[Any], **options: Any) -> rxt.Streamable:
+def from_list(events: list[Any], **options: Any) -> rxt.Streamable:
     """A stream of a list."""
     return rxt.from_events(events, **options)
 
 
-def iterated(events: list[Any], **options: Any) -> rxt.Streamable:
+def from_iterator(events: list[Any], **options: Any) -> rxt.Streamable:
     """A stream of an iterator."""
     return rxt.from_events(iter(events), **options)
 
 
-def followed(events: list[Any], **options: Any) -> rxt.Streamable:
+def from_pushes(events: list[Any], **options: Any) -> rxt.Streamable:
     """A stream of an observable that pushes as soon as somebody listens."""
-    return rxt.from_observable(Pushing(events), **options)
+    return rxt.from_observable(PushedEvents(events), **options)
 
 
-def gathered(events: list[Any], **options: Any) -> rxt.Streamable:
+def from_batched_pushes(events: list[Any], **options: Any) -> rxt.Streamable:
     """The same, with rows that gather into batches."""
-    return followed(events, batch_rows=100, **options)
+    return from_pushes(events, batch_rows=100, **options)
 
 
-def handed(events: list[Any], **options: Any) -> rxt.Streamable:
+def from_hand_off(events: list[Any], **options: Any) -> rxt.Streamable:
     """The same, handed to a query that runs in another thread, a few rows waiting at most."""
-    return followed(events, hand_off=rxt.HandOff(3), **options)
+    return from_pushes(events, hand_off=rxt.HandOff(3), **options)
 
 
-def spilled(events: list[Any], **options: Any) -> rxt.Streamable:
+def from_spilling_hand_off(events: list[Any], **options: Any) -> rxt.Streamable:
     """The same, with a disk for the rows that are more."""
-    return followed(events, hand_off=rxt.HandOff(3, rxt.WhenFull.SPILL), **options)
+    return from_pushes(events, hand_off=rxt.HandOff(3, rxt.WhenFull.SPILL), **options)
 
 
-class Pushing(Subject[Any]):
+class PushedEvents(Subject[Any]):
     """An observable whose events are pushed by a producer that nothing may reach."""
 
     def __init__(self, events: list[Any]) -> None:
@@ -66,11 +66,18 @@ class Pushing(Subject[Any]):
         return subscription
 
 
-WAYS = [listed, iterated, followed, gathered, handed, spilled]
+WAYS = [
+    from_list,
+    from_iterator,
+    from_pushes,
+    from_batched_pushes,
+    from_hand_off,
+    from_spilling_hand_off,
+]
 ways_in = pytest.mark.parametrize("stream_of", WAYS)
 
 
-def in_some_way(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
+def parametrize_ways(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
     """Parametrize a test with cases and ways in: each case and each way by default.
 
     `tox -e full` runs every case in every way.
@@ -92,7 +99,7 @@ def in_some_way(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
     )
 
 
-def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
+def collect(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
     """The events and the errors that a subscriber hears."""
     events: list[Any] = []
     errors: list[Any] = []
@@ -109,6 +116,6 @@ def heard(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]
     return events, errors
 
 
-def place(operator: str, file: str) -> str:
+def place_pattern(operator: str, file: str) -> str:
     """The end of a message, as a pattern: the operator and the line of a file that composed it."""
     return rf"\(in {re.escape(operator)}, composed at {re.escape(file)}:\d+\)$"

@@ -15,14 +15,14 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from feeding import until
+from sink_input import wait_until
 
-__all__ = ["Notes", "stopped"]
+__all__ = ["CommitFolder", "stop_process"]
 
 IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
 
-class Notes:
+class CommitFolder:
     """New files in the folder of Spark's commits; a context manager."""
 
     def __init__(self, commits: Path) -> None:
@@ -35,7 +35,7 @@ class Notes:
         assert watched >= 0, os.strerror(ctypes.get_errno())
         self._known = set(os.listdir(commits))
 
-    def __enter__(self) -> Notes:
+    def __enter__(self) -> CommitFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,11 +61,11 @@ class Notes:
 
 
 @contextlib.contextmanager
-def stopped(pid: int) -> Iterator[None]:
+def stop_process(pid: int) -> Iterator[None]:
     """A process stands still, wherever it is, and goes on if it is still there then."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: set(states(pid)) <= {"T"})
+        wait_until(lambda: set(states(pid)) <= {"T"})
         yield
     finally:
         with contextlib.suppress(ProcessLookupError):

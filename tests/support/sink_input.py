@@ -49,7 +49,7 @@ def batches(hours: int, *, end: int = MAX_TIME, step: int = 1, shift: int = 0) -
     return [*cut, EventBatch.empty(SCHEMA, end)]
 
 
-def expected(hours: int) -> list[Row]:
+def expected_rows(hours: int) -> list[Row]:
     """Return the expected rows of a table, sorted."""
     return sorted(
         (moment(row["start_time"]), moment(row["end_time"]), row["k"], row["v"])
@@ -62,7 +62,7 @@ def moment(tick: int | None) -> datetime | None:
     return None if tick is None else EPOCH + timedelta(microseconds=tick)
 
 
-def found(table: Path) -> list[Row]:
+def read_table(table: Path) -> list[Row]:
     """Return the rows of a table, as polars reads it, sorted."""
     return sorted(pl.read_parquet(table).select("start_time", "end_time", "k", "v").rows())
 
@@ -81,7 +81,7 @@ def write(sink: SparkSink, given: Iterable[EventBatch]) -> None:
         sink.write(batch)
 
 
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
     """Wait for something to happen."""
     deadline = time.monotonic() + seconds
     while not condition():
