@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
@@ -11,11 +11,25 @@ from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
+if TYPE_CHECKING:
+    from rxtemporal.core.batch import EventBatch
+
 
 class Accumulator:
     """State of both CTI synchronizing subjects; its owner serialises."""
 
-    __slots__ = ("cti", "delay", "edges", "floor", "high", "largest", "late", "out", "policy")
+    __slots__ = (
+        "cti",
+        "delay",
+        "edges",
+        "floor",
+        "high",
+        "largest",
+        "late",
+        "out",
+        "policy",
+        "shape",
+    )
 
     def __init__(self, shape: EventShape, delay: int, policy: AdvanceTimePolicy) -> None:
         self.delay = delay
@@ -25,6 +39,7 @@ class Accumulator:
         self.largest = 0
         # An event that starts at or above the floor is neither late nor later than any before it,
         # so it passes without a call to ``admit``. Edges never do: their rows are remembered.
+        self.shape = shape
         self.edges = shape is EventShape.EDGE
         self.floor = MAX_TIME if self.edges else NO_CTI
         self.late: TransformSubject[LateEvent, LateEvent] = TransformSubject(lambda late: late)
@@ -59,10 +74,45 @@ class Accumulator:
         if reason is not None:
             broken = max(self.cti, MIN_TIME)
             by = measure_lateness(event, broken)
-            source.late[reason] += 1
-            source.largest_lateness = max(source.largest_lateness, by)
-            self.late.on_next(LateEvent(event, source.name, reason, broken, by))
+            self._report(LateEvent(event, source.name, reason, broken, by), source)
         return kept
+
+    def _report(self, late: LateEvent, source: SourceState) -> None:
+        source.late[late.reason] += 1
+        source.largest_lateness = max(source.largest_lateness, late.by)
+        self.late.on_next(late)
+
+    def split(self, batch: EventBatch) -> list[Any]:
+        """Return a batch as the items to take: the edges in it one by one, other rows together."""
+        from rxtemporal.reactive.subjects.batches import split_edges
+
+        return split_edges(batch) if self.edges else [batch]
+
+    def admit_batch(self, batch: EventBatch, source: SourceState) -> EventBatch | Cti | None:
+        """Judge a batch of complete rows, then take its CTI; return the accepted rows.
+
+        If there are none, return the CTI that passes, or None.
+        """
+        # compiled code is loaded by the first batch
+        from rxtemporal.reactive.subjects.batches import judge_batch, list_late
+
+        if len(batch):
+            self._note_times(batch, source)
+        accepted, verdicts = judge_batch(batch, self.cti, self.policy)
+        for late in list_late(batch, verdicts, self.shape, source.name):
+            self._report(late, source)
+        cti = self.advance(Cti(batch.cti), source) if batch.cti > MIN_TIME else None
+        if not len(accepted):
+            return cti
+        return accepted.replace(cti=max(self.cti, MIN_TIME))
+
+    def _note_times(self, batch: EventBatch, source: SourceState) -> None:
+        source.events += len(batch)
+        source.reached = max(source.reached, int(batch.start.max()))
+        behind = self.high - int(batch.start.min())
+        if behind > self.largest:
+            self.largest = behind
+            self._set_floor()
 
     def _set_floor(self) -> None:
         if not self.edges:

@@ -10,9 +10,8 @@ from reactivex import abc
 from reactivex.disposable import Disposable
 from reactivex.internal import DisposedException
 
-from rxtemporal.core.events import Cti, EventShape, RowEvent
-from rxtemporal.core.ticks import MAX_TIME, Span
-from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.core.events import Cti, RowEvent
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscriber, log_failure
@@ -37,8 +36,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     PointEvent(3, 'b')
     """
 
-    def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
-        super().__init__(shape, delay, policy)
+    def _set_up(self) -> None:
         self._errors = 0
         self._lock = threading.RLock()
         # bound once: ``with`` looks both up for each event
@@ -54,7 +52,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._row_type: type[RowEvent] | None = self._type
 
     def on_next(self, event: Any, _source: SourceState | None = None) -> None:
-        """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
+        """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
         # One function, and no call for an event that is in time: this runs once for each event.
         source = _source or self._own
         self._acquire()
@@ -71,7 +69,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                         start = event.start
                         if start > source.reached:
                             source.reached = start
-                        out: RowEvent | Cti | None = event
+                        out: Any = event
                         if start < self._accumulator.floor:
                             out = self._accumulator.admit(event, source)
                     else:
@@ -95,9 +93,9 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     def _check(self, event: Any) -> None:
         if type(event) not in (self._type, Cti, _End):
-            raise self._refuse(event)
+            self._check_other(event)
 
-    def _take_other(self, event: Any, source: SourceState) -> Cti | None:
+    def _take_other(self, event: Any, source: SourceState) -> Any:
         if self._disposed:
             raise DisposedException
         if self._end is not None:
@@ -105,10 +103,20 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._check(event)
         if type(event) is Cti:
             return self._accumulator.advance(event, source)
+        if type(event) is not _End:
+            return self._take_batch(event, source)
         self._end, self._row_type, subscribers = event, None, self._subscribers
         self._set_subscribers(())
         for subscriber in subscribers:
             event.notify(subscriber)
+        return None
+
+    def _take_batch(self, batch: Any, source: SourceState) -> Any:
+        items = self._accumulator.split(batch)
+        if items == [batch]:
+            return self._accumulator.admit_batch(batch, source)
+        # the edges of a batch come before whatever waits
+        self._queue.extendleft((item, source) for item in reversed(items))
         return None
 
     def on_error(self, error: Exception) -> None:

@@ -54,6 +54,11 @@ class CtiSubject(Observable[Any]):
         self._sources_lock = threading.Lock()
         self._own = self._source(OWN)
         self._own.add_handle(self)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Prepare delivery; called once, at the end of construction."""
+        raise NotImplementedError
 
     @classmethod
     def create_point(
@@ -123,18 +128,25 @@ class CtiSubject(Observable[Any]):
         """The number of exceptions that subscribers have raised."""
         raise NotImplementedError
 
-    def _refuse(self, event: Any) -> EventError:
-        return EventError(
-            f"this subject takes {self.shape.value} events and CTIs, got {event!r} "
-            f"({type(event).__name__})"
-        )
+    def _check_other(self, item: Any) -> None:
+        """Check an item that is neither a CTI nor an event of this subject's shape: a batch."""
+        # a batch is never the first to load what it is made of
+        from rxtemporal.core.batch import EventBatch
+        from rxtemporal.reactive.subjects.batches import check_batch
+
+        if not isinstance(item, EventBatch):
+            raise EventError(
+                f"this subject takes {self.shape.value} events and CTIs, got {item!r} "
+                f"({type(item).__name__})"
+            )
+        check_batch(item, self.shape)
 
     def _accept(self, event: Any, source: SourceState) -> None:
         """Take one event of one source."""
         raise NotImplementedError
 
     def on_next(self, event: Any) -> None:
-        """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
+        """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
         self._accept(event, self._own)
 
     def on_error(self, error: Exception) -> None:

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from rxtemporal.core.events import Cti, EdgeEvent
+from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, time_ticks
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
 from rxtemporal.ingress.open_rows import OpenRows
 
 _log = get_logger(__name__)
+
+_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
 class SourceState:
@@ -133,15 +135,19 @@ class Input:
         return self._closed
 
     def on_next(self, event: Any) -> None:
-        """Push one event of this source."""
+        """Push an event, a CTI or a batch of this source; the end of time closes the handle."""
         if self._closed:
             raise BindingError(
                 f"input {self.name!r} is closed. Hint: subject.input({self.name!r}) opens it again."
             )
-        if type(event) is Cti and event.start == MAX_TIME:
+        kind = type(event)
+        if kind is Cti and event.start == MAX_TIME:
             self.close()
-        else:
+        elif kind in _EVENTS or getattr(event, "cti", None) != MAX_TIME:
             self._accept(event, self._source)
+        else:
+            self._accept(event.replace(cti=MIN_TIME), self._source)
+            self.close()
 
     def on_error(self, error: Exception) -> None:
         """Record that the source failed, and close; the other sources continue."""

@@ -8,9 +8,8 @@ from typing import Any
 from reactivex import Observable, abc
 from reactivex import operators as rx
 
-from rxtemporal.core.events import Cti, EventShape
-from rxtemporal.core.ticks import MAX_TIME, Span
-from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.core.events import Cti
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.reactive.subjects.accumulator import Accumulator
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
@@ -58,8 +57,7 @@ class CtiSynchronizingSubject(CtiSubject):
     PointEvent(3, 'b')
     """
 
-    def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
-        super().__init__(shape, delay, policy)
+    def _set_up(self) -> None:
         self._subject: TransformSubject[Any, Any] = TransformSubject(self._transform)
         self._push = self._subject.on_next
 
@@ -77,8 +75,8 @@ class CtiSynchronizingSubject(CtiSubject):
         if type(item) is not self._type:
             if type(item) is _SourceEvent:
                 event, source = item.event, item.source
-            if type(event) is Cti:
-                state.out = state.advance(event, source)
+            if type(event) is not self._type:
+                state.out = self._take_other(event, source)
                 return state
         source.events += 1
         start = event.start
@@ -87,16 +85,28 @@ class CtiSynchronizingSubject(CtiSubject):
         state.out = event if start >= state.floor else state.admit(event, source)
         return state
 
+    def _take_other(self, item: Any, source: SourceState) -> Any:
+        if type(item) is Cti:
+            return self._accumulator.advance(item, source)
+        return self._accumulator.admit_batch(item, source)
+
     def on_next(self, event: Any) -> None:
-        """Push an event or a CTI in, from any thread; refuse another shape than this subject's."""
-        if type(event) is not self._type and type(event) is not Cti:
-            raise self._refuse(event)
-        self._push(event)
+        """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
+        if type(event) is self._type or type(event) is Cti:
+            self._push(event)
+        else:
+            self._push_batch(event, self._own)
 
     def _accept(self, event: Any, source: SourceState) -> None:
-        if type(event) is not self._type and type(event) is not Cti:
-            raise self._refuse(event)
-        self._subject.on_next(_SourceEvent(event, source))
+        if type(event) is self._type or type(event) is Cti:
+            self._push(_SourceEvent(event, source))
+        else:
+            self._push_batch(event, source)
+
+    def _push_batch(self, batch: Any, source: SourceState) -> None:
+        self._check_other(batch)
+        for item in self._accumulator.split(batch):
+            self._push(_SourceEvent(item, source))
 
     def on_error(self, error: Exception) -> None:
         """Fail the whole stream. A single source fails through its own handle, see ``input``."""

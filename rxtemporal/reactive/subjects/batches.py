@@ -1,0 +1,69 @@
+"""Batches in a CTI synchronizing subject: checks, edges as events, and late rows as events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.ticks import MIN_TIME, TICK
+from rxtemporal.engine.kernels.door_rules import NEVER
+from rxtemporal.errors import EventError
+from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Verdicts, judge_rows
+from rxtemporal.ingress.lateness import LateEvent
+from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.ingress.unpacker import list_events, list_payloads
+
+
+def check_batch(batch: EventBatch, shape: EventShape) -> None:
+    """Raise unless all rows of a batch have one shape, and it keeps the contract of batches."""
+    batch.check()
+    misfits = (batch.edge == 0) if shape is EventShape.EDGE else (batch.edge != 0)
+    if shape is EventShape.POINT:
+        misfits |= batch.end - batch.start != TICK
+    if misfits.any():
+        row = int(misfits.argmax())
+        raise EventError(
+            f"this subject takes {shape.value} events, but row {row} of a batch is "
+            f"{list_events(batch.slice(row, row + 1), 'ticks')[0]!r}"
+        )
+
+
+def split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
+    """Return the edges of a batch as events, and its CTI after them."""
+    ctis = [Cti(batch.cti)] if batch.cti > MIN_TIME else []
+    return [*list_events(batch, "ticks"), *ctis]
+
+
+def judge_batch(
+    batch: EventBatch, cti: int, policy: AdvanceTimePolicy
+) -> tuple[EventBatch, Verdicts]:
+    """Return the accepted rows of a batch of complete rows at a CTI, and the verdicts on all."""
+    generates_none = (0, 0, 0, policy is AdvanceTimePolicy.ADJUST)
+    state = np.array([cti, cti, 0, NEVER, 0], np.int64)
+    verdicts = judge_rows(batch.start, batch.end, generates_none, state)
+    return verdicts.apply(batch, NO_KINDS), verdicts
+
+
+def list_late(
+    batch: EventBatch, verdicts: Verdicts, shape: EventShape, source: str
+) -> Iterator[LateEvent]:
+    """Yield the late rows of a batch of complete rows as events."""
+    late = verdicts.late_rows(batch)
+    if late is None:
+        return
+    rows = late.rows
+    payloads = list_payloads(rows.payload)
+    columns = (rows.start, rows.end, late.reason, late.cti, late.by)
+    for payload, start, end, number, cti, by in zip(
+        payloads, *(each.tolist() for each in columns), strict=True
+    ):
+        event: Any = PointEvent(start, payload)
+        if shape is EventShape.INTERVAL:
+            event = IntervalEvent(start, end, payload)
+        reason = REASONS[number]
+        assert reason is not None
+        yield LateEvent(event, source, reason, cti, by)

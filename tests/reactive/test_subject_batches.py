@@ -1,0 +1,204 @@
+"""Batches through the subjects: the same verdicts as for their rows one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import oracle
+import physical
+import polars as pl
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from input_ways import BOTH_SUBJECTS, both_subjects
+
+import rxtemporal as rxt
+from rxtemporal import AdvanceTimePolicy, Cti, EdgeEvent, EventBatch, LateReason, PointEvent
+from rxtemporal.errors import EventError
+
+Named = tuple[str | None, tuple[Any, ...]]
+
+
+def runs(items: list[Named]) -> list[list[Named]]:
+    """Cut items where the sender changes and after each CTI: each run can be a batch."""
+    found: list[list[Named]] = []
+    for item in items:
+        if not found or found[-1][-1][0] != item[0] or found[-1][-1][1][0] == "cti":
+            found.append([])
+        found[-1].append(item)
+    return found
+
+
+def batch_of(items: list[tuple[Any, ...]]) -> EventBatch | None:
+    """Rows and the CTI after them as a batch; None if it would say nothing."""
+    cti = items[-1][1] if items[-1][0] == "cti" else rxt.MIN_TIME
+    rows = [item for item in items if item[0] != "cti"]
+    if not rows and cti == rxt.MIN_TIME:
+        return None
+    lifetimes = np.array([oracle.lifetime(row) for row in rows], np.int64).reshape(-1, 2)
+    edge = np.array([row[0] in ("start", "end") for row in rows], np.int64)
+    payload = pl.DataFrame([row[-1] for row in rows], schema=physical.SCHEMA)
+    return EventBatch(lifetimes[:, 0].copy(), lifetimes[:, 1].copy(), edge, payload, cti)
+
+
+def flat(out: list[Any], shape: str) -> list[tuple[Any, ...]]:
+    """What came out, event by event: a batch as its rows, and its CTI if that is new."""
+    found: list[tuple[Any, ...]] = []
+    reached = rxt.MIN_TIME
+    for each in out:
+        if not isinstance(each, EventBatch):
+            found += physical.tuples([each])
+            reached = max(reached, each.start) if isinstance(each, Cti) else reached
+            continue
+        for start, end, payload in zip(
+            each.start.tolist(), each.end.tolist(), each.payload.to_dicts(), strict=True
+        ):
+            interval = (shape, start, end, payload)
+            found.append(("point", start, payload) if shape == "point" else interval)
+        if each.cti > reached:
+            reached = each.cti
+            found.append(("cti", reached))
+    return found
+
+
+@pytest.mark.parametrize("policy", list(AdvanceTimePolicy))
+@given(data=st.data())
+def test_a_batch_is_its_rows(policy: AdvanceTimePolicy, data: st.DataObject) -> None:
+    """Events, late events and counters are those of the same rows one by one, in both subjects.
+
+    Batches and events are mixed at random, of all shapes, through the subject and its inputs.
+    """
+    shape = data.draw(st.sampled_from(strategies.SHAPES))
+    items = data.draw(strategies.named_arrivals(shapes=[shape]))
+    delay = data.draw(st.integers(0, 8))
+    pushes: list[tuple[str | None, Any]] = []
+    for run in runs(items):
+        together = batch_of([item for _, item in run]) if data.draw(st.booleans()) else None
+        if together is None:
+            pushes += [(name, physical.event(item)) for name, item in run]
+        else:
+            pushes.append((run[0][0], together))
+    expected = play(rxt.CtiSynchronizingSubject, shape, delay, policy, [
+        (name, physical.event(item)) for name, item in items
+    ])  # fmt: skip
+    for kind in BOTH_SUBJECTS:
+        assert play(kind, shape, delay, policy, pushes) == expected
+
+
+def play(
+    kind: Any, shape: str, delay: int, policy: AdvanceTimePolicy, pushes: list[tuple[Any, Any]]
+) -> tuple[Any, ...]:
+    """What comes out event by event, what is late, and the counters."""
+    subject = getattr(kind, f"create_{shape}")(delay, policy=policy)
+    out: list[Any] = []
+    late: list[Any] = []
+    subject.subscribe(out.append)
+    subject.late.subscribe(late.append)
+    for name, item in pushes:
+        (subject if name is None else subject.input(name)).on_next(item)
+    told = [
+        (physical.tuples([each.event])[0], each.source, each.reason, each.cti, each.by)
+        for each in late
+    ]
+    return oracle.freeze(flat(out, shape)), oracle.freeze(told), subject.stats()
+
+
+def points(*starts: int, cti: int = rxt.MIN_TIME) -> EventBatch:
+    """A batch of points."""
+    start = np.array(starts, np.int64)
+    return EventBatch.of_rows(start, start + 1, pl.DataFrame({"n": range(len(starts))}), cti)
+
+
+@both_subjects
+def test_subscribers_get_the_batch(kind: Any) -> None:
+    """A batch that keeps the CTI passes with its own columns; time is less the delay."""
+    subject = kind.create_point(5)
+    out: list[Any] = []
+    subject.subscribe(out.append)
+    sent = points(1, 7, 3, cti=20)
+    subject.on_next(sent)
+    assert len(out) == 1
+    assert out[0].payload is sent.payload
+    assert out[0].start is sent.start
+    assert out[0].cti == 15
+
+
+@both_subjects
+def test_late_rows_are_left_out_and_reported(kind: Any) -> None:
+    """A row before the CTI is dropped, and a batch without other rows passes its CTI alone."""
+    subject = kind.create_point(0)
+    out: list[Any] = []
+    late: list[Any] = []
+    subject.subscribe(out.append)
+    subject.late.subscribe(late.append)
+    door = subject.input("door")
+    door.on_next(Cti(5))
+    door.on_next(points(1, 5, 9, cti=7))
+    door.on_next(points(2, 3, cti=8))
+    door.on_next(points(2, cti=6))
+    assert out[0] == Cti(5)
+    assert (out[1].start.tolist(), out[1].payload["n"].to_list(), out[1].cti) == ([5, 9], [1, 2], 7)
+    assert out[2:] == [Cti(8)]
+    assert late[0] == rxt.LateEvent(PointEvent(1, {"n": 0}), "door", LateReason.DROPPED, 5, 4)
+    stats = subject.stats()
+    assert (stats.events, stats.late, stats.largest_lateness) == (6, 4, 6)
+
+
+@both_subjects
+def test_the_end_of_time_in_a_batch_closes_its_input(kind: Any) -> None:
+    """Its rows pass; the handle closes, and the subject's time does not move."""
+    subject = kind.create_point(0)
+    out: list[Any] = []
+    subject.subscribe(out.append)
+    door = subject.input("door")
+    door.on_next(points(1, cti=rxt.MAX_TIME))
+    assert (len(out), len(out[0]), out[0].cti) == (1, 1, rxt.MIN_TIME)
+    assert door.closed
+    assert subject.stats().cti is None
+
+
+@both_subjects
+@pytest.mark.parametrize(
+    ("shape", "batch"),
+    [
+        ("point", EventBatch.from_dicts([{"start_time": 1, "end_time": 9, "x": 1}])),
+        ("edge", points(1)),
+        ("interval", points(1).replace(edge=np.array([1]))),
+        ("interval", points(1).replace(end=np.array([1]))),
+    ],
+)
+def test_a_batch_of_another_shape_is_refused_whole(kind: Any, shape: str, batch: Any) -> None:
+    """Its sender gets the error that names the row; nobody else notices."""
+    subject = getattr(kind, f"create_{shape}")(0)
+    out: list[Any] = []
+    subject.subscribe(out.append)
+    with pytest.raises(EventError, match="row 0"):
+        subject.input("door").on_next(batch)
+    assert out == []
+    assert subject.stats().events == 0
+
+
+@both_subjects
+def test_a_batch_from_inside_a_subscriber_waits(kind: Any) -> None:
+    """It follows when all have the current event, its edges one after the other."""
+    subject = kind.create_edge(0)
+    edges = EventBatch(
+        np.array([3, 3]), np.array([rxt.MAX_TIME, 8]), np.array([1, 1]),
+        pl.DataFrame({"x": [1, 1]}), 8,
+    )  # fmt: skip
+    seen: list[Any] = []
+
+    def first(event: Any) -> None:
+        seen.append(("first", event))
+        if event == Cti(1):
+            subject.on_next(edges)
+            subject.on_next(Cti(9))
+
+    subject.subscribe(first)
+    subject.subscribe(lambda event: seen.append(("second", event)))
+    subject.on_next(Cti(1))
+    start, end = EdgeEvent.create_start(3, {"x": 1}), EdgeEvent.create_end(3, 8, {"x": 1})
+    events = [Cti(1), start, end, Cti(8), Cti(9)]
+    assert seen == [(who, event) for event in events for who in ("first", "second")]
