@@ -68,6 +68,9 @@ from .errors import (
     JavaError as JavaError,
 )
 from .errors import (
+    ProcessEndedError as ProcessEndedError,
+)
+from .errors import (
     RxTemporalError as RxTemporalError,
 )
 from .errors import (

@@ -11,6 +11,7 @@
           ├── UnboundedWindowError                a result that needs infinitely many windows
           ├── AdvanceTimeError (also ValueError)  invalid settings for advancing time
           ├── BindingError                        a query and its streams that do not fit together
+          │    └── ProcessEndedError              a push that no run accepts
           ├── SourceError                         an input that cannot be read
           ├── CheckpointError                     saved state that cannot be used
           ├── SpoolError                          a spool that cannot be written or read
@@ -27,6 +28,7 @@ __all__ = [
     "CtiViolationError",
     "EventError",
     "JavaError",
+    "ProcessEndedError",
     "RxTemporalError",
     "RxTemporalWarning",
     "SchemaError",
@@ -81,6 +83,13 @@ class AdvanceTimeError(RxTemporalError, ValueError):
 
 class BindingError(RxTemporalError):
     """A query and its streams or sinks that do not fit together."""
+
+
+class ProcessEndedError(BindingError):
+    """A push that no run accepts: the run has failed, was stopped or has completed.
+
+    ``__cause__`` is the error that ended the run, None if it was stopped or has completed.
+    """
 
 
 class SourceError(RxTemporalError):

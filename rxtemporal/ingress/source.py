@@ -234,6 +234,8 @@ class StreamSource(Source):
     positioned: bool = False
     # True if it may have more items when a run that reached its end is resumed
     goes_on: bool = False
+    # the subject that producers push into, if it is the source itself
+    subject: Any = None
     # True if batches without a CTI keep the previous one
     omits_ctis: bool = False
 

@@ -299,6 +299,7 @@ class ObservableSource(StreamSource):
         self.name = name
         self.schema = schema
         self.observable = observable
+        self.subject = observable if callable(getattr(observable, "on_next", None)) else None
         self.settings = settings
         self.lively = lively
         self.min_rows = min_rows

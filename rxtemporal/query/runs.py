@@ -32,8 +32,9 @@ from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import make_checkpointer
 from rxtemporal.runtime.execution import Execution, Output
+from rxtemporal.runtime.listeners import INTERRUPT_PERIOD
 from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.process import INTERRUPT_PERIOD, Process
+from rxtemporal.runtime.process import Process
 from rxtemporal.runtime.recovery import make_log
 from rxtemporal.runtime.time_flow import find_imported
 from rxtemporal.sinks import Sink

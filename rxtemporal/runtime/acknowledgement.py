@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from reactivex import abc
+from reactivex.disposable import CompositeDisposable, Disposable
 
-from rxtemporal.errors import BindingError
-from rxtemporal.storage.event_log.log import Tape, count_pushed
+from rxtemporal.runtime.refusal import Refusal, release
+from rxtemporal.runtime.run_end import RunEnd
+from rxtemporal.storage.event_log.log import Tape
 
 
 class Acknowledger(abc.ObserverBase[Any]):
@@ -16,7 +18,8 @@ class Acknowledger(abc.ObserverBase[Any]):
 
     Producers wait outside of the run's lock, so those of several streams share a commit. ``failed``
     is called with the error if an event cannot be logged; the producer gets it, too. ``safe`` is
-    called when events have become durable.
+    called when events have become durable. If ``subject`` is what producers push into, they get
+    ``ProcessEndedError`` after the run's end, until another run subscribes to it.
     """
 
     def __init__(
@@ -25,25 +28,36 @@ class Acknowledger(abc.ObserverBase[Any]):
         tape: Tape,
         failed: Callable[[Exception], None],
         safe: Callable[[], object],
+        run_end: RunEnd,
+        subject: Any = None,
     ) -> None:
         self._observer = observer
         self._tape = tape
         self._failed = failed
         self._on_safe = safe
+        self._subject = subject
+        self._refusal = None if subject is None else Refusal(subject, tape.facts.name, run_end)
+
+    def subscribe(
+        self, connect: Callable[[Acknowledger], abc.DisposableBase]
+    ) -> abc.DisposableBase:
+        """Connect to the source; return the subscription, which refuses once it is disposed."""
+        if self._subject is not None:
+            release(self._subject)
+        return CompositeDisposable(Disposable(self._refuse), connect(self))
+
+    def _refuse(self) -> None:
+        if self._refusal is not None:
+            self._refusal.begin()
 
     def on_next(self, item: Any) -> None:
         """Push an event or a batch; it is durable afterwards, or else an error is raised."""
-        whole = self._tape.accepted + count_pushed(item)
-        self._observer.on_next(item)
-        # a hand-off takes a large batch in parts, and the run may have ended between them
-        if self._tape.accepted < whole:
-            raise BindingError(
-                f"stream {self._tape.facts.name!r} has not accepted this event or batch, and it is "
-                "not in the event log: the run has ended, or ends because of it. Hint: wait() of "
-                "the process raises the error; a run with the same log continues after the last "
-                "accepted event."
-            )
-        self._make_durable()
+        try:
+            self._observer.on_next(item)
+            self._make_durable()
+        except BaseException:
+            self._refuse()  # an observer that raises is detached
+            raise
 
     def on_error(self, error: Exception) -> None:
         """Fail the source; this is not logged, since the source may work in the next run."""

@@ -37,7 +37,7 @@ class Checkpointer:
     """Saves the state of one run in a folder, and resumes a run of the same query from it.
 
     Call ``begin`` before the run starts, ``advance`` in place of the execution's, and ``stop`` to
-    stop the run between two batches; then ``save_pushed`` and, when the sinks are closed, ``end``.
+    stop the run between two batches; then ``save_last`` and, when the sinks are closed, ``end``.
 
     Events that cannot be read again from a position go through the event log. A checkpoint deletes
     the events that it covers from the log, in one transaction.
@@ -127,10 +127,27 @@ class Checkpointer:
         """Make ``advance`` save the run after the current batch and return False."""
         self._stopping = self._execution.stopping = True
 
-    def save_pushed(self) -> None:
-        """Save the events pushed since the last checkpoint; the gate is held, the run stopped."""
-        if self._log.noted > self._logged:
-            self._save_unless_ended()
+    def save_last(
+        self, thread: threading.Thread | None, patience: float, error: BaseException | None
+    ) -> BaseException | None:
+        """Save what was pushed since the last checkpoint and end the run with ``error``.
+
+        Waits ``patience`` seconds for the thread that reads, and for the end of a batch; returns an
+        error in saving.
+        """
+        if thread is not None:
+            thread.join(patience)
+        if not self.gate.acquire(timeout=patience):
+            return None
+        try:
+            if self._log.noted > self._logged:
+                self._save_unless_ended()
+            self._execution.dispose(error)
+        except Exception as failed:
+            return failed
+        finally:
+            self.gate.release()
+        return None
 
     def end(self, error: BaseException | None) -> None:
         """Save a run that has completed, once its sinks are closed, and release the folder."""

@@ -199,7 +199,11 @@ def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def diagnose(
-    name: str, running: bool, execution: Execution, outlets: Sequence[Outlet]
+    name: str,
+    running: bool,
+    error: BaseException | None,
+    execution: Execution,
+    outlets: Sequence[Outlet],
 ) -> Diagnostics:
     """Return the current counters. Takes no lock: a busy sink does not delay it."""
     now = execution.clock.elapsed()

@@ -28,6 +28,7 @@ from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacer
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, replay_log
+from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log.event_log import EventLog
@@ -71,7 +72,8 @@ class Execution:
         self._unfinished = len(outputs)
         entries = _entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
-        self._consumer = Consumer() if handed else None
+        self.run_end = RunEnd()
+        self._consumer = Consumer(self.run_end) if handed else None
         # held while a source is read; with hand-offs, while its door judges
         own = threading.RLock()
         self.lock: AbstractContextManager[Any] = (
@@ -79,7 +81,6 @@ class Execution:
         )
         self._own, self._entered = own, threading.Condition(own)
         self._subscriptions: list[Any] = []
-        self.ended = False
         # True if a caller waits for the end of the current batch
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
@@ -109,7 +110,17 @@ class Execution:
             else self._consumer.add_queue(late.entry, source.hand_off)
         )
         lock = self.lock if queue is None else queue.lock
-        return Reader(source, packer, late, main, self._flow, lock, queue)
+        return Reader(source, packer, late, main, self._flow, lock, self.run_end, queue)
+
+    @property
+    def ended(self) -> bool:
+        """True once nothing more is delivered."""
+        return self.run_end.ended
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that ends the run, as soon as it is known."""
+        return self.run_end.error
 
     @property
     def imports(self) -> bool:
@@ -327,12 +338,14 @@ class Execution:
             self._flow.declare_idle(name, at_once=at_once)
 
     def _end(self, error: BaseException | None = None) -> None:
-        self.ended = True
+        # before the hand-offs are closed, so that a producer they release finds the error
+        self.run_end.end(error)
         if self._consumer is not None:
             self._consumer.close(error)
 
     def settle(self) -> None:
         """Accept nothing more, and deliver the rows waiting in hand-offs."""
+        self.run_end.close()
         if self._consumer is not None:
             self._consumer.finish()
 

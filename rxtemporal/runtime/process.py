@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from reactivex import Observable
 
@@ -19,6 +20,7 @@ from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.diagnostics import Diagnostics, diagnose
 from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.listeners import Listeners
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.recovery import refuse_unlogged
 from rxtemporal.runtime.stall_watch import StallWatch
@@ -27,8 +29,6 @@ from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
 
-# the longest wait, in seconds, during which Ctrl-C goes unnoticed
-INTERRUPT_PERIOD = 0.2
 # seconds to wait for the end of the current batch before a run with a checkpoint is stopped
 STOP_PATIENCE = 10.0
 # the same if the source may never answer
@@ -44,6 +44,9 @@ class _ProcessState(enum.Enum):
     ENDED = enum.auto()
 
 
+_NEW, _RUNNING, _CLOSING, _ENDED = _ProcessState
+
+
 class Process:
     """One or several running queries, as a context manager.
 
@@ -51,10 +54,22 @@ class Process:
     when the last query has completed.
 
     The process reads files, frames and iterables in a thread of its own; a source that pushes does
-    so on its own threads. An error of a query, a source or a sink ends the process, and ``wait``
-    raises it. Leaving the context waits for the end, or stops the process if the block raised.
+    so on its own threads. An error of a query, a source or a sink ends the process; ``wait`` and
+    ``await process`` raise it, ``error`` is it. If nobody waits and no callback is added, it is
+    logged as an error.
+
+    Leaving the context waits for the end, or stops the process if the block raised; ``async with``
+    does the same without blocking the event loop. ``stop`` ends a process whose source never ends.
+    ``dispose`` is Rx's name of ``stop``.
 
     Threads: every method may be called from any thread.
+
+    >>> import rxtemporal as rxt
+    >>> process = rxt.from_events([rxt.PointEvent(4, 2)]).run(rxt.Collect(), name="visits")
+    >>> process.wait(), process.running, process.ended, process.error
+    (True, False, True, None)
+    >>> process
+    Process('visits', ended)
     """
 
     def __init__(
@@ -74,9 +89,9 @@ class Process:
         self._checkpointer = checkpointer
         self._log = log
         self._outlets = outlets
-        self._state = _ProcessState.NEW
+        self._state = _NEW
         self._state_lock = threading.Lock()
-        self._ended = threading.Event()
+        self._listeners = Listeners(self)
         # held during a write, so that no sink is closed in the middle of one
         self._write_lock = threading.RLock()
         # the thread that is inside a write
@@ -84,13 +99,40 @@ class Process:
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
+    def __repr__(self) -> str:
+        state = "running" if self.running else "ended" if self.ended else "ending"
+        if self.error is not None:
+            state = f"failed: {self.error!r}"
+        return f"Process({self.name!r}, {state})"
+
+    @property
+    def running(self) -> bool:
+        """True while the process accepts events; False from the moment it ends, fails or stops.
+
+        It is False before a push returns that ended the process, and before any later one.
+        """
+        return self._state is _RUNNING and self._execution.run_end.accepts
+
+    @property
+    def ended(self) -> bool:
+        """True once everything is over: the sinks are closed and the state is saved."""
+        return self._listeners.is_done
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that ended the process, as soon as it is known; None without one.
+
+        It may be there before ``ended``, while sinks are still closing.
+        """
+        return self._error or self._execution.error
+
     def start(self) -> Process:
         """Open the sinks and start; used by ``Streamable.run`` and ``Application.run``."""
-        if self._state is not _ProcessState.NEW:
+        if self._state is not _NEW:
             raise BindingError(
                 f"process {self.name!r} has been started before. Hint: each run() makes a new one."
             )
-        self._state = _ProcessState.RUNNING
+        self._state = _RUNNING
         try:
             if self._checkpointer is not None:
                 self._log = self._checkpointer.begin(self._execution, self._outlets)
@@ -111,7 +153,7 @@ class Process:
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
             self._fail(error)
-            self._wait_until_ended(None)
+            self._listeners.wait()
             raise
         self._stalls.start()
         if self._execution.pulls:
@@ -127,12 +169,12 @@ class Process:
             while advance():
                 pass
         except BaseException as error:
-            self._end(error)
+            self._fail(error)
 
     def _write(self, outlet: Outlet, batch: EventBatch) -> None:
         try:
             with self._write_lock:
-                if self._state is not _ProcessState.RUNNING:
+                if self._state is not _RUNNING:
                     return
                 if self._log is not None:
                     self._log.flush()  # no result leaves before its events are durable
@@ -154,9 +196,9 @@ class Process:
 
     def _end(self, error: BaseException | None) -> None:
         with self._state_lock:
-            if self._state in (_ProcessState.CLOSING, _ProcessState.ENDED):
+            if self._state in (_CLOSING, _ENDED):
                 return
-            self._state = _ProcessState.CLOSING
+            self._state = _CLOSING
         pulled = self._execution.pulls and not self._in_callback()
         if pulled or self._in_write():
             self._finish(error)
@@ -192,84 +234,89 @@ class Process:
             error = error or failed
         self._execution.late.end()
         self._error = None if isinstance(error, _StoppedError) else error
-        if error is not None and not isinstance(error, (_StoppedError, KeyboardInterrupt)):
-            _log.warning("process ended by an error", process=self.name, error=repr(error))
-        self._state = _ProcessState.ENDED
-        self._ended.set()
+        self._state = _ENDED
+        if not self._listeners.finish() and isinstance(self._error, Exception):
+            _log.error("process ended by an error", process=self.name, error=repr(self._error))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process has ended; return False if it still runs after ``timeout``.
 
-        Raises the error that ended the process. ``timeout`` is in seconds; None waits for ever.
+        Raises the error that ended the process, after ``timeout`` even if its sinks are still
+        closing. ``timeout`` is in seconds; None waits for ever.
         """
-        if not self._wait_until_ended(timeout):
-            return False
+        ended = self._listeners.wait(timeout)
+        if self.error is not None:
+            raise self.error
+        return ended
+
+    def add_done_callback(self, callback: Callable[[Process], object]) -> None:
+        """Call a function with this process, once, when it has ended; at once if it has already.
+
+        It is called on the thread that ends the process, after the sinks are closed, in the order
+        of adding; an exception that it raises is logged. ``process.error`` says how it ended.
+        """
+        self._listeners.add(callback)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait for the end without blocking the event loop; raise the error of the process.
+
+        Cancelling the wait does not stop the process.
+        """
+        yield from self._listeners.wait_async().__await__()
         if self._error is not None:
             raise self._error
-        return True
 
-    def _wait_until_ended(self, timeout: float | None) -> bool:
-        # polars installs a handler for SIGINT under which a blocked wait goes on, so that Python
-        # sees Ctrl-C only between short waits
-        last = None if timeout is None else time.monotonic() + timeout
-        while not self._ended.is_set():
-            left = INTERRUPT_PERIOD if last is None else last - time.monotonic()
-            if left <= 0:
-                return False
-            self._ended.wait(min(left, INTERRUPT_PERIOD))
-        return True
+    def stop(self, error: BaseException | None = None) -> None:
+        """End this life of the process: accept nothing more, deliver, save, and close the sinks.
 
-    def dispose(self, error: BaseException | None = None) -> None:
-        """Stop the process: it accepts and writes nothing more, and closes its sinks.
+        Rows that wait in a hand-off have been accepted and still go through the query; a run with
+        ``resume=`` is saved and can be continued by another run. Rows that wait for a CTI are in
+        that state, or in the log of ``log=``; without either they are lost. The stream has not
+        ended: for that, its source completes. ``error`` fails the process: nothing more is
+        delivered, the sinks are closed with it, and ``wait`` raises it.
 
-        Rows that wait in a hand-off have been accepted and still go through the query, unless the
-        process stops because of an error, or this thread is inside the query. An iterable that is
-        being asked for its next event is not waited for: it may never answer.
+        Returns when all is done, also if the process has ended before. From inside the process (a
+        sink, a user's function, an observer of late events) it returns at once, since the end
+        waits for that caller. An iterable that is being asked for its next event is not waited for:
+        it may never answer. In an event loop: ``await asyncio.to_thread(process.stop)``.
         """
-        failed = self._stop_between_batches()
-        error = error or failed
+        given = error is not None
+        failed = self._stop_between_batches(error)
+        error = error or failed or self._execution.error
         if error is None:
             self._execution.settle()
-        error = error or _StoppedError("the process was stopped")
+        error = error or self._execution.error
         inside = self._in_write()
-        self._execution.dispose()
+        self._execution.dispose(error)
+        error = error or _StoppedError("the process was stopped")
         for outlet in self._outlets:
             outlet.sink.cancel(error)
         self._end(error)
         if self._in_callback():
             return  # the sink waits for this thread
-        self._wait_until_ended(None)
+        self._listeners.wait(hears=given)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
         if not inside:
             self._execution.join()
 
-    def _stop_between_batches(self) -> BaseException | None:
+    dispose = stop
+
+    def _stop_between_batches(self, error: BaseException | None) -> BaseException | None:
         """Finish and save the current batch of a run with a checkpoint; return an error in saving.
 
         The wait is limited: a batch that takes longer is cancelled, and comes again when the run is
         resumed.
         """
-        checkpointer, thread = self._checkpointer, self._thread
-        if checkpointer is None:
+        if self._checkpointer is None:
             return None
-        checkpointer.stop()
-        if self._in_callback() or self._execution.inside or self._state is _ProcessState.NEW:
+        self._checkpointer.stop()
+        if self._in_callback() or self._execution.inside or self._state is _NEW:
             return None
         patience = BLOCKED_PATIENCE if self._execution.may_block else STOP_PATIENCE
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(patience)
-        if not checkpointer.gate.acquire(timeout=patience):
-            return None
-        try:
-            checkpointer.save_pushed()
-            self._execution.dispose()
-        except Exception as error:
-            return error
-        finally:
-            checkpointer.gate.release()
-        return None
+        own = self._thread is threading.current_thread()
+        return self._checkpointer.save_last(None if own else self._thread, patience, error)
 
     def declare_idle(self, name: str) -> None:
         """Declare a stream idle: its source is silent or gone, and no longer holds the others back.
@@ -303,8 +350,7 @@ class Process:
         Print the result, or call its ``holding_back()`` for the sentences alone. Times are ticks;
         ages are seconds of the wall clock. This call never waits.
         """
-        running = not self._ended.is_set()
-        return diagnose(self.name, running, self._execution, self._outlets)
+        return diagnose(self.name, self.running, self.error, self._execution, self._outlets)
 
     def __enter__(self) -> Process:
         return self
@@ -319,12 +365,31 @@ class Process:
             try:
                 self.wait()
             except BaseException as interrupt:
-                if not self._ended.is_set():
-                    self.dispose(interrupt)
+                if not self.ended:
+                    self.stop(interrupt)
                 raise
         else:
-            self.dispose(error)
+            self.stop(error)
+
+    async def __aenter__(self) -> Process:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            try:
+                await self
+            except BaseException as interrupt:
+                if not self.ended:
+                    await asyncio.to_thread(self.stop, interrupt)
+                raise
+        else:
+            await asyncio.to_thread(self.stop, error)
 
 
 class _StoppedError(BindingError):
-    """A process was stopped by ``dispose``."""
+    """A process was stopped by ``stop``; its sinks are told."""

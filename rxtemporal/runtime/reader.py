@@ -21,8 +21,9 @@ from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
+from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
-from rxtemporal.storage.event_log.log import Tape
+from rxtemporal.storage.event_log.log import Tape, count_pushed
 
 _END = object()
 
@@ -46,10 +47,12 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         meter: Meter,
         flow: Followers,
         lock: AbstractContextManager[Any],
+        run_end: RunEnd,
         queue: BoundedQueue | None = None,
     ) -> None:
         super().__init__(source, packer, late, flow, queue)
         self.lock = lock
+        self.run_end = run_end
         self.meter = meter
         # the position of a source that pushes numbered pieces
         self.position = Position()
@@ -113,16 +116,29 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Subscribe to a source that pushes."""
         observer: abc.ObserverBase[Any] = self
         if self.queue is not None:
-            observer = add_backpressure(self.queue, observer, self.packer)
-        if self._log is not None:
-            observer = Acknowledger(observer, self._log, self._fail_unlogged, self.on_safe)
-        return self._cursor.connect(observer)
+            observer = add_backpressure(self.queue, observer, self.packer, self._refuse_unlogged)
+        if self._log is None:
+            return self._cursor.connect(observer)
+        acknowledger = Acknowledger(
+            observer,
+            self._log,
+            self._fail_unlogged,
+            self.on_safe,
+            self.run_end,
+            self.source.subject,
+        )
+        return acknowledger.subscribe(self._cursor.connect)
 
     def _fail_unlogged(self, error: Exception) -> None:
         """End the run when an accepted event cannot be logged: the door has changed already."""
         with self.lock:
             if not self.ended:
                 self.fail(error)
+
+    def _refuse_unlogged(self) -> None:
+        """Raise for an item that is not accepted, if its producer relies on the event log."""
+        if self._log is not None:
+            raise self.run_end.refuse(self.name)
 
     def close(self) -> None:
         """Release the source, once."""
@@ -230,6 +246,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         with self.lock:
             if self.state is not _READING:
                 if self.state is StreamState.ENDED:
+                    self._refuse_unlogged()
                     return
                 self.state = _READING
             if self._plain and type(item) in _EVENTS:
@@ -250,7 +267,13 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
         if self._watched:
             self._flow.note_activity(self)
+        if self._log is None:
+            self.accept(item)
+            return
+        whole = self._log.accepted + count_pushed(item)
         self.accept(item)
+        if self._log.accepted < whole:  # it has ended the run instead
+            raise self.run_end.refuse(self.name)
 
     def on_error(self, error: Exception) -> None:
         """Fail the stream when its source has failed."""

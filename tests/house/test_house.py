@@ -63,6 +63,7 @@ PUBLIC = [
     "PointEvent",
     "Print",
     "Process",
+    "ProcessEndedError",
     "QueryBinder",
     "RxTemporalError",
     "SchemaError",

@@ -12,6 +12,7 @@ from typing import Any
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.runtime.hand_off.bounded_queue import BatchObserver, BoundedQueue
 from rxtemporal.runtime.hand_off.gate import Gate, State
+from rxtemporal.runtime.run_end import RunEnd
 
 
 class Consumer:
@@ -21,8 +22,8 @@ class Consumer:
     while the query runs. A thread that holds the gate never acquires the second.
     """
 
-    def __init__(self) -> None:
-        self.gate = Gate()
+    def __init__(self, run_end: RunEnd) -> None:
+        self.gate = Gate(run_end)
         self._running = threading.Lock()
         self._queues: list[BoundedQueue] = []
         self._thread: threading.Thread | None = None

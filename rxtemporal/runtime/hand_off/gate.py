@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from rxtemporal.runtime.run_end import RunEnd
+
 Deliver = Callable[[Exception], None]
 
 
@@ -30,7 +32,8 @@ class Gate:
     ``depth`` counts how often the thread ``holder`` has entered it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, run_end: RunEnd) -> None:
+        self.run_end = run_end
         self.state = State.OPEN
         # the error that ended the query or a source, if any
         self.error: BaseException | None = None
@@ -110,6 +113,7 @@ class Gate:
                 flush()
         # a flushed row may have been bad: then its error came first
         if self.accepts:
+            self.run_end.close(error)
             self.state, self.failure, self.error = State.FAILED, (deliver, error), error
             self.notify_rows()
             self.notify_room()
@@ -117,6 +121,7 @@ class Gate:
     def finish(self) -> None:
         """Accept nothing more."""
         with self:
+            self.run_end.close()
             self.state = max(self.state, State.FINISHING)
             self.notify_room()
 

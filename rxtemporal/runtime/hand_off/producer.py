@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from reactivex import abc
@@ -11,7 +11,7 @@ from reactivex import abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.errors import BindingError, RxTemporalError
+from rxtemporal.errors import ProcessEndedError, RxTemporalError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue
@@ -19,26 +19,38 @@ from rxtemporal.runtime.hand_off.gate import State
 
 
 def add_backpressure(
-    queue: BoundedQueue, reader: abc.ObserverBase[Any], packer: Packer
+    queue: BoundedQueue,
+    reader: abc.ObserverBase[Any],
+    packer: Packer,
+    refuse: Callable[[], None],
 ) -> abc.ObserverBase[Any]:
-    """Return the observer to subscribe to a source; it waits for room if necessary."""
+    """Return the observer to subscribe to a source; it waits for room if necessary.
+
+    ``refuse`` is called for each item that is pushed after the end; it may raise.
+    """
     if queue.settings is None:
         return reader
     queue.connect(reader, packer)
-    return Producer(queue, queue.settings.max_rows, reader, packer.door)
+    return Producer(queue, queue.settings.max_rows, reader, packer.door, refuse)
 
 
 class Producer(abc.ObserverBase[Any]):
     """Observer that waits until there is room in the queue, then pushes into the reader."""
 
     def __init__(
-        self, queue: BoundedQueue, max_rows: int, reader: abc.ObserverBase[Any], door: Door
+        self,
+        queue: BoundedQueue,
+        max_rows: int,
+        reader: abc.ObserverBase[Any],
+        door: Door,
+        refuse: Callable[[], None],
     ) -> None:
         self._gate = queue.gate
         self._queue = queue
         self._max_rows = max_rows
         self._reader = reader
         self._door = door
+        self._refuse = refuse
 
     def on_next(self, item: Any) -> None:
         """Push an event or a batch once there is room for it."""
@@ -53,8 +65,8 @@ class Producer(abc.ObserverBase[Any]):
         with gate:
             if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
                 self._wait(rows)
-            # events after the end are ignored silently, as in any run
             if gate.state is not State.OPEN:
+                self._refuse()
                 return
             self._reader.on_next(item)
             waiting = queue.rows
@@ -71,7 +83,7 @@ class Producer(abc.ObserverBase[Any]):
         finally:
             queue.seconds_blocked += time.monotonic() - started
         if gate.error is not None:
-            raise BindingError(
+            raise ProcessEndedError(
                 f"stream {self._door.source!r} was waiting for room in its hand-off when the run "
                 f"failed with {gate.error!r}; the pushed event was not accepted. "
                 "Hint: wait() of the process raises that error, and on_error receives it."

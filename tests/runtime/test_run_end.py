@@ -1,0 +1,249 @@
+"""The end of a run, as those who push see it: told at once, to everybody, and never twice."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reactivex import operators as rx
+from reactivex.subject import Subject
+from runs import SOON, Log
+
+import rxtemporal as rxt
+from rxtemporal import Cti, PointEvent, ProcessEndedError
+from rxtemporal.errors import BindingError, SchemaError, SpoolError
+from rxtemporal.runtime.run_end import RunEnd
+
+SCHEMA = {"x": int}
+TRIALS = 50
+DURABLE = pytest.mark.parametrize("durable", ["log", "resume"])
+
+
+def good(at: int) -> PointEvent:
+    """An event that fits."""
+    return PointEvent(at, {"x": at})
+
+
+def bad(at: int) -> PointEvent:
+    """An event that does not."""
+    return PointEvent(at, {"x": "not a number"})
+
+
+def starts(sink: Log) -> list[int]:
+    """The starts of the rows that a sink has."""
+    return [int(each) for batch in sink.batches for each in batch.start]
+
+
+def started(
+    tmp_path: Path, durable: str | None, sink: Any = None, **options: Any
+) -> tuple[Subject[Any], rxt.Process]:
+    """A run of one subject, with a log, a checkpoint, or neither."""
+    subject: Subject[Any] = Subject()
+    where = {} if durable is None else {durable: tmp_path}
+    stream = rxt.from_observable(subject, schema=SCHEMA, name="readings", **options)
+    return subject, stream.run(sink or Log(), **where)
+
+
+def push_for_ever(subject: Subject[Any]) -> None:
+    """Push events and CTIs until one is refused."""
+    for at in itertools.count(1):
+        subject.on_next(good(at))
+        subject.on_next(Cti(at + 1))
+
+
+def test_the_first_error_stays_and_the_end_is_final() -> None:
+    """What comes later neither replaces the error nor takes the end back."""
+    end, first = RunEnd(), OSError("first")
+    assert (end.accepts, end.ended, end.error) == (True, False, None)
+    end.close(first)
+    assert (end.accepts, end.ended, end.error) == (False, False, first)
+    end.end(OSError("second"))
+    end.close(OSError("third"))
+    assert (end.accepts, end.ended, end.error) == (False, True, first)
+    refused = end.refuse("readings")
+    assert refused.__cause__ is first
+    assert isinstance(refused, BindingError)
+
+
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
+@pytest.mark.parametrize("durable", ["log", "resume"])
+def test_a_bad_payload_refuses_all_that_is_pushed_after_it(
+    tmp_path: Path, durable: str, hand_off: Any
+) -> None:
+    """Its push raises, the next good one raises too, and wait(0) gives the error at once."""
+    for trial in range(TRIALS):
+        subject, process = started(tmp_path / str(trial), durable, hand_off=hand_off)
+        subject.on_next(good(1))
+        with pytest.raises((SchemaError, SpoolError, ProcessEndedError)):
+            subject.on_next(bad(2))
+        for at in (3, 4, 5):
+            with pytest.raises(ProcessEndedError, match="'readings' has not accepted") as refused:
+                subject.on_next(good(at))
+            assert isinstance(refused.value.__cause__, SchemaError)
+        assert not process.running
+        assert isinstance(process.error, SchemaError)
+        with pytest.raises(SchemaError):
+            process.wait(0)
+        with pytest.raises(SchemaError):
+            process.wait(SOON)
+
+
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
+def test_without_a_log_a_bad_payload_is_told_by_the_process(tmp_path: Path, hand_off: Any) -> None:
+    """A subject with ordinary subscribers goes on; the process says at once that it has failed."""
+    for _ in range(TRIALS):
+        told: list[rxt.Process] = []
+        subject, process = started(tmp_path, None, hand_off=hand_off)
+        process.add_done_callback(told.append)
+        subject.on_next(bad(2))
+        subject.on_next(Cti(3))
+        with pytest.raises(SchemaError):
+            process.wait(0)
+        assert not process.running
+        with pytest.raises(SchemaError):
+            process.wait(SOON)
+        subject.on_next(good(4))
+        while not told:  # called after the waiting threads have been released
+            threading.Event().wait(0.001)
+        assert told == [process]
+
+
+@DURABLE
+def test_what_was_not_accepted_is_accepted_by_the_next_run(tmp_path: Path, durable: str) -> None:
+    """Another run over the same subject takes the pushes again; each accepted row is there once."""
+    subject, process = started(tmp_path, durable)
+    subject.on_next(good(1))
+    with pytest.raises((SchemaError, SpoolError, ProcessEndedError)):
+        subject.on_next(bad(2))
+    with pytest.raises(ProcessEndedError):
+        subject.on_next(good(3))
+    with pytest.raises(SchemaError):
+        process.wait(SOON)
+    sink = Log()
+    stream = rxt.from_observable(subject, schema=SCHEMA, name="readings")
+    again = stream.run(sink, **{durable: tmp_path})
+    subject.on_next(good(4))
+    subject.on_next(Cti(9))
+    again.stop()
+    assert starts(sink) == [1, 4]
+    with pytest.raises(ProcessEndedError, match="stopped"):
+        subject.on_next(good(5))
+
+
+@DURABLE
+def test_of_several_producers_none_is_told_that_its_row_was_taken(
+    tmp_path: Path, durable: str
+) -> None:
+    """While one pushes what ends the run, the rows of the others are in the log or refused."""
+    for trial in range(20):
+        folder = tmp_path / str(trial)
+        subject, process = started(folder, durable)
+        start = threading.Barrier(4)
+        acknowledged: list[int] = []
+
+        def produce(number: int) -> None:
+            start.wait(SOON)  # noqa: B023
+            for n in range(10):
+                at = 1 + n * 10 + number
+                try:
+                    subject.on_next(bad(at) if (number, n) == (0, 4) else good(at))  # noqa: B023
+                except Exception:
+                    return
+                acknowledged.append(at)  # noqa: B023
+
+        threads = [threading.Thread(target=produce, args=(each,)) for each in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SOON)
+        with pytest.raises(SchemaError):
+            process.wait(SOON)
+        sink = Log()
+        again: Subject[Any] = Subject()
+        stream = rxt.from_observable(again, schema=SCHEMA, name="readings")
+        process = stream.run(sink, **{durable: folder})
+        again.on_next(Cti(1_000))
+        process.stop()
+        assert sorted(starts(sink)) == sorted(set(starts(sink)))
+        assert set(acknowledged) <= set(starts(sink))
+
+
+@DURABLE
+def test_a_stopped_run_refuses_what_is_pushed(tmp_path: Path, durable: str) -> None:
+    """After stop() a push raises: nobody would have it."""
+    subject, process = started(tmp_path, durable)
+    subject.on_next(good(1))
+    process.stop()
+    for _ in range(3):
+        with pytest.raises(ProcessEndedError, match="run the query again") as refused:
+            subject.on_next(good(2))
+        assert refused.value.__cause__ is None
+    assert len(subject.observers) == 1
+
+
+def test_a_producer_that_waits_for_room_gets_the_runs_error(tmp_path: Path) -> None:
+    """A full hand-off releases its producer with ProcessEndedError when the run fails."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        entered.set()
+        go_on.wait(SOON)
+        raise OSError("the disk is full")
+
+    sink = Log(during={"write": fail})
+    subject, process = started(tmp_path, None, sink, hand_off=rxt.HandOff(2))
+    raised: list[Exception] = []
+
+    def produce() -> None:
+        try:
+            for at in range(20):
+                subject.on_next(good(at))
+                subject.on_next(Cti(at + 1))
+        except Exception as error:
+            raised.append(error)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    assert entered.wait(SOON)
+    (stream,) = process.diagnostics().streams
+    while stream.hand_off and not stream.hand_off.times_blocked:
+        (stream,) = process.diagnostics().streams
+    go_on.set()
+    producer.join(SOON)
+    with pytest.raises(OSError, match="the disk is full"):
+        process.wait(SOON)
+    (error,) = raised
+    assert isinstance(error, ProcessEndedError)
+    assert isinstance(error.__cause__, OSError)
+
+
+def test_an_observable_of_another_kind_is_released(tmp_path: Path) -> None:
+    """Only what users push into stays subscribed: a mapped subject is disposed at the end."""
+    subject: Subject[Any] = Subject()
+    mapped = subject.pipe(rx.map(lambda each: each))
+    process = rxt.from_observable(mapped, schema=SCHEMA, name="readings").run(
+        Log(), resume=tmp_path
+    )
+    process.stop()
+    assert not subject.observers
+
+
+@pytest.mark.parametrize("how", ["running", "error"])
+def test_the_end_is_visible_before_a_later_push_returns(tmp_path: Path, how: str) -> None:
+    """A sink fails on the hand-off's thread while pushes come in: a later one finds the error."""
+    asked: dict[str, Callable[[rxt.Process], bool]] = {
+        "running": lambda process: not process.running,
+        "error": lambda process: isinstance(process.error, OSError),
+    }
+    for trial in range(20):
+        sink = Log(raises="write")
+        subject, process = started(tmp_path / str(trial), "log", sink, hand_off=rxt.HandOff(1_000))
+        with pytest.raises(ProcessEndedError):
+            push_for_ever(subject)
+        assert asked[how](process)
+        with pytest.raises(OSError, match="write"):
+            process.wait(0)
