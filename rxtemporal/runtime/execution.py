@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +12,12 @@ from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.packer import make_packer
 from rxtemporal.ingress.positions import Subscription
-from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.reactive.clock import Clock
-from rxtemporal.reactive.lift import BatchOperator, Entry
+from rxtemporal.reactive.lift import BatchOperator
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.late import LateEvents, LateFeed
@@ -30,6 +27,7 @@ from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, replay_log
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
+from rxtemporal.runtime.source_entries import SourceEntry, list_entries
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
@@ -70,7 +68,7 @@ class Execution:
         shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
         self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
         self._unfinished = len(outputs)
-        entries = _entries(self.wiring, elapsed)
+        entries = list_entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
         self.run_end = RunEnd()
         self._consumer = Consumer(self.run_end) if handed else None
@@ -100,7 +98,7 @@ class Execution:
         self._pacer = self._make_pacer()
         self._asked = group_recordings(pulled, exact=self.imports or self._pacer is not None)
 
-    def _reader(self, entry: _SourceEntry, names: Mapping[int, str]) -> Reader:
+    def _reader(self, entry: SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
         packer = make_packer(source, names.get(id(source)))
         late = LateEvents(self.late, packer, main, entry.lates)
@@ -376,26 +374,3 @@ class Execution:
                 reader.close()
             except Exception:
                 _log.exception("a source could not be closed", source=reader.name)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _SourceEntry:
-    """One source of a plan, with its entry and the entries of its streams of late events."""
-
-    source: StreamSource
-    main: Entry
-    lates: list[tuple[LateSource, Entry]]
-
-
-def _entries(wiring: Wiring, clock: Callable[[], float]) -> list[_SourceEntry]:
-    """Return the sources of a plan, including those of which only late events are used."""
-    found: dict[int, _SourceEntry] = {}
-    for source, entry in wiring.entries:
-        if isinstance(source, LateSource):
-            origin = source.origin
-            found.setdefault(id(origin), _SourceEntry(origin, Entry(clock), []))
-            found[id(origin)].lates.append((source, entry))
-        else:
-            lates = found[id(source)].lates if id(source) in found else []
-            found[id(source)] = _SourceEntry(source, entry, lates)
-    return list(found.values())
