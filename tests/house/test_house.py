@@ -287,9 +287,15 @@ def test_the_tree_of_errors_is_the_one_drawn() -> None:
     }
     assert drawn == there
     assert all(cls in errors.__all__ for cls in there)
-    for name in there:
-        bases = [base for base in getattr(errors, name).__bases__ if base is not ValueError]
-        assert bases == [Exception if name == "RxTemporalError" else rxt.RxTemporalError]
+    above = {0: Exception}
+    for indent, name in re.findall(
+        r"^( +(?:│ +)?)[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE
+    ):
+        error = getattr(errors, name)
+        depth = max(each for each in above if each < len(indent))
+        assert [base for base in error.__bases__ if base is not ValueError] == [above[depth]]
+        above = {each: cls for each, cls in above.items() if each < len(indent)}
+        above[len(indent)] = error
 
 
 def test_the_errors_that_users_catch_are_at_the_top() -> None:
