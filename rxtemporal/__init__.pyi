@@ -91,6 +91,15 @@ from .ingress.lateness import (
 from .ingress.lateness import (
     LateReason as LateReason,
 )
+from .ingress.rejected import (
+    Extra as Extra,
+)
+from .ingress.rejected import (
+    Rejected as Rejected,
+)
+from .ingress.rejected import (
+    Rejects as Rejects,
+)
 from .ingress.settings import (
     INCREASING_START_TIME as INCREASING_START_TIME,
 )

@@ -1,0 +1,183 @@
+"""Readers of many pushed rows at once, by columns.
+
+Each returns all rows, or raises if one does not fit: then they are read one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
+from rxtemporal.core.fields import Field, UnfitError
+from rxtemporal.core.schema import conform
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.ingress.row_times import check_lifetimes, check_seq, plain_time, read_times
+
+
+class Columns(NamedTuple):
+    """Rows as a batch, their sequence numbers, the form of their times, their unknown fields."""
+
+    batch: EventBatch
+    seq: Int64s | None
+    time: TimeForm | None
+    extra: Mapping[Any, int] = {}
+
+
+class RowColumns:
+    """Reader of dicts of complete rows."""
+
+    def __init__(
+        self, fields: Sequence[Field], start: str, end: str | None, seq: str | None
+    ) -> None:
+        self._fields, self._start, self._end, self._seq = fields, start, end, seq
+        names = {field.name for field in fields} | {start, end, seq}
+        self._known = names - {None}
+
+    def read(self, rows: Sequence[dict[str, Any]]) -> Columns:
+        """Return rows as columns; raise if one of them does not fit."""
+        start, time = read_times([row[self._start] for row in rows])
+        end = start + TICK if self._end is None else _read_ends([row[self._end] for row in rows])
+        check_lifetimes(start, end)
+        columns = [field.column([row[field.name] for row in rows]) for field in self._fields]
+        payload = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
+        seq = None
+        if self._seq is not None:
+            numbers = [check_seq(row[self._seq], self._seq) for row in rows]
+            seq = np.array(numbers, np.int64)
+        return Columns(
+            EventBatch.of_rows(start, end, payload, MIN_TIME), seq, time, self._extra(rows)
+        )
+
+    def _extra(self, rows: Sequence[dict[str, Any]]) -> Mapping[Any, int]:
+        if sum(map(len, rows)) == len(rows) * len(self._known):
+            return {}
+        counts = Counter(chain.from_iterable(rows))
+        return {name: count for name, count in counts.items() if name not in self._known}
+
+
+def _read_ends(values: Sequence[Any]) -> Int64s:
+    if not any(value is None for value in values):
+        return read_times(values)[0]
+    ends = np.full(len(values), MAX_TIME)  # a null end: the row never ends
+    given = [n for n, value in enumerate(values) if value is not None]
+    if given:
+        ends[given] = read_times([values[n] for n in given])[0]
+    return ends
+
+
+class FrameReader:
+    """Reader of frames of complete rows."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        schema: pl.Schema,
+        start: str,
+        end: str | None,
+        seq: str | None,
+    ) -> None:
+        self._start, self._end, self._seq = start, end, seq
+        self._payload = PayloadFrame(fields, schema)
+        self._names = [start, *([end] if end else []), *schema]
+        self._known = {*self._names, seq}
+
+    def read(self, frame: pl.DataFrame) -> Columns:
+        """Return the rows of a frame as columns; raise if one of them does not fit."""
+        batch = EventBatch.from_polars(frame.select(self._names), start=self._start, end=self._end)
+        batch = batch.replace(payload=self._payload.read(batch.payload))
+        seq = None if self._seq is None else read_seqs(frame[self._seq], self._seq)
+        extra = {name: frame.height for name in frame.columns if name not in self._known}
+        time: TimeForm = "ticks" if frame[self._start].dtype.is_integer() else "datetime"
+        return Columns(batch, seq, time, extra)
+
+
+class PayloadFrame:
+    """Reader of frames of payloads, cast to the fields of a schema where nothing is lost."""
+
+    def __init__(self, fields: Sequence[Field], schema: pl.Schema) -> None:
+        self._fields, self._schema = fields, schema
+
+    def read(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return a frame of exactly the schema's fields; raise if a value does not fit."""
+        if not self._schema:
+            return pl.DataFrame(height=frame.height)
+        columns = [frame.get_column(name) for name in self._schema]
+        # an integer is a float, too
+        widened = [
+            column.cast(dtype) if dtype == pl.Float64() and column.dtype.is_integer() else column
+            for column, dtype in zip(columns, self._schema.values(), strict=True)
+        ]
+        payload = conform(pl.DataFrame(widened), self._schema)
+        for field in self._fields:
+            if not field.is_in_range(payload.get_column(field.name)):
+                raise UnfitError("a time that cannot be read back")
+        return payload
+
+
+def read_seqs(column: pl.Series, name: str) -> Int64s:
+    """Return a column of sequence numbers; raise if one of them is none."""
+    if not column.dtype.is_integer() or column.null_count():
+        raise UnfitError(f"{name!r} is no column of sequence numbers")
+    numbers = column.cast(pl.Int64, strict=True).to_numpy()
+    if len(numbers) and numbers.min() < 0:
+        raise UnfitError(f"{name!r} has negative sequence numbers")
+    return np.ascontiguousarray(numbers)
+
+
+def own_batch(batch: EventBatch) -> EventBatch:
+    """Return a copy of a batch that nobody can change; raise if it is none."""
+    columns = [batch.start, batch.end, batch.edge]
+    sound = all(isinstance(each, np.ndarray) and each.dtype == np.int64 for each in columns)
+    lengths = {each.shape for each in columns} if sound else set()
+    if not isinstance(batch.payload, pl.DataFrame) or lengths != {(batch.payload.height,)}:
+        raise UnfitError("the columns of a batch are int64 arrays and a frame of one length")
+    cti = plain_time(batch.cti, "cti")
+    if type(cti) is not int or not MIN_TIME <= cti <= MAX_TIME:
+        raise UnfitError("the CTI of a batch is an int of ticks inside of time")
+    start, end, edge = (each.copy() for each in columns)
+    return EventBatch(start, end, edge, batch.payload.clone(), cti)
+
+
+def find_bad_lifetimes(batch: EventBatch) -> npt.NDArray[np.intp]:
+    """Return the numbers of the rows whose lifetime is empty or lies outside of time."""
+    good = (batch.start >= MIN_TIME) & (batch.start < batch.end) & (batch.end <= MAX_TIME)
+    return np.flatnonzero(~(good & (batch.start < MAX_TIME)))
+
+
+def frame_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a frame as dicts; a value without a Python form is ``UNREADABLE``."""
+    columns = {column.name: _list_values(column) for column in frame.get_columns()}
+    return [{name: column[row] for name, column in columns.items()} for row in range(frame.height)]
+
+
+class _Unreadable:
+    """A value that polars holds and Python cannot: a time in the year 10000."""
+
+    def __repr__(self) -> str:
+        return "a value outside of Python's range"
+
+
+UNREADABLE = _Unreadable()
+
+
+def _list_values(column: pl.Series) -> list[Any]:
+    if getattr(column.dtype, "time_unit", None) == "ns":
+        column = column.dt.cast_time_unit("us")
+    try:
+        return column.to_list()
+    except (Exception, pl.exceptions.PanicException):
+        return [_get(column, row) for row in range(len(column))]
+
+
+def _get(column: pl.Series, row: int) -> Any:
+    try:
+        return column[row]
+    except (Exception, pl.exceptions.PanicException):
+        return UNREADABLE

@@ -1,0 +1,355 @@
+"""Reader of pushed rows: dicts, events, batches and frames become what the door takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    EventShape,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
+from rxtemporal.core.fields import UnfitError, field_of
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
+from rxtemporal.core.schema import SCALAR_FIELD, to_fields
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
+from rxtemporal.ingress.row_columns import (
+    Columns,
+    FrameReader,
+    PayloadFrame,
+    RowColumns,
+    find_bad_lifetimes,
+    frame_rows,
+    own_batch,
+    read_seqs,
+)
+from rxtemporal.ingress.row_times import check_seq, plain_time
+
+_log = get_logger(__name__)
+
+# fewer rows than these are read one by one
+COLUMN_ROWS = 32
+# so many unknown fields are counted by name
+MOST_NAMES = 256
+_OTHERS = "…"
+_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
+
+One: TypeAlias = tuple[Event, int | None] | tuple[Rejected, None]
+_BAD = (Exception, pl.exceptions.PanicException)
+
+
+class RowReader:
+    """Reader of what is pushed into one stream.
+
+    A row is a dict (or another mapping, a dataclass, a NamedTuple) with the field ``start`` and, if
+    named, ``end`` and ``seq``; or an event. Each row is held to the schema exactly, as by
+    ``Field``; one that does not fit is returned as ``Rejected``, whatever its own code raises.
+    What is returned cannot be changed by whoever pushed it, and fits the packer, the log and the
+    query. The state is the counts of ignored fields alone; any thread may read.
+
+    >>> reader = RowReader("readings", pl.Schema({"temp": pl.Float64}), start="ts")
+    >>> reader.read_one({"ts": 5, "temp": 20})
+    (PointEvent(5, {'temp': 20.0}), None)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pl.Schema,
+        *,
+        start: str,
+        end: str | None = None,
+        shape: EventShape | None = None,
+        seq: str | None = None,
+        extra: Extra = Extra.IGNORE,
+    ) -> None:
+        shape = shape or (EventShape.POINT if end is None else EventShape.INTERVAL)
+        _check_names(start, end, seq, shape)
+        self.name = name
+        self.schema = pl.Schema(
+            {field: dtype for field, dtype in schema.items() if field not in (start, end)}
+        )
+        self.ignored: Counter[str] = Counter()
+        self._ignored_lock = threading.Lock()
+        self._start, self._end, self._seq, self._shape = start, end, seq, shape
+        self._refuses = extra is Extra.REFUSE
+        fields = [field_of(*each) for each in self.schema.items()]
+        self._checks = [(field.name, field.check) for field in fields]
+        self._is_scalar = list(self.schema) == [SCALAR_FIELD]
+        # the fields of an event's payload, and those of a row
+        self._inner = frozenset(self.schema) | ({seq} if seq else set())
+        self._outer = self._inner | {start} | ({end} if end else set())
+        self._inner_width, self._outer_width = len(self._inner), len(self._outer)
+        self._columns = RowColumns(fields, start, end, seq)
+        self._frames = FrameReader(fields, self.schema, start, end, seq)
+        self._payload = PayloadFrame(fields, self.schema)
+        self._fields = fields
+
+    # One ------------------------------------------------------------------------------------------
+
+    def read_one(self, item: Any) -> One:
+        """Return one row as an event, or a CTI, and its sequence number; else why not."""
+        return self._read(item, 0)
+
+    def _read(self, item: Any, index: int) -> One:
+        try:
+            if type(item) is dict:
+                return self._read_dict(item)
+            return self._read_item(item)
+        except _BAD as error:
+            return Rejected(index, self._explain(error, item), item), None
+
+    def _read_dict(self, row: dict[Any, Any]) -> One:
+        # this runs once for each row that is pushed
+        time = row[self._start]
+        if type(time) is not int:
+            time = plain_time(time, self._start)
+        fields: Any = {name: check(row[name]) for name, check in self._checks}
+        if self._is_scalar:
+            fields = fields[SCALAR_FIELD]
+        seq = None if self._seq is None else check_seq(row[self._seq], self._seq)
+        event: Event
+        if self._end is None:
+            event = PointEvent(time, fields)
+        else:
+            event = self._make(time, self._end_of(row), fields)
+        if len(row) != self._outer_width:
+            self._see_extra(row, self._outer)
+        return event, seq
+
+    def _end_of(self, row: dict[Any, Any]) -> Any:
+        assert self._end is not None
+        # a start edge has no end yet
+        end = row.get(self._end) if self._shape is EventShape.EDGE else row[self._end]
+        return None if end is None else plain_time(end, self._end)
+
+    def _make(self, start: Any, end: Any, fields: Any) -> Event:
+        if self._shape is EventShape.INTERVAL:
+            return IntervalEvent(start, MAX_TIME if end is None else end, fields)
+        if end is None:
+            return EdgeEvent.create_start(start, fields)
+        return EdgeEvent.create_end(start, end, fields)
+
+    def _read_item(self, item: Any) -> One:
+        kind = type(item)
+        if kind is Cti:
+            return Cti(plain_time(item.start_time, "time")), None
+        if kind in _EVENTS:
+            return self._read_event(item)
+        if isinstance(item, Mapping):
+            return self._read_dict(dict(item))
+        is_record = dataclasses.is_dataclass(item) or hasattr(item, "_asdict")
+        if is_record and not isinstance(item, type):
+            return self._read_dict(to_fields(item))
+        raise UnfitError(f"a row is a dict or an event, got {brief(item)} ({type_name(item)})")
+
+    def _read_event(self, event: RowEvent) -> One:
+        row = to_fields(event.payload)
+        fields: Any = {name: check(row[name]) for name, check in self._checks}
+        if self._is_scalar:
+            fields = fields[SCALAR_FIELD]
+        seq = None if self._seq is None else check_seq(row[self._seq], self._seq)
+        start = plain_time(event.start_time, "start_time")
+        read: Event
+        if type(event) is PointEvent:
+            read = PointEvent(start, fields)
+        elif type(event) is IntervalEvent:
+            read = IntervalEvent(start, plain_time(event.end, "end"), fields)
+        else:
+            assert isinstance(event, EdgeEvent)
+            edge = EdgeType(event.edge_type)
+            read = EdgeEvent(edge, start, plain_time(event.end, "end"), fields)
+        if len(row) != self._inner_width:
+            self._see_extra(row, self._inner)
+        return read, seq
+
+    def _see_extra(self, row: dict[Any, Any], known: frozenset[str]) -> None:
+        """Count the fields that the schema does not name, or refuse the row."""
+        if names := [key for key in row if key not in known]:
+            if self._refuses:
+                raise UnfitError(
+                    f"field {_name(names[0])!r} is not in the schema. "
+                    "Hint: extra=rxt.Extra.IGNORE leaves unknown fields out."
+                )
+            self._count_ignored(Counter(map(_name, names)))
+
+    def _count_ignored(self, counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            with self._ignored_lock:
+                if len(self.ignored) >= MOST_NAMES and name not in self.ignored:
+                    name = _OTHERS
+                is_new = name not in self.ignored
+                self.ignored[name] += count
+            if is_new:
+                _log.warning(
+                    "a field that the schema does not name is ignored", stream=self.name, field=name
+                )
+
+    def _explain(self, error: BaseException, item: Any) -> str:
+        """Return the reason why reading an item raised an error."""
+        if isinstance(error, UnfitError):
+            return str(error)
+        try:
+            if isinstance(error, EventError):
+                return encodable(str(error))
+            if isinstance(error, KeyError) and (missing := self._missing(item)):
+                return f"field {missing!r} is missing"
+        except Exception:  # the row's own code
+            pass
+        return f"it could not be read: {describe_error(error)}"
+
+    def _missing(self, item: Any) -> str | None:
+        is_event = type(item) in _EVENTS
+        row: Mapping[Any, Any] = to_fields(item.payload if is_event else item)
+        times = () if is_event else (self._start, self._end)
+        names: tuple[str | None, ...] = (*times, *self.schema, self._seq)
+        for name in names:
+            if name is not None and name not in row:
+                return name
+        return None
+
+    # Many -----------------------------------------------------------------------------------------
+
+    def read(self, items: Any) -> ReadRows:
+        """Return a list of rows, a batch or a frame as what goes on to the door, and the rest.
+
+        Any other iterable of rows is read to its end first; what is none is one row.
+        """
+        try:
+            if type(items) is EventBatch:
+                return self._read_batch(items)
+            if isinstance(items, pl.DataFrame):
+                return self._read_frame(items)
+            if hasattr(items, "__arrow_c_stream__") and not isinstance(items, type):
+                return self._read_frame(pl.DataFrame(items))
+            rows = _list_items(items)
+        except _BAD as error:
+            refused = Rejected(0, self._explain(error, items), items)
+            return ReadRows([], [], None, (refused,), 1)
+        columnar = len(rows) >= COLUMN_ROWS and self._shape is not EventShape.EDGE
+        if columnar and all(type(row) is dict for row in rows):
+            with suppress(*_BAD):  # found row by row
+                return self._admit(self._columns.read(rows))
+        return self._read_each(rows)
+
+    def _read_frame(self, frame: pl.DataFrame) -> ReadRows:
+        if self._shape is not EventShape.EDGE:
+            with suppress(*_BAD):  # found row by row
+                return self._admit(self._frames.read(frame))
+        return self._read_each(frame_rows(frame))
+
+    def _admit(self, read: Columns) -> ReadRows:
+        if read.extra and self._refuses:
+            raise UnfitError("a field is not in the schema")
+        rows = len(read.batch)
+        self._count_ignored({_name(key): count for key, count in read.extra.items()})
+        return ReadRows(read.batch, range(rows), read.seq, (), rows, read.time)
+
+    def _read_each(self, rows: Sequence[Any]) -> ReadRows:
+        items: list[Event] = []
+        index: list[int] = []
+        seqs: list[int] = []
+        rejected: list[Rejected] = []
+        ctis = 0
+        for number, row in enumerate(rows):
+            item, seq = self._read(row, number)
+            if type(item) is Rejected:
+                rejected.append(item)
+                continue
+            ctis += type(item) is Cti
+            items.append(item)  # type: ignore[arg-type]
+            index.append(number)
+            seqs.append(-1 if seq is None else seq)
+        numbers = None if self._seq is None else seqs
+        return ReadRows(items, index, numbers, tuple(rejected), len(rows) - ctis)
+
+    def _read_batch(self, given: EventBatch) -> ReadRows:
+        batch = own_batch(given)
+        lifetimes = find_bad_lifetimes(batch)
+        try:
+            if len(lifetimes):
+                raise UnfitError("found row by row")
+            if self._refuses and len(batch.schema) > len(self._inner):
+                raise UnfitError("found row by row")
+            payload = self._payload.read(batch.payload)
+            seq = None if self._seq is None else read_seqs(batch.payload[self._seq], self._seq)
+            extra = set(batch.schema) - self._inner
+            self._count_ignored(dict.fromkeys(map(_name, extra), len(batch)))
+            batch = batch.replace(payload=payload)
+            return ReadRows(batch, range(len(batch)), seq, (), len(batch))
+        except _BAD:
+            return self._read_batch_rows(batch, set(lifetimes.tolist()))
+
+    def _read_batch_rows(self, batch: EventBatch, bad: set[int]) -> ReadRows:
+        """Read the payloads of a batch one by one, as those of points."""
+        index: list[int] = []
+        payloads: list[Any] = []
+        seqs: list[int | None] = []
+        rejected: list[Rejected] = []
+        for number, row in enumerate(frame_rows(batch.payload)):
+            item, seq = self._read(PointEvent(0, row), number)
+            if number in bad:
+                reason = "its lifetime is empty or lies outside of time"
+                rejected.append(Rejected(number, reason, row))
+            elif isinstance(item, Rejected):
+                rejected.append(dataclasses.replace(item, row=row))
+            else:
+                index.append(number)
+                seqs.append(seq)
+                payloads.append(item.payload)  # type: ignore[union-attr]
+        columns = [
+            field.column([row if self._is_scalar else row[field.name] for row in payloads])
+            for field in self._fields
+        ]
+        payload = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(index))
+        numbers = None if self._seq is None else np.array(seqs, np.int64)
+        kept = np.array(index, np.int64)
+        read = EventBatch(batch.start[kept], batch.end[kept], batch.edge[kept], payload, batch.cti)
+        return ReadRows(read, index, numbers, tuple(rejected), len(batch))
+
+
+def _list_items(items: Any) -> Sequence[Any]:
+    """Return the items of a list, tuple or other iterable; anything else is one item."""
+    kind = type(items)
+    if kind is list:
+        return items.copy()  # type: ignore[no-any-return]
+    is_one = isinstance(items, (str, bytes, bytearray, Mapping)) or hasattr(items, "_asdict")
+    if is_one or isinstance(items, type) or not isinstance(items, Iterable):
+        return [items]
+    return list(items)
+
+
+def _name(key: Any) -> str:
+    return encodable(key) if type(key) is str else brief(key)
+
+
+def _check_names(start: str, end: str | None, seq: str | None, shape: EventShape) -> None:
+    for argument, name in (("start", start), ("end", end), ("seq", seq)):
+        if not isinstance(name, str | None) or name == "" or (name is None and argument == "start"):
+            raise ArgumentError(f"{argument} is the name of a field, got {name!r}")
+    named = [name for name in (start, end, seq) if name is not None]
+    if len(set(named)) < len(named):
+        raise ArgumentError(f"start, end and seq are different fields, got {', '.join(named)}")
+    if (end is None) != (shape is EventShape.POINT):
+        raise ArgumentError(
+            f"rows of shape {shape.name} are read "
+            + ("without end=" if end is not None else "with end=, which is missing")
+            + ". Hint: a point has no end; an interval and an edge have one."
+        )
