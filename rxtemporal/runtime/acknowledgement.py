@@ -53,6 +53,8 @@ class Acknowledger(abc.ObserverBase[Any]):
     def on_next(self, item: Any) -> None:
         """Push an event or a batch; it is durable afterwards, or else an error is raised."""
         try:
+            # before any lock, which a thread of the parent may have held
+            self._tape.refuse_fork()
             self._observer.on_next(item)
             self._make_durable()
         except BaseException:

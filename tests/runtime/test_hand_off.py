@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -437,6 +439,45 @@ def test_rows_that_cannot_be_spilled_are_not_lost(
         process.wait(SOON)
     assert sink.rows == list(range(len(sink.rows)))
     assert 8 >= len(sink.rows) > 4
+
+
+def test_a_spilled_file_that_has_changed_ends_the_process(tmp_path: Path) -> None:
+    """A flipped bit is no other row; the error names the file."""
+    files = SpillFiles(tmp_path)
+    batch = EventBatch.from_dicts([{"start_time": t, "x": t} for t in range(40)], cti=50)
+    files.write(batch)
+    (path,) = tmp_path.glob("*/*.arrow")
+    content = path.read_bytes()
+    for changed in content[:-9], content.replace(b"\x07", b"\x08"), bytes(len(content)):
+        path.write_bytes(changed)
+        with pytest.raises(SpoolError, match=r"1\.arrow is damaged: .* 40 rows were spilled.*Hint"):
+            files._files[0].read()
+    path.write_bytes(content)
+    assert files.take().read().to_dicts() == batch.to_dicts()
+
+
+FORKED_SPILL = """
+import os, sys
+from rxtemporal import EventBatch
+from rxtemporal.runtime.hand_off.spill import SpillFiles
+
+files = SpillFiles(sys.argv[1])
+files.write(EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=2))
+child = os.fork()
+if not child:
+    files.close()
+    sys.exit()
+os.waitpid(child, 0)
+print(len(files.take().read()))
+"""
+
+
+def test_a_forked_process_leaves_spilled_rows_to_its_parent(tmp_path: Path) -> None:
+    """Neither its end nor closing them deletes the files; the parent's end does."""
+    command = [sys.executable, "-P", "-c", FORKED_SPILL, str(tmp_path)]
+    ran = subprocess.run(command, timeout=SOON, check=True, stdout=subprocess.PIPE, text=True)
+    assert ran.stdout == "1\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_subscribers_iterators_and_event_loops_have_it_too() -> None:

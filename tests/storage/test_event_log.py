@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -36,6 +37,7 @@ from rxtemporal.errors import (
 from rxtemporal.storage.event_log import store as stores
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.event_log.store import RunStore
+from rxtemporal.storage.files import WriterLock
 from rxtemporal.testing import assert_same_history
 
 
@@ -660,25 +662,48 @@ def test_a_file_of_another_run_is_refused(folder: Path) -> None:
     assert taken(left) == [0, 1, 2, 3]
 
 
-def test_a_wal_is_not_replaced_by_a_part_of_it(
+def test_a_wal_is_kept_without_room_and_without_links(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there are no links it is copied aside, which a crash or a full disk may cut off."""
+    """On a full disk, too, a file is left as after a crash; a crash in between does no harm."""
     left = killed(folder)
 
-    def cut_off(source: Path, copy: Path) -> None:
-        Path(copy).write_bytes(Path(source).read_bytes()[:9_000])
-        raise OSError("the disk is full")
+    def refuse(*paths: Any, **more: Any) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "link", lambda *paths: cut_off(left / WAL, left / "nothing"))
-        patched.setattr(shutil, "copyfile", cut_off)
+        patched.setattr(os, "link", refuse)
+        patched.setattr(shutil, "copyfile", refuse)
         store = RunStore(left, "live")
         store.open()
-        with pytest.raises(OSError, match="is full"):
+        store.release()
+    assert starts(shutil.copytree(left, folder.parent / "copy")) == [0, 1, 2, 3]
+    (left / WAL).rename(left / f".{WAL}.part")
+    assert starts(left) == [0, 1, 2, 3]
+
+
+def test_a_file_that_cannot_be_left_is_no_longer_locked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fails while it is released, or repaired: the next one in this process may try."""
+    left = killed(folder)
+
+    def refuse(*paths: Any) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    store = RunStore(left, "live")
+    store.open()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", refuse)
+        with pytest.raises(OSError, match="is broken"):
             store.release()
-    assert not (left / f".{WAL}.part").exists()
-    store.release()
+    WriterLock(left / "lock").release()
+    assert (left / WAL).exists()
+    left = killed(folder / "second" / "log")
+    with monkeypatch.context() as patched:
+        patched.setattr(RunStore, "_merge", refuse)
+        with pytest.raises(SpoolError, match="is broken"):
+            Recording(left)
     assert starts(left) == [0, 1, 2, 3]
 
 
@@ -849,6 +874,44 @@ def test_a_forked_process_leaves_the_log_to_its_parent(folder: Path) -> None:
     """Whatever it does at its end, the WAL stays, and what its parent logs then is there."""
     subprocess.run([sys.executable, "-P", "-c", FORKED, str(folder)], timeout=SOON, check=False)
     assert starts(folder) == [0, 1]
+
+
+CHILD = """
+import os, sys
+import rxtemporal as rxt
+from reactivex.subject import Subject
+
+folder, way = sys.argv[1:]
+subject, seen = Subject(), []
+process = rxt.from_observable(
+    subject, name="live", schema={"payload": int}, hand_off=rxt.HandOff()
+).run(lambda batch: None, **{way: folder})
+subject.on_next(rxt.PointEvent(0, 0))
+child = os.fork()
+if not child:
+    try:
+        subject.on_next(rxt.PointEvent(7, 7))
+    except rxt.RxTemporalError as error:
+        print("forked" in f"{error} {error.__cause__}", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+subject.on_next(rxt.PointEvent(1, 1))
+process.dispose()
+"""
+
+
+@pytest.mark.parametrize("way", ["log", "resume"])
+def test_a_forked_process_cannot_write_into_its_parents_log(folder: Path, way: str) -> None:
+    """Its push is refused and told why; what its parent pushes then is there, and nothing else."""
+    command = [sys.executable, "-P", "-c", CHILD, str(folder), way]
+    ran = subprocess.run(command, timeout=SOON, check=True, stdout=subprocess.PIPE, text=True)
+    assert ran.stdout == "True\n"
+    store = RunStore(folder, "live")
+    store.open()
+    assert store.records == (2 if way == "log" else store.records)
+    store.close(complete=True)
+    if way == "log":
+        assert starts(folder) == [0, 1]
 
 
 KILLED = """

@@ -6,7 +6,10 @@ import dataclasses
 import io
 import itertools
 import os
+import shutil
 import tempfile
+import weakref
+import zlib
 from collections import deque
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.errors import SpoolError
 from rxtemporal.storage.files import remove, report_errors
 
 TIMES = ("start", "end", "edge")
@@ -23,16 +27,24 @@ MARK = "."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SpillFile:
-    """One batch in a file of its own."""
+    """One batch in a file of its own; ``crc32`` is the file's checksum."""
 
     path: Path
     rows: int
     cti: int
+    crc32: int
 
     def read(self) -> EventBatch:
-        """Return the batch and delete the file."""
+        """Return the batch and delete the file; ``SpoolError`` if its bytes have changed."""
         with report_errors(f"cannot read spilled rows from {self.path}"):
-            frame = pl.read_ipc(io.BytesIO(self.path.read_bytes()))
+            data = self.path.read_bytes()
+        if zlib.crc32(data) != self.crc32:
+            raise SpoolError(
+                f"{self.path} is damaged: it has changed since {self.rows:,} rows were spilled "
+                "there. Hint: keep other programs out of that folder, and look at the disk; "
+                "HandOff(path=…) takes another one."
+            )
+        frame = pl.read_ipc(io.BytesIO(data))
         remove(self.path)
         start, end, edge = (frame[name].to_numpy() for name in TIMES)
         fields = [field.alias(field.name.removeprefix(MARK)) for field in frame.drop(TIMES)]
@@ -50,7 +62,8 @@ class SpillFiles:
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.rows = self.rows_spilled = 0
         self._path = path
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process = os.getpid()
+        self._folder: Path | None = None
         self._numbers = itertools.count(1)
         self._files: deque[SpillFile] = deque()
 
@@ -65,7 +78,8 @@ class SpillFiles:
             except BaseException:
                 remove(path)
                 raise
-        self._files.append(SpillFile(path, len(batch), batch.cti))
+        crc32 = zlib.crc32(data.getbuffer())
+        self._files.append(SpillFile(path, len(batch), batch.cti, crc32))
         self.rows += len(batch)
         self.rows_spilled += len(batch)
 
@@ -73,10 +87,9 @@ class SpillFiles:
         if self._folder is None:
             if self._path is not None:
                 Path(self._path).mkdir(parents=True, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(
-                prefix="rxtemporal-", dir=self._path, ignore_cleanup_errors=True
-            )
-        return Path(self._folder.name)
+            self._folder = Path(tempfile.mkdtemp(prefix="rxtemporal-", dir=self._path))
+            weakref.finalize(self, _delete, self._folder, self._process)
+        return self._folder
 
     def take(self) -> SpillFile:
         """Take out the oldest file; there has to be one."""
@@ -89,7 +102,13 @@ class SpillFiles:
         self._files.clear()
         self.rows = 0
         if self._folder is not None:
-            self._folder.cleanup()
+            _delete(self._folder, self._process)
+
+
+def _delete(folder: Path, process: int) -> None:
+    """Delete the folder of a process, unless this one was forked from that."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _to_frame(batch: EventBatch) -> pl.DataFrame:

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import shutil
 import sqlite3
 import threading
 import weakref
@@ -17,7 +16,7 @@ from typing import Any
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.wal import is_damaged
-from rxtemporal.storage.files import remove, report_errors
+from rxtemporal.storage.files import report_errors
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"
@@ -128,7 +127,12 @@ class Database:
         wal = wal_path(self.path)
         with self._lock:
             if keep_wal and has_wal(self.path):
-                _link(wal, _aside(wal))
+                # neither room on the disk nor links are needed; SQLite has the file open
+                try:
+                    os.rename(wal, aside_wal(self.path))
+                except OSError:
+                    self._never_close()
+                    raise
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             restore_wal(self.path)
@@ -143,6 +147,9 @@ class Database:
     def leave_to_parent(self) -> None:
         """Never use or close the connection in a forked process: closing it deletes the WAL."""
         self._forked = True
+        self._never_close()
+
+    def _never_close(self) -> None:
         # not even when the interpreter ends
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
 
@@ -187,22 +194,9 @@ def has_wal(path: Path) -> bool:
 def restore_wal(path: Path) -> None:
     """Rename a WAL that was kept to its original name; call before the file is opened."""
     with contextlib.suppress(FileNotFoundError):
-        os.replace(_aside(wal_path(path)), wal_path(path))
+        os.replace(aside_wal(path), wal_path(path))
 
 
-def _aside(wal: Path) -> Path:
-    return wal.with_name(f".{wal.name}.part")
-
-
-def _link(path: Path, other: Path) -> None:
-    try:
-        os.link(path, other)
-    except OSError:  # a file system without links
-        # under its name only when it is whole: it replaces the WAL when the file is opened
-        aside = other.with_name(f"{other.name}.copy")
-        try:
-            shutil.copyfile(path, aside)
-            os.replace(aside, other)
-        except BaseException:
-            remove(aside)
-            raise
+def aside_wal(path: Path) -> Path:
+    """Return the path of a file's WAL while the file is closed and the WAL is kept."""
+    return path.with_name(f".{path.name}-wal.part")

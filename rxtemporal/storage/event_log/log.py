@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,6 +33,7 @@ class Log:
     def __init__(self) -> None:
         self.noted = 0
         self.tapes: list[Tape] = []
+        self._process = os.getpid()
         self._changed = threading.Condition(threading.Lock())
         self._runs: list[list[int]] = []
         # how many records have been written
@@ -41,6 +43,7 @@ class Log:
 
     def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
         """Append items, which are ``records`` records. Used by tapes."""
+        self.refuse_fork()
         with self._changed:
             if not self._admits(tape):
                 return
@@ -55,29 +58,50 @@ class Log:
 
     def flush(self) -> None:
         """Wait until all records noted so far are durable; raise the error that prevents it."""
-        with self._changed:
-            upto = self.noted
-            while self._writing and self._error is None and self._durable < upto:
-                self._changed.wait()
-            if self._error is not None:
-                raise self._error
-            if self._durable >= upto:
-                return
-            self._writing = True
-            runs, self._runs = self._runs, []
-            items = {tape: tape.take() for tape in self.tapes if tape.items}
-            noted = self.noted
+        self.refuse_fork()
+        leads = False
         try:
+            with self._changed:
+                if not self._must_lead(self.noted):
+                    return
+                leads = self._writing = True
+                runs, self._runs = self._runs, []
+                items = {tape: tape.take() for tape in self.tapes if tape.items}
+                noted = self.noted
             self._write(runs, items)
             self._durable = noted
         except BaseException as error:
-            interrupted = SpoolError("writing the log was interrupted")
-            self._error = error if isinstance(error, Exception) else interrupted
+            if leads:
+                interrupted = SpoolError("writing the log was interrupted")
+                self._error = error if isinstance(error, Exception) else interrupted
             raise
         finally:
-            with self._changed:
-                self._writing = False
-                self._changed.notify_all()
+            if leads:
+                with self._changed:
+                    self._writing = False
+                    self._changed.notify_all()
+
+    def _must_lead(self, upto: int) -> bool:
+        """Wait while another thread writes; return True if this one has to write the rest.
+
+        The caller holds the lock. Records that are durable stay so, whatever fails after them.
+        """
+        while self._writing and self._error is None and self._durable < upto:
+            self._changed.wait()
+        if self._durable >= upto:
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def refuse_fork(self) -> None:
+        """Raise in a process that was forked from the one that writes this log."""
+        if os.getpid() != self._process:
+            raise SpoolError(
+                "a run belongs to the process that started it, and this one was forked from that: "
+                "it cannot write into the run's log or recording. Hint: push in the process that "
+                "runs the query, or start others with multiprocessing's method spawn."
+            )
 
     def _admits(self, tape: Tape) -> bool:
         """Return True if a tape may note; called with the lock held; may wait on it."""
@@ -161,6 +185,10 @@ class Tape:
     def flush(self) -> None:
         """Wait until all records noted so far are durable."""
         self._log.flush()
+
+    def refuse_fork(self) -> None:
+        """Raise in a process that was forked from the one that writes this tape."""
+        self._log.refuse_fork()
 
     def _note(
         self, items: Sequence[Item], records: int, *, accepted: int, brought: int | None = None

@@ -17,6 +17,7 @@ from rxtemporal.engine.codec import dump_frame, load_frame
 from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import (
     Database,
+    aside_wal,
     damage_error,
     explain_errors,
     has_wal,
@@ -213,14 +214,16 @@ class RunStore(StoredLog):
 
     def release(self) -> None:
         """Leave the file as after a crash, for another run; idempotent."""
-        if self._database is not None:
-            self._database.close(keep_wal=True)
-            self._database = None
-        if self._acknowledged is not None:
-            self._acknowledged.close()
-            self._acknowledged = None
-        if self._lock is not None:
-            self._lock.release()
+        database, self._database = self._database, None
+        try:
+            if database is not None:
+                database.close(keep_wal=True)
+        finally:
+            if self._acknowledged is not None:
+                self._acknowledged.close()
+                self._acknowledged = None
+            if self._lock is not None:
+                self._lock.release()
 
     def _put_header(self, connection: sqlite3.Connection, **changed: Any) -> None:
         """Write the header if it has changed."""
@@ -320,11 +323,14 @@ class RunStore(StoredLog):
 
 def recover(path: Path) -> None:
     """Repair a file after a crash, so that it can be read; ``SpoolError`` if that fails."""
-    if wal_path(path / FILE).exists():
+    if wal_path(path / FILE).exists() or aside_wal(path / FILE).exists():
         store = RunStore(path, "")
         store.open()
-        store.begin(store.streams)
-        store.close(complete=False)
+        try:
+            store.begin(store.streams)
+            store.close(complete=False)
+        finally:
+            store.release()
 
 
 def _json(value: Any) -> bytes:

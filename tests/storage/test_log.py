@@ -1,0 +1,166 @@
+"""The group commit of a log: who waits is let go when its records are durable, and not before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from runs import SOON
+
+from rxtemporal import PointEvent
+from rxtemporal.errors import SpoolError
+from rxtemporal.storage.event_log.columns import Item
+from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.log import Log, Tape
+
+
+class Disk(Log):
+    """A log whose disk is a set of starts; ``before`` is called before each write."""
+
+    def __init__(self, before: Callable[[set[int]], Any] = lambda starts: None) -> None:
+        super().__init__()
+        self.durable: set[int] = set()
+        self.writes = self.at_once = 0
+        self.before = before
+        self.tapes.append(Tape(self, 0, StreamFacts("live", False), None))
+
+    @property
+    def tape(self) -> Tape:
+        """The one tape."""
+        return self.tapes[0]
+
+    def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
+        self.at_once += 1
+        assert self.at_once == 1
+        starts = {item.start for noted in items.values() for item in noted}  # type: ignore[union-attr]
+        try:
+            self.before(starts)  # type: ignore[arg-type]
+        finally:
+            self.at_once -= 1
+        self.durable |= starts  # type: ignore[arg-type]
+        self.writes += 1
+
+
+def point(start: int) -> PointEvent:
+    """A point."""
+    return PointEvent(start, start)
+
+
+def in_threads(*works: Callable[[], Any]) -> list[threading.Thread]:
+    """Start a thread for each."""
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def has_ended(threads: list[threading.Thread]) -> bool:
+    """Return True if all of them end soon."""
+    for thread in threads:
+        thread.join(SOON)
+    return not any(thread.is_alive() for thread in threads)
+
+
+def test_threads_and_an_acceptance_thread_share_commits() -> None:
+    """Sixteen that push one at a time, one that pushes many: nobody waits for ever or too short."""
+    log, missing = Disk(), list[set[int]]()
+
+    def push(first: int, count: int, size: int) -> None:
+        for at in range(first, first + count, size):
+            starts = range(at, at + size)
+            log.tape.events([point(start) for start in starts])
+            log.flush()
+            if not log.durable.issuperset(starts):
+                missing.append(set(starts) - log.durable)
+
+    alone = [lambda n=n: push(n * 1_000, 150, 1) for n in range(16)]  # type: ignore[misc]
+    assert has_ended(in_threads(*alone, lambda: push(100_000, 6_400, 64)))
+    assert missing == []
+    assert len(log.durable) == log.noted == 16 * 150 + 6_400
+
+
+def test_those_that_come_while_one_writes_are_the_next_commit() -> None:
+    """All of them in one."""
+    writing, go_on = threading.Event(), threading.Event()
+
+    def wait(starts: set[int]) -> None:
+        writing.set()
+        go_on.wait(SOON)
+
+    log = Disk(wait)
+    log.tape.event(point(0))
+    leader = in_threads(log.flush)
+    assert writing.wait(SOON)
+    followers = []
+    for start in range(1, 9):
+        log.tape.event(point(start))
+        followers += in_threads(log.flush)
+    go_on.set()
+    assert has_ended(leader + followers)
+    assert (log.writes, log.durable) == (2, set(range(9)))
+
+
+def test_a_write_that_fails_is_told_to_all_who_wait_for_it() -> None:
+    """And to all who come later; who has been durable before stays so."""
+    failing, go_on = threading.Event(), threading.Event()
+
+    def fail(starts: set[int]) -> None:
+        if 0 not in starts:
+            failing.set()
+            go_on.wait(SOON)
+            raise SpoolError("the disk is full")
+
+    log, raised = Disk(fail), list[BaseException]()
+
+    def flush() -> None:
+        try:
+            log.flush()
+        except SpoolError as error:
+            raised.append(error)
+
+    log.tape.event(point(0))
+    log.flush()
+    log.tape.event(point(1))
+    threads = in_threads(flush)
+    assert failing.wait(SOON)
+    for start in range(2, 6):
+        log.tape.event(point(start))
+        threads += in_threads(flush)
+    go_on.set()
+    assert has_ended(threads)
+    assert [str(error) for error in raised] == ["the disk is full"] * 5
+    with pytest.raises(SpoolError, match="is full"):
+        log.tape.event(point(9))
+    assert not log._must_lead(1)
+    with pytest.raises(SpoolError, match="is full"):
+        log._must_lead(2)
+
+
+def test_a_write_that_is_interrupted_lets_nobody_wait() -> None:
+    """The one who wrote gets the interrupt, the others an error."""
+    writing, go_on = threading.Event(), threading.Event()
+
+    def interrupt(starts: set[int]) -> None:
+        writing.set()
+        go_on.wait(SOON)
+        raise KeyboardInterrupt
+
+    log, raised = Disk(interrupt), list[type[BaseException]]()
+
+    def flush() -> None:
+        try:
+            log.flush()
+        except BaseException as error:
+            raised.append(type(error))
+
+    log.tape.event(point(0))
+    leader = in_threads(flush)
+    assert writing.wait(SOON)
+    log.tape.event(point(1))
+    followers = in_threads(flush, flush)
+    go_on.set()
+    assert has_ended(leader + followers)
+    assert sorted(map(str, raised)) == sorted(map(str, [KeyboardInterrupt, SpoolError, SpoolError]))
+    assert log.durable == set()
