@@ -8,8 +8,9 @@ from typing import Any
 import arrangements
 import oracle
 import physical
+import polars as pl
 import pytest
-from oracle import MAX_TIME
+from oracle import MAX_TIME, MIN_TIME
 from tables import A, B
 
 import rxtemporal as rxt
@@ -108,3 +109,31 @@ def test_unions_of_many_streams_keep_their_open_rows_apart(union: str) -> None:
     rows = physical.rows([each for batches in out for each in batches])
     expected = [oracle.Row(1, 7, A), oracle.Row(2, 5, A), *[oracle.Row(2, MAX_TIME, B)] * 151]
     assert oracle.history(rows) == oracle.history(expected)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda s: s.snap_to_window_intervals(5, 8, 1),
+        lambda s: s.hopping_window2(5, 8, 1).aggregate(n=agg.count()),
+        lambda s: s.group_by("k").hopping_window2(5, 8, 1).aggregate(n=agg.count()).stitch(),
+    ],
+)
+@pytest.mark.parametrize("end", [[], [("end", MIN_TIME, MIN_TIME + 9, A)]])
+def test_a_row_from_the_beginning_of_time_is_in_no_gap(query: Any, end: list[Any]) -> None:
+    """It touches all windows before it, so it leaves at once, and no CTI comes before it."""
+    items = [("start", MIN_TIME, A), ("cti", MIN_TIME + 1), ("cti", MIN_TIME + 9), *end]
+    made = physical.batches([*items, ("cti", 0)], arrangements.cut_singly([*items, 0]))
+    some = physical.stepped(physical.planned(query), [(0, batch) for batch in made])
+    (row,) = oracle.clip(physical.rows(batch for out in some for batch in out), 0)
+    assert row[:2] == (MIN_TIME, MIN_TIME + 14 if end else 0)
+
+
+def test_the_end_of_a_row_from_the_beginning_of_time_stays_where_it_is() -> None:
+    """Its start does not move, nor does the end, which is measured from there: time travel."""
+    later = lambda s: s.alter_event_start_time(pl.col("start") + 9)  # noqa: E731
+    whole = [("interval", MIN_TIME, 5, A), ("cti", 5)]
+    assert results(whole, later)[0] == ([(MIN_TIME, 5, *A.values())], MIN_TIME)
+    in_edges = [("start", MIN_TIME, A), ("cti", 5), ("end", MIN_TIME, 5, A)]
+    with pytest.raises(rxt.CtiViolationError, match=r"the end of .* lands at"):
+        results(in_edges, later)

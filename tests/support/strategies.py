@@ -10,6 +10,7 @@ that a move is few choices (Hypothesis deletes up to five at a time).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from itertools import pairwise, product
@@ -30,6 +31,8 @@ DURATIONS = (1, 2, 3, 4, 5, 8, 12, 13, 40, 60, MAX_TIME)
 DELAYS = (0, 1, 2, 3, 5, 8, 12, 40)  # of an end edge, after the earliest end that is legal
 STEPS = (1, 0, -1, 2, 3, 5, 8, 30)  # of a CTI, after the one before or after a time seen so far
 EXTREME_CTIS = (MIN_TIME, MIN_TIME + 3, MAX_TIME - 5, MAX_TIME)
+# lengths that go from one end of time to near its middle, and to the other end
+FAR = (-MIN_TIME + 5, MAX_TIME - 8, MAX_TIME - MIN_TIME - 8)
 
 KEYS = (None, "a", "a", "b", "c", "")
 INTS = (1, 1, 1, 2, 2, None, 0, 3, -7, 1_000_000_007)
@@ -76,22 +79,47 @@ def times(*, extremes: bool = False) -> Strategy:
     return st.sampled_from(STARTS + (EXTREME_STARTS if extremes else ()))
 
 
-def _moves(shapes: Sequence[str], extremes: bool, payload: Strategy | None) -> Strategy:
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """The times that moves draw: starts, lengths, delays of end edges, CTIs and how often."""
+
+    starts: Sequence[int]
+    steps: Sequence[int]
+    lengths: Sequence[int] = DURATIONS
+    delays: Sequence[int] = DELAYS
+    ctis: int = 2
+
+
+NEAR = Times(STARTS, STEPS)
+EXTREMES = Times(STARTS + EXTREME_STARTS, STEPS + EXTREME_CTIS)
+AT_FIRST = Times(
+    [MIN_TIME] * 5 + [MIN_TIME + t for t in (1, 2, 4, 9)] + [0],
+    [MIN_TIME + t for t in (0, 1, 1, 2, 3, 5, 9, 14)],
+    (*DURATIONS, *FAR), (*DELAYS, *FAR), ctis=5,
+)  # fmt: skip
+AT_LAST = Times(
+    [*(MAX_TIME - t for t in (2, 3, 5, 8, 14)), 0, 3, 350],
+    [*STEPS, *(MAX_TIME - t for t in (1, 2, 3, 5, 8, 12))],
+)
+
+
+def _moves(shapes: Sequence[str], drawn_times: Times, payload: Strategy | None) -> Strategy:
     """One move: (kind, time, payload, duration), or (kind, time, payload, (delay, pick)) of an end
     edge, (kind, (step, pick)) of a CTI, (kind, pick); a pick says which of the events so far."""
     payload = payloads() if payload is None else payload
-    time = times(extremes=extremes)
-    delays = st.sampled_from(list(product(DELAYS, range(6))))
-    steps = STEPS + (EXTREME_CTIS if extremes else ())
+    time = st.sampled_from(drawn_times.starts)
+    delays = st.sampled_from(list(product(drawn_times.delays, range(6))))
+    steps, lengths = drawn_times.steps, st.sampled_from(drawn_times.lengths)
     kinds = {
         "point": st.tuples(st.just("point"), time, payload, st.none()),
-        "interval": st.tuples(st.just("interval"), time, payload, st.sampled_from(DURATIONS)),
+        "interval": st.tuples(st.just("interval"), time, payload, lengths),
         "start": st.tuples(st.just("start"), time, payload, st.none()),
         "end": st.tuples(st.just("end"), time, payload, delays),
         "again": st.tuples(st.just("again"), st.integers(0, 5)),
         "cti": st.tuples(st.just("cti"), st.sampled_from(list(product(steps, (None, *range(6)))))),
     }
-    drawn = [kind for shape in shapes for kind in MOVES[shape]] * 2 + ["again", "cti", "cti"]
+    drawn = [kind for shape in shapes for kind in MOVES[shape]] * 2 + ["again"]
+    drawn += ["cti"] * drawn_times.ctis
     return st.sampled_from(drawn).flatmap(kinds.__getitem__)
 
 
@@ -110,7 +138,7 @@ def _insert(kind: str, start: int, payload: Any, duration: int | None = None) ->
 
 def _cti(cti: int, events: Sequence[Event], step: int, pick: int | None) -> int:
     """A time that may be a CTI: a step from the one before, or from a start or end so far."""
-    if step in EXTREME_CTIS:
+    if abs(step) > MAX_TIME // 10:
         return step
     seen = [t for e in events if e[0] != "cti" for t in lifetime(e) if t < MAX_TIME]
     base = seen[-1 - pick % len(seen)] if seen and pick is not None else cti
@@ -174,7 +202,18 @@ def streams(
     if extremes is None:
         options: dict[str, Any] = {"max_size": max_size, "payload": payload}
         return _either(*(streams(shapes, extremes=drawn, **options) for drawn in (False, True)))
-    return _sequences(_moves(shapes, extremes, payload), max_size).map(_play)
+    move = _moves(shapes, EXTREMES if extremes else NEAR, payload)
+    return _sequences(move, max_size).map(_play)
+
+
+def streams_at_the_ends(
+    *, max_size: int = 16, payload: Strategy | None = None
+) -> st.SearchStrategy[list[Event]]:
+    """A legal physical stream whose rows and CTIs are at the first times, then at the last ones."""
+    first, last = (_moves(SHAPES, drawn_times, payload) for drawn_times in (AT_FIRST, AT_LAST))
+    half = max_size // 2
+    drawn = st.tuples(st.lists(first, min_size=2, max_size=half), st.lists(last, max_size=half))
+    return drawn.map(lambda moves: _play([*moves[0], *moves[1]]))
 
 
 def _arrival(name: str | None, stray: bool, move: tuple[Any, ...], so_far: list[Named]) -> Named:
@@ -234,7 +273,7 @@ def named_arrivals(
         options: dict[str, Any] = {"max_size": max_size, "payload": payload}
         drawn = (named_arrivals(names, shapes, extremes=x, **options) for x in (False, True))
         return _either(*drawn)
-    move = _moves(shapes, extremes, payload)
+    move = _moves(shapes, EXTREMES if extremes else NEAR, payload)
     named = st.tuples(st.sampled_from([*product([False] * 5 + [True], names)]), move)
     return _sequences(named, max_size).map(_send)
 

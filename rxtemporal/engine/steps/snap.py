@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.snap import snap, snap_end, snap_start
 from rxtemporal.engine.steps.state import Stateful
 
@@ -15,8 +15,9 @@ class SnapStep(Stateful):
     """Alters each lifetime to cover the assigned interval of every window that it touches.
 
     Rows that touch no window vanish; that needs a period longer than the duration. An open row in
-    such a gap may still vanish, so it waits until the CTI has passed the next window's start. Holds
-    those rows; without gaps, none. Keeps edge ids.
+    such a gap may still vanish, so it waits until the CTI has passed the next window's start. A row
+    from the beginning of time on is in no gap: it touches all windows before it. Holds the waiting
+    rows; without gaps, none. Keeps edge ids.
     """
 
     held = ("_waiting",)
@@ -73,5 +74,5 @@ class SnapStep(Stateful):
         closed = np.isin(batch.edge, batch.edge[(batch.edge != 0) & ~opens])
         # the start of the earliest window that ends after the row's start
         window = snap(batch.start, alignment + duration, period) + period - duration
-        undecided = opens & ~closed & (window > batch.start) & (window >= batch.cti)
-        return np.asarray(undecided)
+        in_gap = (batch.start != MIN_TIME) & (window > batch.start)
+        return np.asarray(opens & ~closed & in_gap & (window >= batch.cti))
