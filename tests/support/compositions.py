@@ -339,3 +339,9 @@ STREAM = strategies.streams(
 def plan(name: str) -> Stream:
     """A query's plan, one for all examples: state is in steps alone."""
     return physical.planned(COMPOSITIONS[name].query, 2)
+
+
+def expected(name: str, sides: Sides) -> Rows:
+    """What the model makes of the histories of two streams."""
+    left, right = (oracle.canonical(items) for items in sides)
+    return list(COMPOSITIONS[name].model(left, right))

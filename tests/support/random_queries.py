@@ -44,7 +44,9 @@ def pick_fields(rows: Rows) -> Rows:
     return oracle.select(rows, lambda p: {name: p[name] for name in FIELDS})
 
 
-def make_window(kind: Callable[[Any], Any], windows: oracle_windows.Windows, **output: str) -> Piece:
+def make_window(
+    kind: Callable[[Any], Any], windows: oracle_windows.Windows, **output: str
+) -> Piece:
     """Return a kind of window by key, with its count and its least value."""
     return Piece(
         lambda s: kind(s.group_by("k")).aggregate(**LEAST),
@@ -98,7 +100,9 @@ def apply_by_key(stream: Stream, make: Callable[[Any], Any]) -> Stream:
 
 def number_rows(stream: Stream) -> Stream:
     """Return the rows counted by key."""
-    return apply_by_key(stream, lambda s: s.scan(0, compositions.numbered, schema=compositions.NUMBERED))
+    return apply_by_key(
+        stream, lambda s: s.scan(0, compositions.numbered, schema=compositions.NUMBERED)
+    )
 
 
 def rank_rows(stream: Stream) -> Stream:
