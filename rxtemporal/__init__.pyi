@@ -136,6 +136,7 @@ from .ingress.source import (
 from .ingress.source import (
     Source as Source,
 )
+from .ingress.verdict import Verdict as Verdict
 from .query import adapters as adapters
 from .query.application import (
     Application as Application,
@@ -169,6 +170,12 @@ from .query.inputs import (
 )
 from .query.inputs import (
     read_parquet as read_parquet,
+)
+from .query.push_source import (
+    PushInput as PushInput,
+)
+from .query.push_source import (
+    PushSource as PushSource,
 )
 from .query.replay import (
     at_speed as at_speed,

@@ -317,8 +317,9 @@ class Door:
 
         Of an open row's payload, the part that ``rows`` saves is returned, usually all of it.
         """
+        fields = self.rows.saved_payload
         rows = [
-            [each.edge.start_time, self.rows.saved_payload(each.edge.payload), each.start, each.id]
+            [each.edge.start_time, fields(each.edge.payload), each.start, each.id, each.owner]
             for each in self.rows
         ]
         late = {reason.value: count for reason, count in self.late.items()}
@@ -333,10 +334,10 @@ class Door:
         self.cti, self._before_end, self.own, self.due.count, self.due.last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
-        for start_time, payload, start, number in rows:
+        for start_time, payload, start, number, self.rows.owner in rows:
             edge = EdgeEvent.create_start(start_time, payload)
-            self.rows.open(edge.start, payload, Opened(edge, start, number))
-        self.rows.opened = opened
+            self.rows.open(edge.start, payload, Opened(edge, start, number, self.rows.owner))
+        self.rows.opened, self.rows.owner = opened, ""
         if table is not None:
             from rxtemporal.engine.kernels.hash_table import IntTable
 

@@ -53,7 +53,8 @@ class LateEvent:
 
     ``event`` is the original object and ``cti`` the stream's CTI when it came. ``by`` is how many
     ticks its start (of an end edge: its end) is before that CTI, and 0 if it is not: an end edge
-    without an open row, or before its moved start, may come in time.
+    without an open row, or before its moved start, may come in time. ``index`` is its number in
+    the push that brought it, where a verdict tells of it.
     """
 
     event: RowEvent
@@ -61,6 +62,7 @@ class LateEvent:
     reason: LateReason
     cti: int
     by: int
+    index: int = 0
 
     def __str__(self) -> str:
         return f"{self.event!r} from {self.source!r}: {self.reason.value}, CTI {describe(self.cti)}"
@@ -68,11 +70,12 @@ class LateEvent:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opened:
-    """An open row: its original start edge, its accepted start, and its id."""
+    """An open row: its original start edge, its accepted start, its id, and the input it is of."""
 
     edge: EdgeEvent
     start: int
     id: int
+    owner: str = ""
 
 
 Judgement: TypeAlias = tuple[RowEvent | None, LateReason | None, Opened | None]
@@ -95,7 +98,7 @@ def judge(
         kept, reason = _judge_late_start(event, cti, policy)
     if kept is None or not isinstance(event, EdgeEvent):
         return kept, reason, None
-    row = Opened(event, kept.start, rows.opened + 1)
+    row = Opened(event, kept.start, rows.opened + 1, rows.owner)
     rows.open(event.start, event.payload, row)
     return kept, reason, row
 

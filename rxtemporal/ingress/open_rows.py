@@ -50,11 +50,13 @@ class OpenRows(Generic[Row]):
     serialises calls.
     """
 
-    __slots__ = ("_count", "_rows", "fields", "opened")
+    __slots__ = ("_count", "_rows", "fields", "opened", "owner")
 
     def __init__(self, fields: Callable[[Any], Any] | None = None) -> None:
         self.fields = fields
-        self._rows: dict[tuple[int, Hashable], deque[Row]] = {}
+        # the input that the next edges are of: an end edge closes a row of its own input
+        self.owner = ""
+        self._rows: dict[tuple[str, int, Hashable], deque[Row]] = {}
         self._count = 0
         # the number of rows ever opened
         self.opened = 0
@@ -77,8 +79,8 @@ class OpenRows(Generic[Row]):
         """Return the part of a payload that is saved with an open row."""
         return payload if self.fields is None else self.fields(payload)
 
-    def _key(self, start: int, payload: Any) -> tuple[int, Hashable]:
-        return start, make_hashable(self.saved_payload(payload))
+    def _key(self, start: int, payload: Any) -> tuple[str, int, Hashable]:
+        return self.owner, start, make_hashable(self.saved_payload(payload))
 
     def close(self, start: int, payload: Any) -> Row | None:
         """Remove and return the oldest row opened under this start and payload; None if none is."""

@@ -115,6 +115,10 @@ class Packer:
             self._time = _find_form(self._waiting[0])
         return self._time
 
+    def note_time(self, form: TimeForm | None) -> None:
+        """Note the form of the times of rows that come as columns, unless it is known."""
+        self._time = self.time or form
+
     @property
     def rows(self) -> int:
         """The number of waiting rows."""

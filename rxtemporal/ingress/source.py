@@ -238,6 +238,8 @@ class StreamSource(Source):
     subject: Any = None
     # True if batches without a CTI keep the previous one
     omits_ctis: bool = False
+    # True if it pushes into the run's ``PushEntry``, which gives a verdict on each push
+    has_verdicts: bool = False
 
 
 class UserSource(StreamSource):

@@ -23,6 +23,7 @@ from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacer
+from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, replay_log
 from rxtemporal.runtime.run_end import RunEnd
@@ -297,7 +298,8 @@ class Execution:
             if reader.ended:
                 continue
             if not reader.pulls:
-                self._subscriptions.append(reader.connect())
+                pushes = PushEntry(reader) if reader.source.has_verdicts else None
+                self._subscriptions.append(reader.connect(pushes))
             self._subscriptions += self._flow.watch(reader)
 
     def _goes_on(self) -> bool:

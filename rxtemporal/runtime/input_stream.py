@@ -7,9 +7,12 @@ from enum import Enum
 from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
+from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
 from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import OutsideCti, StreamSource
 from rxtemporal.runtime.hand_off import BoundedQueue
@@ -133,16 +136,49 @@ class InputStream:
             elif kind is OutsideCti:
                 batch = self._advance(item.cti)
             else:
-                if self._tape is not None:
-                    self._tape.event(item)
-                batch = packer.take(item)
-                if self._log is not None:
-                    self._log.event(item)
+                batch = self._judge_event(item)
         except Exception as error:
             self.fail(error)
             return
         if batch is not None or packer.late:
             self.give(batch)
+
+    def accept_event(self, event: Event) -> Lateness | None:
+        """Accept a pushed event; return how late it is, None if it came in time.
+
+        Raises the error of an event that the stream cannot have, and is unchanged then.
+        """
+        packer = self.packer
+        batch = self._judge_event(event)
+        late = packer.late
+        if batch is not None or late:
+            self.give(batch)
+        if not late:
+            return None
+        assert not isinstance(late[-1], LateRows)
+        return late[-1][1]
+
+    def accept_rows(self, batch: EventBatch) -> Verdicts:
+        """Accept pushed complete rows that fit the stream; return the verdicts on them."""
+        packer = self.packer
+        if (waiting := packer.pack()) is not None:
+            self.give(waiting)
+        if self._tape is not None:
+            self._tape.batch(batch)
+        verdicts = packer.door.judge_columns(batch.start, batch.end)
+        accepted = packer.take_verdicts(batch, verdicts)
+        if self._log is not None:
+            self._log.batch(batch)
+        self.give(accepted)
+        return verdicts
+
+    def _judge_event(self, event: Event) -> EventBatch | None:
+        if self._tape is not None:
+            self._tape.event(event)
+        batch = self.packer.take(event)
+        if self._log is not None:
+            self._log.event(event)
+        return batch
 
     def _judge_batch(self, batch: EventBatch) -> EventBatch:
         if not self._checked:

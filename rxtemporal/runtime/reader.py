@@ -15,6 +15,7 @@ from rxtemporal.errors import SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
+from rxtemporal.ingress.pushed_inputs import PushedInputs
 from rxtemporal.ingress.source import Cursor, StreamSource
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
@@ -56,6 +57,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.meter = meter
         # the position of a source that pushes numbered pieces
         self.position = Position()
+        # the inputs of a source that gives verdicts
+        self.inputs = PushedInputs()
         # how many records of the source earlier runs have accepted
         self.replayed = 0
         self.cursor: Cursor | None = None
@@ -112,8 +115,10 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         assert self.cursor is not None
         return self.cursor
 
-    def connect(self) -> abc.DisposableBase:
-        """Subscribe to a source that pushes."""
+    def connect(self, entry: Any = None) -> abc.DisposableBase:
+        """Subscribe to a source that pushes; one that gives verdicts pushes into ``entry``."""
+        if entry is not None:
+            return self._cursor.connect(entry)
         observer: abc.ObserverBase[Any] = self
         if self.queue is not None:
             observer = add_backpressure(self.queue, observer, self.packer, self._refuse_unlogged)
@@ -128,6 +133,32 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             self.source.subject,
         )
         return acknowledger.subscribe(self._cursor.connect)
+
+    @property
+    def is_logged(self) -> bool:
+        """True if what is accepted is in an event log."""
+        return self._log is not None
+
+    def note_activity(self) -> None:
+        """Note that the source has sent something: it is neither silent nor idle."""
+        if self.state is StreamState.IDLE:
+            self.state = StreamState.READING
+        if self._watched:
+            self._flow.note_activity(self)
+
+    def flush_log(self) -> None:
+        """Wait until all accepted rows are durable; the run fails if they cannot be."""
+        if self._log is None:
+            return
+        try:
+            self._log.flush()
+        except Exception as error:
+            self._fail_unlogged(error)
+            raise self.run_end.refuse(self.name) from error
+        try:
+            self.on_safe()
+        except Exception as error:  # the rows are in the log all the same
+            self._fail_unlogged(error)
 
     def _fail_unlogged(self, error: Exception) -> None:
         """End the run when an accepted event cannot be logged: the door has changed already."""
@@ -302,6 +333,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             "packer": self.packer.save(),
             "late": self._late.save(),
             "meter": [self.meter.rows, self.meter.cti],
+            "inputs": self.inputs.save(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -309,6 +341,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.packer.load(state["packer"])
         self._late.load(state["late"])
         self.meter.rows, self.meter.cti = state["meter"]
+        self.inputs.load(state["inputs"])
         self.place, self.state = state["place"], StreamState(state["state"])
         self._saved_position = state["position"]
         self.position.reached = state["position"] if self.source.positioned else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
 from rxtemporal.runtime.hand_off.buffer import Chunk, SpillBuffer
-from rxtemporal.runtime.hand_off.gate import Gate
+from rxtemporal.runtime.hand_off.gate import Gate, State
 
 # while the query is busy, rows are packed into columns this many at a time, whatever the CTIs
 BUSY_ROWS = 1_024
@@ -98,6 +99,19 @@ class BoundedQueue:
         if self.settings is None or self.spills or not self._buffer:
             return True
         return self.rows + rows <= self.settings.max_rows
+
+    def wait_for_room(self, rows: int) -> None:
+        """Wait until ``rows`` more fit or the run is ending; the caller holds the gate, once."""
+        gate = self.gate
+        if self.has_room(rows) or gate.state is not State.OPEN or not gate.may_wait:
+            return
+        self.times_blocked += 1
+        started = time.monotonic()
+        try:
+            while not self.has_room(rows) and gate.state is State.OPEN:
+                gate.wait_for_room()
+        finally:
+            self.seconds_blocked += time.monotonic() - started
 
     # The producer's side, under the gate ----------------------------------------------------------
 

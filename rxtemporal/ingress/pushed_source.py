@@ -1,0 +1,51 @@
+"""Source of a plan that is pushed into, with a verdict on each push."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+from reactivex import abc
+
+from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
+from rxtemporal.ingress.source import Cursor, StreamSource
+
+Attach = Callable[[Any], abc.DisposableBase]
+
+
+class PushedSource(StreamSource):
+    """Source whose rows are pushed into the entry that a run gives to ``attach``."""
+
+    pushes = True
+    resumes = False
+    has_verdicts = True
+
+    def __init__(
+        self,
+        name: str,
+        schema: pl.Schema,
+        settings: AdvanceTimeSettings,
+        lively: Liveliness | None,
+        hand_off: HandOff | None,
+        attach: Attach,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.settings = settings
+        self.lively = lively
+        self.hand_off = hand_off
+        self._attach = attach
+
+    def open(self, position: Any = None) -> Cursor:
+        """Return a cursor that attaches a run."""
+        return _PushedCursor(self._attach)
+
+
+class _PushedCursor(Cursor):
+    def __init__(self, attach: Attach) -> None:
+        super().__init__()
+        self._attach = attach
+
+    def connect(self, observer: Any) -> abc.DisposableBase:
+        return self._attach(observer)

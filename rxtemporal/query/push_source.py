@@ -1,0 +1,316 @@
+"""Source that programs push into: each push gets a verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from reactivex import Observable
+from reactivex.disposable import Disposable
+
+from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
+from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.ticks import Span, span
+from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
+from rxtemporal.ingress.lateness import LateEvent
+from rxtemporal.ingress.pushed_source import PushedSource
+from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected, Rejects, choose
+from rxtemporal.ingress.row_reader import RowReader
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+    HandOff,
+    Heartbeat,
+    Liveliness,
+)
+from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.operators.plan import Node
+from rxtemporal.query.async_pushes import AsyncPushes
+from rxtemporal.query.streamable import Streamable
+from rxtemporal.reactive.subjects import TransformSubject
+from rxtemporal.reactive.synchronize import synchronize
+
+if TYPE_CHECKING:
+    from reactivex import abc
+
+    from rxtemporal.runtime.push_entry import PushEntry
+
+# the input of what is pushed into the source itself
+OWN = "source"
+_ONE = frozenset({dict, PointEvent, IntervalEvent, EdgeEvent, Cti})
+
+
+class PushSource:
+    """Source that programs push into: each row of a push has a verdict.
+
+    ``schema`` has the fields of a row, ``start`` and ``end`` name those of its times. Without
+    ``end`` rows are points; with it, ``shape`` says whether they are intervals (the default) or
+    edges. Events, CTIs, batches, polars frames and Arrow tables can be pushed as well, mixed.
+
+    * Rows: each is accepted, late, a duplicate or rejected, as its ``Verdict`` says. A row that
+      cannot be read never ends the run: with ``Rejects.KEEP`` it is in the verdict, and with
+      ``Rejects.RAISE`` the push raises and none of its rows is accepted. ``extra`` says what is
+      done about a field that the schema does not have.
+    * CTIs: each row makes one, at its start less ``delay``, and a CTI that is pushed counts less
+      ``delay``, too. ``policy`` decides about a row that breaks the CTI. ``heartbeat``,
+      ``idle_after`` and ``hand_off`` are as in ``from_observable``.
+    * Inputs: a device that comes and goes has an ``input`` with counters of its own, in which its
+      end edges find their rows and its sequence numbers their repeats. ``seq`` is the field that
+      has the numbers.
+    * Runs: one at a time takes what is pushed. In a run with ``log=`` or ``resume=`` a push returns
+      when its rows are durable, and after a restart the source has its CTI, its open rows and its
+      inputs again. ``process.stop()`` ends a run, ``close()`` the source.
+    * Held: counters for each input there has been, its open rows, and at most 1,024 gaps in its
+      sequence numbers.
+    * Errors: ``ProcessEndedError`` if no run takes the push.
+
+    Threads: any, also event loops, with ``push_async``. Results are delivered on the thread that
+    pushes, unless there is a hand-off.
+
+    >>> import rxtemporal as rxt
+    >>> fields = {"device": str, "temp": float}
+    >>> readings = PushSource("readings", schema=fields, start="ts", delay=5)
+    >>> hot = rxt.Collect()
+    >>> process = readings.stream.where(lambda row: row["temp"] > 20).run(hot)
+    >>> readings.push({"ts": 100, "device": "a", "temp": 20.5})
+    Verdict(accepted=1, duplicates=0, late=(), rejected=(), cti=95)
+    >>> verdict = readings.push([{"ts": 90, "device": "a", "temp": 21.0}, {"ts": "?"}])
+    >>> len(verdict.late), verdict.late[0].by, len(verdict.rejected)
+    (1, 5, 1)
+    >>> readings.close()
+    >>> process.wait()
+    True
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        schema: Any,
+        start: str = "time",
+        end: str | None = None,
+        delay: Span = 0,
+        shape: EventShape | None = None,
+        policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
+        hand_off: HandOff | None = None,
+        rejects: Rejects = Rejects.KEEP,
+        extra: Extra = Extra.IGNORE,
+        seq: str | None = None,
+        heartbeat: Heartbeat | None = None,
+        idle_after: Span | None = None,
+    ) -> None:
+        self.name = _check_name(name, "a source's name")
+        settings = AdvanceTimeSettings(
+            AdvanceTimeGenerationSettings(1, span(delay, "delay", least=0)), policy=policy
+        )
+        if not isinstance(hand_off, HandOff | None):
+            raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+        self._rejects = choose(Rejects, rejects, "rejects")
+        self._rows = RowReader(
+            name,
+            payload_schema(schema),
+            start=start,
+            end=end,
+            shape=shape,
+            seq=seq,
+            extra=choose(Extra, extra, "extra"),
+        )
+        self._entry: PushEntry | None = None
+        self._closed = False
+        self._async = AsyncPushes(name, self._judge, self._settle, self._accepts)
+        self._late: TransformSubject[LateEvent, LateEvent] = TransformSubject(synchronize())
+        lively = Liveliness.check(heartbeat, idle_after, settings)
+        source = PushedSource(name, self._rows.schema, settings, lively, hand_off, self._attach)
+        self.stream = Streamable(Node(source.schema, (), source=source))
+
+    def __repr__(self) -> str:
+        return f"PushSource({self.name!r}, {self._state()})"
+
+    def _state(self) -> str:
+        if self._closed:
+            return "closed"
+        if self._entry is None:
+            return "no run has begun"
+        return "running" if self._entry.accepts else "its run has ended"
+
+    # Pushes ---------------------------------------------------------------------------------------
+
+    def push(
+        self, item: Any, *, input: str | None = None, seq: int | Sequence[int] | None = None
+    ) -> Verdict:
+        """Push a row or several, and return the verdict on them.
+
+        With a log or a checkpoint this waits until the accepted rows are durable; those who push at
+        the same time share one write. Otherwise they are in the query, or in the hand-off.
+        ``input`` is the input that sends them. ``seq`` is the row's number in its input, or has one
+        for each of several rows; a row whose number has come before is a duplicate.
+
+        ``ProcessEndedError``: no run takes the rows; its cause is the error of the run. A row of
+        this push may still be in the log, so push again with the same number.
+        """
+        verdict = self._judge(item, input or OWN, seq)
+        self._settle()
+        return verdict
+
+    async def push_async(
+        self, item: Any, *, input: str | None = None, seq: int | Sequence[int] | None = None
+    ) -> Verdict:
+        """Push as ``push`` does, without blocking the event loop.
+
+        One thread accepts the pushes of all event loops in their order, and makes durable all that
+        wait at once. A push that is cancelled may have been accepted.
+        """
+        if not self._accepts():
+            raise self._refuse()
+        return await self._async.push(item, input or OWN, seq)
+
+    def _settle(self) -> None:
+        if self._entry is not None:
+            self._entry.settle()
+
+    def _accepts(self) -> bool:
+        return self._entry is not None and self._entry.accepts
+
+    def _judge(self, item: Any, name: str, seq: int | Sequence[int] | None) -> Verdict:
+        """Return the verdict on a push, which is not durable yet."""
+        entry = self._entry
+        if entry is None or self._closed:
+            raise self._refuse()
+        if type(item) in _ONE:
+            event, number = self._rows.read_one(item)
+            if not isinstance(event, Rejected):
+                verdict = entry.judge_one(event, name, number if seq is None else _number(seq))
+                if verdict.late:
+                    self._tell(verdict)
+                return verdict
+            rows = ReadRows((), (), None, (event,), 1)
+        else:
+            rows = self._rows.read(item)
+            if seq is not None:
+                rows = dataclasses.replace(rows, seq=_numbers(seq, rows))
+        if rows.rejected and self._rejects is Rejects.RAISE:
+            raise self._reject(rows)
+        verdict = entry.judge(rows, name)
+        self._tell(verdict)
+        return verdict
+
+    def _tell(self, verdict: Verdict) -> None:
+        for late in verdict.late:
+            self._late.on_next(late)
+
+    def _refuse(self) -> ProcessEndedError:
+        if self._closed:
+            return ProcessEndedError(
+                f"source {self.name!r} is closed, and takes nothing any more. Hint: close() ends a "
+                "source for good; process.stop() ends only this run of it."
+            )
+        if self._entry is not None:
+            return self._entry.refuse()
+        return ProcessEndedError(
+            f"no run takes what is pushed into {self.name!r}: none has begun. Hint: run a query "
+            "over its .stream first, for example query(source.stream).run(sink)."
+        )
+
+    def _reject(self, rows: ReadRows) -> SchemaError:
+        first = rows.rejected[0]
+        return SchemaError(
+            f"row {first.index} of a push into {self.name!r} cannot be read: {first.reason}; "
+            f"{len(rows.rejected)} of {rows.rows} rows, and none has been accepted. "
+            "Hint: with rejects=rxt.Rejects.KEEP the others are."
+        )
+
+    # Runs -----------------------------------------------------------------------------------------
+
+    def _attach(self, entry: Any) -> abc.DisposableBase:
+        """Take the entry of a run that begins."""
+        if self._accepts():
+            raise BindingError(
+                f"source {self.name!r} is in a run already, and has one at a time. Hint: queries "
+                "over one source run together in an Application; or stop() the first process."
+            )
+        self._entry = entry
+        if self._closed:
+            entry.complete()
+        return Disposable(self._async.wake)
+
+    def close(self) -> None:
+        """End the source for good: its stream completes, with a CTI at the end of time.
+
+        A run with ``resume=`` or ``log=`` cannot be continued afterwards. To end only this run,
+        and continue after a restart, call ``process.stop()``.
+        """
+        self._closed = True
+        if self._entry is not None:
+            self._entry.complete()
+
+    @property
+    def late(self) -> Observable[LateEvent]:
+        """The late rows of all pushes, as they come, each with the CTI that it broke."""
+        return self._late
+
+    def input(self, name: str) -> PushInput:
+        """Return a handle for the input called ``name``, also a context manager.
+
+        Inputs come and go without ending the source. One that returns under its name continues with
+        its counters, its open rows and its sequence numbers.
+        """
+        return PushInput(self, _check_name(name, "an input's name"))
+
+
+class PushInput:
+    """Handle of one input of a source: it comes and goes, and its counters stay."""
+
+    def __init__(self, source: PushSource, name: str) -> None:
+        self._source = source
+        self.name = name
+        self.closed = False
+
+    def push(self, item: Any, *, seq: int | Sequence[int] | None = None) -> Verdict:
+        """Push a row or several of this input, as ``PushSource.push`` does."""
+        if self.closed:
+            raise BindingError(
+                f"input {self.name!r} is closed. Hint: source.input({self.name!r}) opens it again."
+            )
+        return self._source.push(item, input=self.name, seq=seq)
+
+    def close(self) -> None:
+        """Close the handle; the source and its other inputs go on."""
+        self.closed = True
+
+    def __enter__(self) -> PushInput:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f"{what} is a non-empty str, got {name!r}")
+    return name
+
+
+def _number(seq: Any) -> int:
+    if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq < 2**63:
+        raise ArgumentError(f"seq is a number from 0 on, got {seq!r}")
+    return seq
+
+
+def _numbers(seq: Any, rows: ReadRows) -> Any:
+    count = len(rows.items) + len(rows.rejected)
+    if isinstance(seq, int) or len(seq) != count:
+        raise ArgumentError(
+            f"seq has one number for each of the {count} items pushed, got {seq!r}. "
+            "Hint: seq=range(first, first + len(rows))."
+        )
+    numbers = [_number(each) for each in seq]
+    return np.asarray(numbers, np.int64)[np.asarray(rows.index, np.int64)]

@@ -1,0 +1,373 @@
+"""Sources that programs push into: each row of a push has a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+import rxtemporal as rxt
+
+SCHEMA = {"device": str, "temp": float}
+
+
+def make_source(**options):
+    """Return a source of readings."""
+    return rxt.PushSource("readings", schema=SCHEMA, start="ts", **options)
+
+
+def reading(time, device="a", temp=1.0):
+    """Return a row."""
+    return {"ts": time, "device": device, "temp": temp}
+
+
+def starts(results):
+    """Return the starts of the results, in order."""
+    return sorted(results.to_polars().get_column("start_time").to_list())
+
+
+@pytest.fixture
+def results():
+    """Return a sink."""
+    return rxt.Collect()
+
+
+def test_a_row_is_accepted_or_late(results):
+    """A row in time is accepted; one before the CTI is late, with its reason and its distance."""
+    source = make_source(delay=5)
+    with source.stream.run(results):
+        assert source.push(reading(100)) == rxt.Verdict(accepted=1, cti=95)
+        verdict = source.push(reading(90))
+        source.close()
+    (late,) = verdict.late
+    assert (late.event, late.reason, late.cti, late.by, late.index) == (
+        rxt.PointEvent(90, {"device": "a", "temp": 1.0}),
+        rxt.LateReason.DROPPED,
+        95,
+        5,
+        0,
+    )
+    assert (verdict.accepted, verdict.rows, verdict.cti) == (0, 1, 95)
+    assert starts(results) == [100]
+
+
+def test_times_are_told_as_they_were_given(results):
+    """The verdict's CTI and its late events have datetimes if the source gives datetimes."""
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    source = make_source(delay=timedelta(minutes=1))
+    with source.stream.run(results):
+        assert source.push(reading(noon)).cti == noon - timedelta(minutes=1)
+        rows = [reading(noon + timedelta(seconds=n)) for n in range(40)]
+        early = noon - timedelta(hours=1)
+        verdict = source.push([*rows, reading(early)])
+        assert verdict.cti == noon + timedelta(seconds=39 - 60)
+        assert [(each.event.start_time, each.index) for each in verdict.late] == [(early, 40)]
+        source.close()
+
+
+@pytest.mark.parametrize("many", [2, 50])
+def test_many_rows_have_one_verdict(results, many):
+    """A list has one verdict, with the index of each row that is not accepted."""
+    source = make_source()
+    rows = [reading(100 + n) for n in range(many)]
+    with source.stream.run(results):
+        verdict = source.push([*rows, reading(7), {"ts": 8}, rxt.Cti(200)])
+        source.close()
+    assert (verdict.accepted, verdict.cti) == (many, 200)
+    assert [each.index for each in verdict.late] == [many]
+    assert [(each.index, each.row) for each in verdict.rejected] == [(many + 1, {"ts": 8})]
+    assert verdict.rows == many + 2
+    assert starts(results) == [100 + n for n in range(many)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda frame: frame,
+        lambda frame: frame.to_arrow(),
+        lambda frame: frame.to_dicts(),
+        lambda frame: rxt.EventBatch.from_polars(frame, start="ts", end=None, cti=140),
+        lambda frame: (rxt.PointEvent(row.pop("ts"), row) for row in frame.to_dicts()),
+    ],
+    ids=["frame", "arrow", "dicts", "batch", "events"],
+)
+def test_all_forms_of_rows_are_taken(results, make):
+    """Frames, Arrow tables, dicts, batches and events give the same rows."""
+    frame = pl.DataFrame([reading(100 + n, f"d{n % 3}", 0.5 * n) for n in range(40)])
+    source = make_source(delay=10)
+    with source.stream.run(results):
+        assert source.push(reading(95)).accepted == 1
+        verdict = source.push(make(frame))
+        assert source.push(reading(130)).accepted == 1
+        source.close()
+    assert (verdict.accepted, verdict.late, verdict.rejected) == (40, (), ())
+    assert starts(results) == sorted([95, *range(100, 140), 130])
+
+
+def test_edges_and_batches_mix(results):
+    """Open rows stay open while batches of complete rows pass; edges in a batch are edges."""
+    source = make_source(end="until", shape=rxt.EventShape.EDGE, delay=10)
+    edges = rxt.EventBatch.from_dicts(
+        [{"start_time": 120, "end_time": None, "device": "b", "temp": 2.0}], schema=SCHEMA
+    )
+    edges = edges.replace(edge=edges.edge + 7)
+    with source.stream.run(results):
+        assert source.push({**reading(100), "until": None}).accepted == 1
+        rows = rxt.EventBatch.from_dicts([{"start_time": 110, "device": "c", "temp": 3.0}])
+        assert source.push(rows).accepted == 1
+        assert source.push(edges).accepted == 1
+        assert source.push({**reading(100), "until": 130}).accepted == 1
+        assert source.push({**reading(120, "b", 2.0), "until": 140}).accepted == 1
+        verdict = source.push({**reading(120, "b", 2.0), "until": 150})
+        source.close()
+    assert [each.reason for each in verdict.late] == [rxt.LateReason.NO_OPEN_ROW]
+    lifetimes = results.to_polars().select("start_time", "end_time").sort("start_time").rows()
+    assert lifetimes == [(100, 130), (110, 111), (120, 140)]
+
+
+def test_an_end_edge_closes_a_row_of_its_own_input(results):
+    """Two inputs may have the same row open; each ends its own."""
+    source = make_source(end="until", shape=rxt.EventShape.EDGE)
+    with source.stream.run(results), source.input("one") as one, source.input("two") as two:
+        one.push({**reading(5), "until": None})
+        two.push({**reading(5), "until": None})
+        assert one.push({**reading(5), "until": 8}).accepted == 1
+        assert len(one.push({**reading(5), "until": 9}).late) == 1
+        assert two.push({**reading(5), "until": 7}).accepted == 1
+        source.close()
+    assert sorted(results.to_polars().get_column("end_time").to_list()) == [7, 8]
+
+
+def test_numbers_that_have_come_before_are_duplicates(results):
+    """A repeat of a number is counted and left out, within its input."""
+    source = make_source(delay=100)
+    with source.stream.run(results), source.input("one") as one:
+        assert one.push(reading(5), seq=7).accepted == 1
+        assert one.push(reading(5), seq=7) == rxt.Verdict(duplicates=1, cti=-95)
+        assert one.push([reading(n) for n in range(50)], seq=range(50)).duplicates == 1
+        assert source.push(reading(5), seq=7).accepted == 1
+        source.close()
+    assert len(starts(results)) == 51
+
+
+def test_a_field_has_the_number(results):
+    """With seq= the numbers are in the rows; a rejected row can come again, corrected."""
+    source = rxt.PushSource("r", schema={"n": int}, start="ts", seq="n", delay=100)
+    with source.stream.run(results):
+        assert source.push({"ts": 1, "n": 1}).accepted == 1
+        assert source.push([{"ts": 1, "n": 1}, {"ts": "no time", "n": 2}]).rows == 2
+        verdict = source.push([{"ts": 1, "n": 2}, {"ts": 1, "n": 1}])
+        source.close()
+    assert (verdict.accepted, verdict.duplicates) == (1, 1)
+
+
+def test_one_bad_row_does_not_end_the_run(results):
+    """A row that cannot be read is in the verdict, and the run takes the next one."""
+    source = make_source()
+    with source.stream.run(results) as process:
+        verdict = source.push({**reading(5), "temp": "warm"})
+        assert [each.index for each in verdict.rejected] == [0]
+        assert source.push(reading(5)).accepted == 1
+        assert not process.wait(0)
+        source.close()
+    assert starts(results) == [5]
+
+
+def test_rejects_may_raise(results):
+    """With RAISE a push with a row that cannot be read raises, and none of its rows is accepted."""
+    source = make_source(rejects=rxt.Rejects.RAISE)
+    with source.stream.run(results):
+        with pytest.raises(rxt.SchemaError, match=r"row 1 of a push into 'readings'"):
+            source.push([reading(5), {"ts": 6}])
+        source.close()
+    assert starts(results) == []
+
+
+# Runs ---------------------------------------------------------------------------------------------
+
+
+def test_a_push_needs_a_run(results):
+    """Before the run, after its end and after close, a push raises and says why."""
+    source = make_source()
+    with pytest.raises(rxt.ProcessEndedError, match="none has begun"):
+        source.push(reading(5))
+    process = source.stream.run(results)
+    process.stop()
+    with pytest.raises(rxt.ProcessEndedError, match="stopped"):
+        source.push(reading(5))
+    again = source.stream.run(rxt.Collect())
+    assert source.push(reading(5)).accepted == 1
+    source.close()
+    again.wait(5)
+    with pytest.raises(rxt.ProcessEndedError, match="closed"):
+        source.push(reading(5))
+
+
+def test_a_source_has_one_run_at_a_time(results):
+    """A second run is refused, and the first one goes on."""
+    source = make_source()
+    with source.stream.run(results):
+        with pytest.raises(rxt.BindingError, match="one at a time"):
+            source.stream.run(rxt.Collect())
+        assert source.push(reading(5)).accepted == 1
+        source.close()
+
+
+def test_the_error_of_a_run_reaches_who_pushes():
+    """When the sink has failed, the push raises with the sink's error as its cause."""
+
+    def fail(batch):
+        raise ValueError("the sink is full")
+
+    source = make_source()
+    process = source.stream.run(fail)
+    with pytest.raises(rxt.ProcessEndedError) as raised:
+        source.push([reading(time) for time in range(3)])
+    assert isinstance(raised.value.__cause__, ValueError)
+    with pytest.raises(rxt.ProcessEndedError):
+        source.push(reading(5))
+    with pytest.raises(ValueError, match="full"):
+        process.wait(5)
+
+
+def test_a_closed_source_ends_the_next_run_at_once(results):
+    """A source that was closed before its run completes it."""
+    source = make_source()
+    source.close()
+    with source.stream.run(results) as process:
+        assert process.wait(5)
+
+
+@pytest.mark.parametrize("when_full", rxt.WhenFull)
+def test_a_hand_off_bounds_pushes(results, when_full):
+    """Pushes of any size pass a small hand-off, in order."""
+    source = make_source(hand_off=rxt.HandOff(4, when_full))
+    with source.stream.run(results):
+        for begin in range(0, 60, 20):
+            assert source.push([reading(begin + n) for n in range(20)]).accepted == 20
+            frame = pl.DataFrame([reading(begin + 20) for n in range(50)])
+            assert source.push(frame).accepted == 50
+        source.close()
+    assert len(starts(results)) == 210
+
+
+# Restart ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["resume"])
+def test_a_restart_has_the_source_as_it_was(results, tmp_path, how):
+    """After a restart the source has its CTI, its open rows and its inputs' numbers again."""
+    place = {how: tmp_path / "run"}
+    source = make_source(end="until", shape=rxt.EventShape.EDGE, delay=10)
+    process = source.stream.run(results, **place)
+    source.push({**reading(100), "until": None}, input="one", seq=1)
+    source.push({**reading(105), "until": None}, input="two", seq=1)
+    process.stop()
+
+    source = make_source(end="until", shape=rxt.EventShape.EDGE, delay=10)
+    with source.stream.run(results, **place):
+        assert source.push({**reading(100), "until": None}, input="one", seq=1).duplicates == 1
+        assert len(source.push({**reading(90), "until": None}, input="one", seq=2).late) == 1
+        assert source.push({**reading(105), "until": 110}, input="two", seq=2).accepted == 1
+        assert len(source.push({**reading(100), "until": 110}, input="two", seq=3).late) == 1
+        assert source.push({**reading(100), "until": 111}, input="one", seq=3).accepted == 1
+        source.close()
+
+
+# Event loops --------------------------------------------------------------------------------------
+
+
+def test_event_loops_and_threads_push_at_once(results):
+    """Two event loops and a thread push into one source; each push has its own verdict."""
+    source = make_source(delay=1_000)
+
+    async def push_all(name):
+        pushes = (source.push_async(reading(n), input=name, seq=n % 90) for n in range(100))
+        return await asyncio.gather(*pushes)
+
+    verdicts = []
+    with source.stream.run(results):
+        threads = [
+            threading.Thread(target=lambda name=name: verdicts.extend(asyncio.run(push_all(name))))
+            for name in ("one", "two")
+        ]
+        for thread in threads:
+            thread.start()
+        verdicts += [source.push(reading(n)) for n in range(100)]
+        for thread in threads:
+            thread.join()
+        source.close()
+    assert sum(each.accepted for each in verdicts) == len(starts(results)) == 280
+    assert sum(each.duplicates for each in verdicts) == 20
+
+
+def test_an_async_push_needs_a_run(results):
+    """A push from an event loop raises as any other does, and its thread ends with the run."""
+    source = make_source()
+
+    async def push():
+        return await source.push_async(reading(5))
+
+    with pytest.raises(rxt.ProcessEndedError):
+        asyncio.run(push())
+    process = source.stream.run(results)
+    assert asyncio.run(push()).accepted == 1
+    (thread,) = (each for each in threading.enumerate() if "pushes" in each.name)
+    process.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+    with pytest.raises(rxt.ProcessEndedError):
+        asyncio.run(push())
+
+
+def test_a_push_that_fails_tells_its_event_loop():
+    """When a run fails under an async push, its awaiter gets the error."""
+
+    def fail(batch):
+        raise ValueError("the sink is full")
+
+    source = make_source()
+    source.stream.run(fail)
+
+    async def push():
+        for time in range(3):
+            await source.push_async(reading(time))
+
+    with pytest.raises(rxt.ProcessEndedError) as raised:
+        asyncio.run(push())
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delay": -1}, "delay must not be negative"),
+        ({"hand_off": 5}, "hand_off is a HandOff"),
+        ({"rejects": 5}, "rejects is one of"),
+        ({"extra": "all"}, "extra is one of"),
+        ({"policy": 5}, "policy is"),
+        ({"idle_after": 0}, "idle_after must be positive"),
+    ],
+)
+def test_arguments_are_checked(options, message):
+    """An argument that cannot be is refused when the source is made."""
+    with pytest.raises(ValueError, match=message):
+        make_source(**options)
+
+
+@pytest.mark.parametrize("seq", [-1, True, "a", 2**63])
+def test_numbers_are_checked(results, seq):
+    """A number is an int from 0 on."""
+    source = make_source()
+    with source.stream.run(results):
+        with pytest.raises(rxt.ArgumentError, match="seq is a number"):
+            source.push(reading(1), seq=seq)
+        with pytest.raises(rxt.ArgumentError, match="one number for each of the 2"):
+            source.push([reading(1), reading(2)], seq=[1])
+        source.close()
