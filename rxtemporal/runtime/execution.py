@@ -233,6 +233,8 @@ class Execution:
     def _go_on(self, state: bytes, begun: str) -> None:
         self.state().load(state, begun)
         if all(reader.ended for reader in self.readers):
+            for reader in self.readers:
+                reader.refuse_completed(begun)
             names = [reader.name for reader in self.readers]
             _log.info("the run has completed; nothing is read", streams=names)
         for reader in self.readers:
@@ -289,6 +291,8 @@ class Execution:
             self._consumer.start(fail)
         if self._log is not None:
             replay_log(self._log, self._logged, self.imports, self._goes_on)
+            for reader in self._logged:
+                reader.refuse_pushes()
             if self.ended:
                 return
         for reader in self.readers:

@@ -11,7 +11,7 @@ from reactivex import abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.errors import SourceError
+from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
@@ -22,7 +22,8 @@ from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
-from rxtemporal.runtime.run_end import RunEnd
+from rxtemporal.runtime.refusal import Refusal
+from rxtemporal.runtime.run_end import COMPLETED, RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.log import Tape, count_pushed
 
@@ -170,6 +171,23 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Raise for an item that is not accepted, if its producer relies on the event log."""
         if self._log is not None:
             raise self.run_end.refuse(self.name)
+
+    def refuse_completed(self, begun: str) -> None:
+        """Raise if the source may push events that nobody would read: the run has completed.
+
+        A source that pushes from a saved position knows that there is nothing to push.
+        """
+        source = self.source
+        if source.pushes and not (source.bounded or source.resumes):
+            raise CheckpointError(
+                f"stream {self.name!r} has completed since {begun}, and nothing that its source "
+                f"pushes would be read. Hint: {COMPLETED}."
+            )
+
+    def refuse_pushes(self) -> None:
+        """Raise for each push into the subject of a stream that completed in an earlier run."""
+        if self.ended and self.source.subject is not None:
+            Refusal(self.source.subject, self.name, self.run_end, completed=True).begin()
 
     def close(self) -> None:
         """Release the source, once."""

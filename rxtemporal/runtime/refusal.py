@@ -13,17 +13,20 @@ from rxtemporal.runtime.run_end import RunEnd
 
 
 class Refusal(abc.ObserverBase[Any]):
-    """Observer that takes the place of an ended run and raises ``ProcessEndedError`` at each push.
+    """Observer that raises ``ProcessEndedError`` at each push, in place of a run that has ended.
 
     A subject cannot say that nobody accepts what is pushed into it, so its producers would go on as
-    if all were well. A subject has one refusal at most, until another run with an event log
-    subscribes to it.
+    if all were well. It has one refusal at most, until another run with an event log subscribes.
+    ``completed``: the stream had completed in an earlier run.
     """
 
-    def __init__(self, subject: Observable[Any], stream: str, run_end: RunEnd) -> None:
+    def __init__(
+        self, subject: Observable[Any], stream: str, run_end: RunEnd, *, completed: bool = False
+    ) -> None:
         self._subject = subject
         self._stream = stream
         self._run_end = run_end
+        self._completed = completed
         self._subscription: abc.DisposableBase = Disposable()
         self._is_subscribing = False
 
@@ -57,7 +60,7 @@ class Refusal(abc.ObserverBase[Any]):
             return
         # reactivex detaches an observer that raises
         self._subscribe()
-        raise self._run_end.refuse(self._stream)
+        raise self._run_end.refuse(self._stream, completed=self._completed)
 
     def on_error(self, error: Exception) -> None:
         """Ignore the error: nobody listens any more."""

@@ -6,6 +6,11 @@ import threading
 
 from rxtemporal.errors import ProcessEndedError
 
+COMPLETED = (
+    "on_completed() and close() end a stream for good, also for later runs: at shutdown call "
+    "process.stop() in their place; to begin anew, use a new folder"
+)
+
 
 class RunEnd:
     """End of a run: whether it accepts what is pushed, whether it has ended, and by which error.
@@ -40,15 +45,18 @@ class RunEnd:
             self.error = error
         self.accepts = False
 
-    def refuse(self, stream: str) -> ProcessEndedError:
-        """Return the error for the producer of an item that was not accepted."""
+    def refuse(self, stream: str, *, completed: bool = False) -> ProcessEndedError:
+        """Return the error for the producer of an item that was not accepted.
+
+        ``completed`` is True if the stream had completed in an earlier run.
+        """
         error = self.error
         if error is not None:
             why = f"its run has failed with {error!r}"
             hint = "mend the cause and run the query again"
-        elif self.accepts:
+        elif completed or self.accepts:
             why = "the stream has completed"
-            hint = "on_completed() ends a stream for good; process.stop() ends only this run"
+            hint = COMPLETED
         else:
             why = "its run has been stopped or has completed"
             hint = "run the query again; with resume= it continues where it stopped"

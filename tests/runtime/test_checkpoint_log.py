@@ -127,14 +127,15 @@ def test_a_sink_that_breaks_leaves_the_log(tmp_path: Path) -> None:
 
 
 def test_what_has_completed_leaves_no_log(tmp_path: Path) -> None:
-    """All of it is in the state; another run has nothing to do."""
+    """All of it is in the state; another run is refused, since nobody would read its pushes."""
     got: list[rxt.EventBatch] = []
     run = Run(tmp_path, got).push(PointEvent(1, {"x": 1}))
     run.subject.on_completed()
     run.process.wait(SOON)
     assert logged(tmp_path) == []
     before = len(got)
-    Run(tmp_path, got).process.wait(SOON)
+    with pytest.raises(CheckpointError, match=r"'live' has completed .* process.stop\(\)"):
+        Run(tmp_path, got)
     assert len(got) == before
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from reactivex import operators as rx
 from reactivex.subject import Subject
@@ -15,7 +16,7 @@ from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent, ProcessEndedError
-from rxtemporal.errors import BindingError, SchemaError, SpoolError
+from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.runtime.run_end import RunEnd
 
 SCHEMA = {"x": int}
@@ -247,3 +248,78 @@ def test_the_end_is_visible_before_a_later_push_returns(tmp_path: Path, how: str
         assert asked[how](process)
         with pytest.raises(OSError, match="write"):
             process.wait(0)
+
+
+# Completed --------------------------------------------------------------------------------------
+
+
+def test_on_completed_at_shutdown_is_refused_at_the_next_start(tmp_path: Path) -> None:
+    """A service that ends its stream in place of its process is told so, before a push is lost."""
+    subject, process = started(tmp_path, "resume")
+    subject.on_next(good(1))
+    subject.on_completed()
+    process.wait(SOON)
+    with pytest.raises(CheckpointError, match=r"completed .* new folder") as refused:
+        started(tmp_path, "resume")
+    assert "process.stop()" in str(refused.value)
+    subject, process = started(tmp_path / "new", "resume")
+    subject.on_next(good(1))
+    process.stop()
+    subject, process = started(tmp_path / "new", "resume")
+    subject.on_next(good(2))
+    process.stop()
+    assert process.diagnostics().events_in == 2
+
+
+def test_bounded_sources_of_a_completed_run_are_resumed(tmp_path: Path) -> None:
+    """A list and a frame that have been read whole give nothing more, and no error."""
+    events, frame = [good(1), Cti(2)], pl.DataFrame({"t": [1, 2], "x": [1, 2]})
+    for stream in (
+        rxt.from_events(events, schema=SCHEMA),
+        rxt.from_polars(frame, start="t"),
+    ):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        assert stream.run(Log(), resume=folder).wait(SOON)
+        sink = Log()
+        assert stream.run(sink, resume=folder).wait(SOON)
+        assert not starts(sink)
+
+
+@DURABLE
+def test_one_of_two_streams_that_has_completed_refuses(tmp_path: Path, durable: str) -> None:
+    """The run goes on with the other stream; what is pushed into the completed one raises."""
+
+    def begin() -> tuple[Subject[Any], Subject[Any], rxt.Process]:
+        one, two = Subject[Any](), Subject[Any]()
+        streams = [
+            rxt.from_observable(each, schema=SCHEMA, name=name)
+            for each, name in ((one, "one"), (two, "two"))
+        ]
+        return one, two, streams[0].union(streams[1]).run(Log(), **{durable: tmp_path})
+
+    one, two, process = begin()
+    one.on_next(good(1))
+    one.on_completed()
+    two.on_next(good(1))
+    process.stop()
+    one, two, process = begin()
+    for _ in range(2):
+        with pytest.raises(ProcessEndedError, match=r"'one' .* has completed"):
+            one.on_next(good(2))
+    two.on_next(good(2))
+    assert process.running
+    process.stop()
+
+
+def test_a_completed_log_is_computed_again_and_refuses_pushes(tmp_path: Path) -> None:
+    """log= computes all results again; what is pushed into a stream that had completed raises."""
+    subject, process = started(tmp_path, "log")
+    subject.on_next(good(1))
+    subject.on_completed()
+    process.wait(SOON)
+    sink = Log()
+    subject, process = started(tmp_path, "log", sink)
+    assert process.wait(SOON)
+    assert starts(sink) == [1]
+    with pytest.raises(ProcessEndedError, match="has completed"):
+        subject.on_next(good(2))
