@@ -9,6 +9,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.errors import SchemaError
+from rxtemporal.ingress.side_source import SideSource
 
 LATE_FIELDS: dict[str, pl.DataType] = {
     "source": pl.String(),
@@ -19,13 +20,13 @@ LATE_FIELDS: dict[str, pl.DataType] = {
 }
 
 
-class LateSource:
-    """Late events of a source, as another source; both share one door, so it is read once."""
+class LateSource(SideSource):
+    """Late events of a source, as another source."""
+
+    what = "late events"
 
     def __init__(self, origin: Any, suffix: str) -> None:
-        self.origin = origin
-        self.name = f"late events of {origin.name}"
-        self.settings = origin.settings
+        super().__init__(origin)
         self._suffix = suffix
         self.schema = None if origin.schema is None else self._with(origin.schema)
 

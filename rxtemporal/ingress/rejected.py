@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from datetime import datetime
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -49,7 +50,8 @@ def choose(kind: type[Choice], value: Any, name: str) -> Choice:
 class Rejected:
     """A row that does not fit: its number in the push, the reason, and the row as it was pushed.
 
-    ``source`` and ``input`` are filled in where rejected rows are published.
+    Where rejected rows are published, ``source`` and ``input`` name where it was pushed, and
+    ``arrived`` is the time of the wall clock at which it was.
 
     >>> Rejected(2, "field 'temp' is missing", {"device": "a"})
     Rejected(2, "field 'temp' is missing", {'device': 'a'})
@@ -60,6 +62,7 @@ class Rejected:
     row: Any
     source: str = ""
     input: str = ""
+    arrived: datetime | None = None
 
     def __repr__(self) -> str:
         return f"Rejected({self.index}, {self.reason!r}, {brief(self.row)})"

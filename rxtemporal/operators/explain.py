@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rxtemporal.core.ticks import describe_span, span
-from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimePolicy
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import AnySource, Node
 
 LEGEND = "t: the CTI of the operator's input, which is the line below it"
@@ -63,7 +63,7 @@ def _describe_fields(node: Node) -> str:
 
 def _describe_time(source: AnySource) -> str:
     """Return text that says where a source's CTIs come from and how late events are handled."""
-    if isinstance(source, LateSource):
+    if isinstance(source, SideSource):
         return f"the CTIs of {source.origin.name!r}"
     settings, lively = source.settings, source.lively
     if settings is None and not source.sends_ctis:

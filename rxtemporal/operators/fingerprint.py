@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from rxtemporal.errors import CheckpointError
-from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import Node
 
 _NONE: Mapping[int, str] = MappingProxyType({})
@@ -39,8 +39,8 @@ class Fingerprints:
         source = node.source
         if source is None:
             return self._steps[id(node)]
-        if isinstance(source, LateSource):
-            return f"late events of {self._names.get(id(source.origin), source.origin.name)!r}"
+        if isinstance(source, SideSource):
+            return f"{source.what} of {self._names.get(id(source.origin), source.origin.name)!r}"
         return repr(self._names.get(id(source), source.name))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import TypeAlias
 
-from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition_keys import PartitionRule
 from rxtemporal.operators.plan import Node
@@ -48,8 +48,9 @@ def find_partition(output: Node) -> Partition:
     """Return what a plan can be split by; its fields have to be known."""
     nodes = output.list_nodes()
     sources = [node for node in nodes if node.source is not None]
-    if any(isinstance(node.source, LateSource) for node in sources):
-        reason = "late events are judged by one door, in the order of all rows"
+    side = next((node.source for node in sources if isinstance(node.source, SideSource)), None)
+    if side is not None:
+        reason = f"{side.what} are judged by one door, in the order of all rows"
         return Partition(dict.fromkeys(map(id, sources), ()), reason)
     needed = _find_needed(nodes)
     found: dict[int, list[_Split]] = {}

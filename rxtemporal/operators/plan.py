@@ -13,10 +13,10 @@ from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 if TYPE_CHECKING:
     from reactivex.scheduler import VirtualTimeScheduler
 
-    from rxtemporal.ingress.late_source import LateSource
+    from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
 
-AnySource: TypeAlias = "StreamSource | LateSource"
+AnySource: TypeAlias = "StreamSource | SideSource"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

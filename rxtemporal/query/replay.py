@@ -14,7 +14,7 @@ from rxtemporal.core.events import Event
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import Node, Pace, set_pace
 from rxtemporal.query.streamable import Streamable
 
@@ -142,7 +142,7 @@ def at_speed(
     if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not speed > 0:
         raise ArgumentError(f"speed must be a positive number, got {speed!r}")
     for node in stream._node.list_nodes():
-        source = node.source.origin if isinstance(node.source, LateSource) else node.source
+        source = node.source.origin if isinstance(node.source, SideSource) else node.source
         if source is not None and source.pushes:
             raise ArgumentError(
                 f"{source.name!r} pushes its events and cannot be replayed at a speed. "

@@ -116,9 +116,10 @@ class Streamable(Stream):
         [IntervalEvent(7, 8, {'reason': 'dropped', 'payload': 'b'})]
         """
         from rxtemporal.ingress.late_source import LateSource
+        from rxtemporal.ingress.side_source import SideSource
 
         source = self._node.source
-        if source is None or isinstance(source, LateSource):
+        if source is None or isinstance(source, SideSource):
             raise BindingError(
                 "only an input stream has late events, and this stream is computed. "
                 "Hint: call late_events() on the stream that from_events, from_polars … returned."

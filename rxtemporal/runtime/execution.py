@@ -26,6 +26,7 @@ from rxtemporal.runtime.pace import Pacer
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, replay_log
+from rxtemporal.runtime.rejected_rows import RejectedRows
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.source_entries import SourceEntry, list_entries
@@ -102,14 +103,18 @@ class Execution:
     def _reader(self, entry: SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
         packer = make_packer(source, names.get(id(source)))
-        late = LateEvents(self.late, packer, main, entry.lates)
+        beside = entry.put_rejected_beside()
+        late = LateEvents(self.late, packer, beside, entry.lates)
         queue = (
             None
             if self._consumer is None
             else self._consumer.add_queue(late.entry, source.hand_off)
         )
         lock = self.lock if queue is None else queue.lock
-        return Reader(source, packer, late, main, self._flow, lock, self.run_end, queue)
+        reader = Reader(source, packer, late, main, self._flow, lock, self.run_end, queue)
+        if isinstance(beside, RejectedRows):
+            beside.wake = reader.wake
+        return reader
 
     @property
     def ended(self) -> bool:

@@ -22,6 +22,7 @@ from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.reactive.lift import Entry
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
+from rxtemporal.runtime.rejected_rows import RejectedRows
 
 _TICKS = ("by", "start", "end", "cti")
 
@@ -74,7 +75,7 @@ class LateEvents:
         self,
         feed: LateFeed,
         packer: Packer,
-        main: Entry,
+        main: Entry | RejectedRows,
         streams: Sequence[tuple[LateSource, Entry]] = (),
     ) -> None:
         self._feed = feed
@@ -88,7 +89,7 @@ class LateEvents:
         self._rows: list[LateRows] = []
 
     @property
-    def entry(self) -> Entry | LateEvents:
+    def entry(self) -> Entry | RejectedRows | LateEvents:
         """The source's entry into the query: this object, if there are streams of late events."""
         return self if self._streams else self._main
 

@@ -324,6 +324,15 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         if self._log.accepted < whole:  # it has ended the run instead
             raise self.run_end.refuse(self.name)
 
+    def wake(self) -> bool:
+        """Let rejected rows into the query, with an empty batch; return False after the end."""
+        with self.lock:
+            if self.state is StreamState.ENDED:
+                return False
+            nothing = EventBatch.empty(self.packer.payloads.frame([]).schema, self.packer.sent)
+            self._entry.on_next(nothing)
+            return True
+
     def on_error(self, error: Exception) -> None:
         """Fail the stream when its source has failed."""
         with self.lock:

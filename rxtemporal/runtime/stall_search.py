@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.ingress.late_source import LateSource
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge, Meter, RowHolder
 from rxtemporal.runtime.execution import Execution
@@ -67,7 +67,7 @@ class _Search:
 
     def _reader(self, node: Node) -> Reader:
         """Return the reader of a source; late events are read with their original stream."""
-        source = node.source.origin if isinstance(node.source, LateSource) else node.source
+        source = node.source.origin if isinstance(node.source, SideSource) else node.source
         return self._readers[id(source)]
 
     def find(self) -> list[Stall]:

@@ -7,8 +7,8 @@ from functools import partial
 
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, span
 from rxtemporal.errors import AdvanceTimeError, BindingError
-from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.settings import policy_error
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, Clock, RepeatingTimer
 from rxtemporal.runtime.input_stream import InputStream, StreamState
@@ -23,7 +23,7 @@ def find_imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[No
     sources = [each for node in outputs for each in node.list_nodes() if each.source is not None]
     there, others = {id(each.source) for each in sources}, []
     for node in sources:  # grows during the loop
-        source = node.source.origin if isinstance(node.source, LateSource) else node.source
+        source = node.source.origin if isinstance(node.source, SideSource) else node.source
         if source is None or source.settings is None or source.settings.imports is None:
             continue
         beside: Mapping[str, Node] = getattr(source, "beside", {})

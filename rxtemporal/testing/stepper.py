@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.packer import read_batches
+from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime.stepper import Stepwise
 
@@ -43,9 +43,10 @@ class Stepper(Stepwise):
         """Read the sources that do not push to their ends, and return the results."""
         out = []
         for node in self._nodes:
-            if isinstance(node.source, LateSource):
+            if isinstance(node.source, SideSource):
+                side = node.source
                 raise ArgumentError(
-                    f"a stepper finds no late events, so {node.source.name!r} would be empty. "
+                    f"a stepper finds no {side.what}, so {side.name!r} would be empty. "
                     "Hint: run the query, or push batches of this source."
                 )
             if node.source is not None and not node.source.pushes:
