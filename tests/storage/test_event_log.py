@@ -656,7 +656,7 @@ def test_a_file_of_another_run_is_refused(folder: Path) -> None:
     with pytest.raises(SpoolError, match=r"it belongs to another run.*Hint"):
         another(schema=SCHEMA)().run(Log(), log=left)
     (left / DB).unlink()
-    with pytest.raises(SpoolError, match=r"it is missing, but it had records.*Hint"):
+    with pytest.raises(SpoolError, match=r"it is missing, but it had 4 records.*Hint"):
         another(schema=SCHEMA)().run(Log(), log=left)
     (left / DB).write_bytes(whole)
     assert taken(left) == [0, 1, 2, 3]

@@ -12,10 +12,9 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.wal import is_damaged
 from rxtemporal.storage.files import report_errors
 
 # every commit is on disk before it returns
@@ -30,28 +29,33 @@ _ERRNOS = {
     sqlite3.SQLITE_BUSY: errno.EBUSY,
     sqlite3.SQLITE_LOCKED: errno.EBUSY,
 }
-_HINT = "a file was changed or lost after it was written; restore the folder from a copy"
 
 
 def damage_error(path: Path, what: str) -> SpoolError:
-    """Return the error that names a damaged file."""
-    return SpoolError(f"{path} is damaged: {what}. Hint: {_HINT}, or begin with a new folder.")
+    """Return the error that names a damaged file, and says what can be had."""
+    return SpoolError(
+        f"{path} is damaged: {what}. Hint: a file was changed or lost after it was written; "
+        f"restore the folder from a copy, or begin with a new one. rxtemporal inspect "
+        f"{path.parent} --salvage OUT says what is lost, and copies what is whole."
+    )
 
 
 class Database:
     """Connection to an existing SQLite file; errors are raised as ``SpoolError``.
 
-    The writer's connection keeps a write-ahead log (WAL) beside the file and locks the file. A
-    reader's connection takes no lock, so no process may write meanwhile.
+    To ``write``, it keeps a write-ahead log (WAL) beside the file and locks the file. To ``check``,
+    it reads file and WAL and changes neither; it leaves an index of the WAL beside them. To
+    ``read``, it reads the file alone and takes no lock, so no process may write meanwhile.
 
     Threads: any, one transaction at a time.
     """
 
-    def __init__(self, path: Path, *, writes: bool) -> None:
+    def __init__(self, path: Path, use: Literal["write", "check", "read"]) -> None:
         self.path = path
         self._forked = False
+        self._writes = use == "write"
         self._lock = threading.RLock()
-        mode = "mode=rw" if writes else "mode=ro&immutable=1"
+        mode = {"write": "mode=rw", "check": "mode=ro", "read": "mode=ro&immutable=1"}[use]
         with explain_errors(f"cannot open {path}", path):
             self._connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?{mode}",
@@ -59,7 +63,7 @@ class Database:
             )  # fmt: skip
         _open.add(self)
         try:
-            if writes:
+            if self._writes:
                 self._set_up()
         except BaseException:
             self.close()
@@ -105,18 +109,6 @@ class Database:
         """Copy the WAL into the file, durably; the WAL stays."""
         self.row("PRAGMA wal_checkpoint(FULL)")
 
-    def verify(self, *, wal: bool) -> None:
-        """Check the structure of the file, and its WAL if it must have one."""
-        if wal:
-            frames = self.row("PRAGMA wal_checkpoint(PASSIVE)")[1]
-            if is_damaged(wal_path(self.path), frames):
-                raise damage_error(
-                    wal_path(self.path), "it is missing, or records in it have changed"
-                )
-        (found,) = self.row("PRAGMA integrity_check(1)")
-        if found != "ok":
-            raise damage_error(self.path, " ".join(str(found).split()))
-
     def close(self, *, keep_wal: bool = False) -> None:
         """Close the connection; idempotent.
 
@@ -126,7 +118,7 @@ class Database:
             return
         wal = wal_path(self.path)
         with self._lock:
-            if keep_wal and has_wal(self.path):
+            if keep_wal and self._writes and has_wal(self.path):
                 # neither room on the disk nor links are needed; SQLite has the file open
                 try:
                     os.rename(wal, aside_wal(self.path))
@@ -135,7 +127,8 @@ class Database:
                     raise
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
-            restore_wal(self.path)
+            if self._writes:
+                restore_wal(self.path)
 
     def _refuse_fork(self) -> None:
         if self._forked:
@@ -183,6 +176,11 @@ def explain_errors(what: str, path: Path) -> Iterator[None]:
 def wal_path(path: Path) -> Path:
     """Return the path of the WAL that SQLite keeps for a file."""
     return path.with_name(f"{path.name}-wal")
+
+
+def shm_path(path: Path) -> Path:
+    """Return the path of the index of the WAL that SQLite makes to read it."""
+    return path.with_name(f"{path.name}-shm")
 
 
 def has_wal(path: Path) -> bool:

@@ -12,8 +12,10 @@ import polars as pl
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.database import damage_error, wal_path
 from rxtemporal.storage.event_log.layout import ORDER, StreamFacts, load_header
+from rxtemporal.storage.event_log.record_count import load_count
 from rxtemporal.storage.event_log.store import recover
 from rxtemporal.storage.event_log.stored_log import FILE, StoredLog
+from rxtemporal.storage.event_log.verification import verify
 from rxtemporal.storage.segments import SegmentFolder
 
 
@@ -127,4 +129,5 @@ def _find(path: Path) -> Stored:
         )
     if header["open"]:
         raise damage_error(log.file, f"{wal_path(log.file).name} beside it is missing")
+    verify(log, load_count(log.file))
     return log

@@ -1,9 +1,9 @@
 """Number of the records that a run has acknowledged, in a file beside the run's own.
 
-SQLite reads a write-ahead log whose end was cut off, or damaged, as one that ends earlier. The
-number is written after each commit, so it is never ahead of the run's file, and a run's file with
-fewer records has lost some. It is not synced: after a crash of the machine it may be too low, and
-then it finds less.
+SQLite reads a write-ahead log whose end was cut off, or damaged, as one that ends earlier; and an
+older copy of a run's file is whole by itself. The numbers are written after each commit, so they
+are never ahead of the run's file, and a run's file with lower ones has lost something. They are not
+synced: after a crash of the machine they may be too low, and then they find less.
 """
 
 from __future__ import annotations
@@ -12,44 +12,65 @@ import os
 import struct
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 from rxtemporal.storage.event_log.database import damage_error, explain_errors
 
-_CONTENT = struct.Struct("<32sqI")
+_CONTENT = struct.Struct("<32sqqI")
+
+
+class Count(NamedTuple):
+    """The id of a run's file, and how many checkpoints and records it has had."""
+
+    id: bytes = b""
+    saves: int = 0
+    records: int = 0
+
+    def check_id(self, file: Path, name: str) -> None:
+        """Raise if a run's file has another id."""
+        if self.id not in (b"", name.encode()):
+            raise damage_error(file, f"it belongs to another run than {count_path(file).name}")
+
+    def check(self, file: Path, saves: int, records: int) -> None:
+        """Raise if a run's file has had fewer checkpoints or records."""
+        if records < self.records:
+            lost = f"of {self.records:,} records that were acknowledged it has {records:,}"
+            raise damage_error(file, lost)
+        if saves < self.saves:
+            older = f"it is older than {count_path(file).name}: of {self.saves:,} checkpoints it"
+            raise damage_error(file, f"{older} has {saves:,}")
+
+
+def count_path(file: Path) -> Path:
+    """Return the path of the count beside a run's file."""
+    return file.with_name(f"{file.name}-records")
+
+
+def load_count(file: Path) -> Count:
+    """Return the count beside a run's file; zeros, which any file has, if it is missing or torn."""
+    try:
+        content = count_path(file).read_bytes()
+    except FileNotFoundError:
+        return Count()
+    if len(content) == _CONTENT.size:
+        *values, crc = _CONTENT.unpack(content)
+        if crc == zlib.crc32(content[:-4]):
+            return Count(*values)
+    return Count()
 
 
 class RecordCount:
-    """The file ``run.sqlite-records``: the id of the run's file, and a number of its records.
+    """Writer of the file ``run.sqlite-records``, for the run that holds the run's file."""
 
-    Without the file, or with one that is torn, ``records`` is 0, which any file has.
-    """
-
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, name: str) -> None:
         self._file = file
-        path = file.with_name(f"{file.name}-records")
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._id = b""
-        self.records = 0
-        content = os.pread(self._handle, _CONTENT.size, 0)
-        if len(content) == _CONTENT.size:
-            name, records, crc = _CONTENT.unpack(content)
-            if crc == zlib.crc32(content[:-4]):
-                self._id, self.records = name, records
-
-    def check(self, name: str, records: int) -> None:
-        """Refuse a file of another id, or with fewer records; continue from its number."""
-        if self._id not in (b"", name.encode()):
-            raise damage_error(self._file, "it belongs to another run")
-        if records < self.records:
-            lost = f"of {self.records:,} records that were acknowledged it has {records:,}"
-            raise damage_error(self._file, lost)
         self._id = name.encode()
-        self.raise_to(records)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._handle = os.open(count_path(file), flags, 0o644)
 
-    def raise_to(self, records: int) -> None:
-        """Write the number of durable records."""
-        self.records = records
-        content = _CONTENT.pack(self._id, records, 0)[:-4]
+    def write(self, saves: int, records: int) -> None:
+        """Write how many checkpoints and records are durable."""
+        content = _CONTENT.pack(self._id, saves, records, 0)[:-4]
         with explain_errors(f"cannot write beside {self._file}", self._file):
             os.pwrite(self._handle, content + struct.pack("<I", zlib.crc32(content)), 0)
 

@@ -22,21 +22,23 @@ from rxtemporal.storage.event_log.database import (
     explain_errors,
     has_wal,
     restore_wal,
+    shm_path,
     wal_path,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.record_count import RecordCount
+from rxtemporal.storage.event_log.record_count import Count, RecordCount, load_count
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,
     ORDER_PART,
     PARTS,
+    TABLES,
     StoredLog,
-    checksum,
     dump_runs,
     load_runs,
-    part_values,
 )
+from rxtemporal.storage.event_log.verification import verify
+from rxtemporal.storage.event_log.wal import is_damaged
 from rxtemporal.storage.files import (
     WriterLock,
     make_folder,
@@ -51,11 +53,6 @@ MOST_BYTES = 8 * 2**20
 # SQLite takes no content beyond a gigabyte
 MOST_PIECE = 2**28
 
-_TABLES = (
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, crc INTEGER NOT NULL, content BLOB NOT NULL)",
-    "CREATE TABLE parts (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, first INTEGER NOT NULL,"
-    " records INTEGER NOT NULL, crc INTEGER NOT NULL, content BLOB NOT NULL)",
-)
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 _PUT_PART = "INSERT INTO parts (stream, first, records, crc, content) VALUES (?, ?, ?, ?, ?)"
 
@@ -77,7 +74,7 @@ class RunStore(StoredLog):
         self.streams: list[StreamFacts] = []
         self._lock: WriterLock | None = None
         self._database: Database | None = None
-        self._acknowledged: RecordCount | None = None
+        self._count: RecordCount | None = None
         self._header: dict[str, Any] = {}
         self._written: list[StreamFacts] = []
         # bytes of the entries that have not been merged
@@ -88,7 +85,8 @@ class RunStore(StoredLog):
         assert self._database is not None
         return self._database
 
-    def _get_database(self) -> AbstractContextManager[Database]:
+    def connect(self) -> AbstractContextManager[Database]:
+        """Return a context of the connection to the file, which stays open."""
         return nullcontext(self._connection)
 
     @property
@@ -109,49 +107,63 @@ class RunStore(StoredLog):
         try:
             with explain_errors(f"cannot open {self.file}", self.file):
                 restore_wal(self.file)
-                self._acknowledged = RecordCount(self.file)
+                count = load_count(self.file)
                 if not self.file.exists():
-                    self._create()
-                self._connect()
-            self._verify()
-            self._acknowledged.check(self._header["id"], self.records)
+                    self._create(count)
+                self._verify(count)
+                self._database = Database(self.file, "write")
+                self._count = RecordCount(self.file, self._header["id"])
+                self._count.write(self._header["saves"], self.records)
         except BaseException:
             self.release()
             raise
 
-    def _create(self) -> None:
+    def _create(self, count: Count) -> None:
         if has_wal(self.file):
             raise damage_error(self.file, "it is missing, but its WAL exists")
-        if self._acknowledged is not None and self._acknowledged.records:
-            raise damage_error(self.file, "it is missing, but it had records")
+        if count.id:
+            had = f"{count.records:,} records and {count.saves:,} checkpoints"
+            raise damage_error(self.file, f"it is missing, but it had {had}")
         aside = self.path / f".{FILE}.part"
         remove(aside)
         header = {"format": FORMAT, "id": uuid.uuid4().hex, "name": self.name}
-        header |= {
-            "resume": self._resume,
-            "open": False,
-            "complete": False,
-            "merged": 0,
-            "records": 0,
-        }
+        header |= {"resume": self._resume, "open": False, "complete": False}
+        header |= {"merged": 0, "records": 0, "saves": 0}
         with closing(sqlite3.connect(aside)) as connection:
             # the file is invisible until it is complete, so it needs no journal
             connection.execute("PRAGMA journal_mode = OFF")
-            for table in _TABLES:
+            for table in TABLES:
                 connection.execute(table)
-            connection.execute(_PUT_FACT, _fact("header", _json({**header, "streams": []})))
+            content = _json({**header, "streams": []})
+            connection.execute(_PUT_FACT, self._fact("header", content))
             connection.commit()
         with open(aside, "rb") as file:
             sync(file.fileno())
         os.replace(aside, self.file)
         sync_folder(self.path)
 
-    def _connect(self) -> None:
+    def _verify(self, count: Count) -> None:
+        """Verify the file and its WAL, without changing them, and read the header."""
         if not self.file.stat().st_size:  # SQLite would begin anew, and delete the WAL
             raise damage_error(self.file, "it is empty")
-        had_wal = has_wal(self.file)
-        self._database = Database(self.file, writes=True)
-        self._header = self.header()
+        had_wal, index = has_wal(self.file), shm_path(self.file)
+        # made again; the one of a killed process is of no use
+        remove(index)
+        self._database = Database(self.file, "check")
+        try:
+            self._read_header()
+            if self._header["open"] and not had_wal:
+                raise damage_error(self.file, f"{wal_path(self.file).name} beside it is missing")
+            if self._header["open"] and is_damaged(wal_path(self.file)):
+                raise damage_error(wal_path(self.file), "records in it have changed")
+            self.records = verify(self, count)
+        finally:
+            self._database.close()
+            self._database = None
+            remove(index)
+
+    def _read_header(self) -> None:
+        self._header = {"saves": 0, **self.header()}
         self.streams = self._header.pop("streams")
         if self._resume not in (None, self._header["resume"]):
             ways = ("log=", "resume=") if self._resume else ("resume=", "log=")
@@ -159,30 +171,6 @@ class RunStore(StoredLog):
                 f"{self.file} is of a run with {ways[0]}, but this one has {ways[1]}. "
                 "Hint: give each its own folder."
             )
-        if self._header["open"] and not had_wal:
-            raise damage_error(self.file, f"{wal_path(self.file).name} beside it is missing")
-
-    def _verify(self) -> None:
-        """Check that nothing is missing, and that all checksums match."""
-        self._connection.verify(wal=self._header["open"])
-        tables = self._connection.rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
-        if {sql for (sql,) in tables} != {*_TABLES}:
-            raise damage_error(self.file, "its tables have changed")
-        self.records, missing, at = self._find_checkpoint()[0], 0, 0
-        while (row := self._connection.row(f"{PARTS} WHERE id > ? LIMIT 1", at)) is not None:
-            at, stream, first, records, *_ = row
-            self._content(row)
-            if stream == ORDER_PART:
-                if missing or first != self.records:
-                    raise self._gap()
-                missing, self.records = records, first + records
-            else:
-                missing -= records
-        if missing or self.records < self._header["records"]:
-            raise self._gap()
-
-    def _gap(self) -> SpoolError:
-        return damage_error(self.file, f"some records before {self.records:,} are missing")
 
     def begin(
         self, streams: Sequence[StreamFacts] = (), schemas: Mapping[int, pl.Schema] | None = None
@@ -194,7 +182,7 @@ class RunStore(StoredLog):
             self._put_header(connection, open=True, complete=False)
             for stream, schema in (schemas or {}).items():
                 content = dump_frame(pl.DataFrame(schema=schema))
-                connection.execute(_PUT_FACT, _fact(f"schema {stream}", content))
+                connection.execute(_PUT_FACT, self._fact(f"schema {stream}", content))
         self._connection.copy_wal()
 
     def close(self, *, complete: bool) -> None:
@@ -219,9 +207,9 @@ class RunStore(StoredLog):
             if database is not None:
                 database.close(keep_wal=True)
         finally:
-            if self._acknowledged is not None:
-                self._acknowledged.close()
-                self._acknowledged = None
+            if self._count is not None:
+                self._count.close()
+                self._count = None
             if self._lock is not None:
                 self._lock.release()
 
@@ -232,7 +220,14 @@ class RunStore(StoredLog):
         self._header |= changed
         self._written = [each.copy() for each in self.streams]
         streams = [each.to_dict() for each in self.streams]
-        connection.execute(_PUT_FACT, _fact("header", _json({**self._header, "streams": streams})))
+        content = _json({**self._header, "streams": streams})
+        connection.execute(_PUT_FACT, self._fact("header", content))
+
+    def _fact(self, name: str, content: bytes) -> tuple[str, int, bytes]:
+        return name, self.sum_fact(name, content), content
+
+    def _part(self, stream: int, first: int, records: int, content: bytes) -> tuple[Any, ...]:
+        return stream, first, records, self.sum_part(stream, first, records, content), content
 
     # Entries --------------------------------------------------------------------------------------
 
@@ -247,8 +242,11 @@ class RunStore(StoredLog):
             self._put_header(connection)  # the facts of streams may have changed
             records = self._put_entry(connection, self.records, runs, frames)
         self.records += records
-        if self._acknowledged is not None:
-            self._acknowledged.raise_to(self.records)
+        self._write_count()
+
+    def _write_count(self) -> None:
+        if self._count is not None:
+            self._count.write(self._header["saves"], self.records)
 
     def _put_entry(
         self,
@@ -258,9 +256,9 @@ class RunStore(StoredLog):
         frames: Mapping[int, pl.DataFrame],
     ) -> int:
         order, records = dump_runs(runs), int(sum(run[1] for run in runs))
-        parts = [part_values(ORDER_PART, first, records, order)]
+        parts = [self._part(ORDER_PART, first, records, order)]
         for stream, frame in frames.items():
-            parts.append(part_values(stream, first, frame.height, dump_frame(frame)))
+            parts.append(self._part(stream, first, frame.height, dump_frame(frame)))
         connection.executemany(_PUT_PART, parts)
         self._small += sum(len(part[-1]) for part in parts)
         return records
@@ -273,9 +271,9 @@ class RunStore(StoredLog):
             frames: dict[int, list[pl.DataFrame]] = {}
             for row in rows:
                 if row[1] == ORDER_PART:
-                    runs.append(load_runs(self._content(row)))
+                    runs.append(load_runs(self.content(row)))
                 else:
-                    frames.setdefault(row[1], []).append(load_frame(self._content(row)))
+                    frames.setdefault(row[1], []).append(load_frame(self.content(row)))
             connection.execute("DELETE FROM parts WHERE id > ?", (self._header["merged"],))
             # CTIs alone show no fields, and a field that was always null no type
             merged = {each: pl.concat(of, how="diagonal_relaxed") for each, of in frames.items()}
@@ -292,21 +290,23 @@ class RunStore(StoredLog):
         The state covers all records so far. ``SpoolError`` if it cannot be written: state and
         entries are unchanged.
         """
-        pieces = range(0, len(state), MOST_PIECE)
-        facts = {"checkpoint": _json({"records": self.records, "pieces": len(pieces)})}
+        pieces, save = range(0, len(state), MOST_PIECE), self._header["saves"] + 1
+        checkpoint = {"records": self.records, "pieces": len(pieces), "save": save}
+        facts = {"checkpoint": _json(checkpoint)}
         for number, at in enumerate(pieces):
-            facts[f"checkpoint {number}"] = state[at : at + MOST_PIECE]
+            facts[f"checkpoint {save}.{number}"] = state[at : at + MOST_PIECE]
         with self._connection.transaction() as connection:
             connection.execute("DELETE FROM facts WHERE name LIKE 'checkpoint%'")
-            connection.executemany(_PUT_FACT, [_fact(*each) for each in facts.items()])
+            connection.executemany(_PUT_FACT, [self._fact(*each) for each in facts.items()])
             connection.execute("DELETE FROM parts")
-            self._put_header(connection, merged=0, records=self.records)
+            self._put_header(connection, merged=0, records=self.records, saves=save)
         self._small = 0
+        self._write_count()
 
     def load(self) -> bytes | None:
         """Return the saved state; None if there is none. ``CheckpointError``: it is damaged."""
         try:
-            pieces = [self.fact(f"checkpoint {each}") for each in range(self._find_checkpoint()[1])]
+            pieces = [self.fact(name) for name in self.find_checkpoint().pieces]
         except SpoolError as error:
             raise CheckpointError(str(error)) from error
         if None in pieces:
@@ -314,11 +314,6 @@ class RunStore(StoredLog):
                 str(damage_error(self.file, "a part of the checkpoint is missing"))
             )
         return b"".join(each for each in pieces if each is not None) if pieces else None
-
-    def _find_checkpoint(self) -> tuple[int, int]:
-        """Return how many records the checkpoint covers, and the number of its pieces."""
-        facts = json.loads(self.fact("checkpoint") or b'{"records": 0, "pieces": 0}')
-        return facts["records"], facts["pieces"]
 
 
 def recover(path: Path) -> None:
@@ -335,7 +330,3 @@ def recover(path: Path) -> None:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
-
-
-def _fact(name: str, content: bytes) -> tuple[str, int, bytes]:
-    return name, checksum(content, name.encode()), content

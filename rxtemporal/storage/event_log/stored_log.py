@@ -3,13 +3,14 @@
 ::
 
     run.sqlite   the file; while a run writes it, with a write-ahead log (WAL), ``run.sqlite-wal``
-    run.sqlite-records   how many records have been acknowledged, see ``RecordCount``
+    run.sqlite-records   how many records have been acknowledged, see ``record_count``
     lock         held by the process that writes
 
-    facts        name, content: ``header`` (JSON: format, id, name, ``open``, ``complete``, its
-                 streams), ``schema 1`` (the declared fields of stream 1), ``checkpoint`` (JSON:
-                 the number of records it covers, and of its pieces), ``checkpoint 0`` (the first
-                 piece of the run's state)
+    facts        name, content: ``header`` (JSON: format, id, name, ``open``, ``complete``,
+                 ``saves``, the number of checkpoints so far, its streams), ``schema 1`` (the
+                 declared fields of stream 1), ``checkpoint`` (JSON: its number, how many records
+                 it covers, and how many pieces it has), ``checkpoint 7.0`` (the first piece of the
+                 run's state at checkpoint 7)
     parts        stream, first, records, content: an entry is a part for the order (stream -1) and
                  one for each stream with records
 
@@ -17,10 +18,13 @@
    number of an entry's first record. Entries are contiguous from the first record that the
    checkpoint does not cover.
 2. An entry is one transaction. So is a checkpoint, which deletes the entries that it covers.
-3. Each content has a CRC-32 that includes its name or its numbers. All of them are checked when a
-   run opens the file, and again when they are read.
+3. Each content has a CRC-32 that includes the file's id and its name or its numbers, so a page of
+   another file, or an older page, does not fit. All of them are checked when a run opens the file,
+   and again when they are read.
 4. ``open`` in the header is true from before the first entry until the file is closed. If it is
    true and there is no WAL, the WAL was lost.
+
+Format 1, which is read as well and continued as it is, has checksums without the id.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -42,7 +46,13 @@ from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
 
 FILE = "run.sqlite"
-FORMAT = 1
+FORMAT = 2
+FORMATS = (1, 2)
+TABLES = (
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, crc INTEGER NOT NULL, content BLOB NOT NULL)",
+    "CREATE TABLE parts (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, first INTEGER NOT NULL,"
+    " records INTEGER NOT NULL, crc INTEGER NOT NULL, content BLOB NOT NULL)",
+)
 # the part with the order of records: pairs of a stream and a number of records
 ORDER_PART = -1
 PARTS = "SELECT id, stream, first, records, crc, content FROM parts"
@@ -51,21 +61,31 @@ _NUMBERS = struct.Struct("<qqq")
 _RUN = np.dtype("<i4")
 
 
+class Checkpoint(NamedTuple):
+    """The number of a checkpoint, how many records it covers, and the names of its pieces."""
+
+    records: int
+    pieces: Sequence[str]
+
+
 class StoredLog:
     """Reader of the file, for its writer or while no process writes it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = path / FILE
+        # what all checksums but that of the header begin with
+        self._seed: bytes | None = None
 
     def header(self) -> dict[str, Any]:
         """Return the header of the file; ``streams`` as ``StreamFacts``."""
         header = json.loads(self.fact("header") or b"{}")
-        if header.get("format") != FORMAT:
+        if header.get("format") not in FORMATS:
             raise SpoolError(
                 f"{self.file} has the format {header.get('format')!r}, but this version reads "
                 f"{FORMAT}. Hint: use the version that wrote it, or begin with a new folder."
             )
+        self._seed = b"" if header["format"] == 1 else header["id"].encode()
         return {**header, "streams": [StreamFacts.from_dict(each) for each in header["streams"]]}
 
     def schema(self, stream: int) -> pl.Schema | None:
@@ -83,9 +103,9 @@ class StoredLog:
 
     def fact(self, name: str) -> bytes | None:
         """Return the content stored under a name; None if there is none."""
-        with self._get_database() as database:
+        with self.connect() as database:
             row = database.row("SELECT crc, content FROM facts WHERE name = ?", name)
-        if row is not None and row[0] != checksum(row[1], name.encode()):
+        if row is not None and row[0] != self.sum_fact(name, row[1]):
             raise damage_error(self.file, f"the checksum of the {name} does not fit")
         return None if row is None else row[1]
 
@@ -95,35 +115,52 @@ class StoredLog:
         while True:
             # one at a time: a statement that stays open keeps the WAL from being emptied, and a
             # connection the file from being closed by a run that has ended
-            with self._get_database() as database:
+            with self.connect() as database:
                 row = database.row(query, stream, at)
             if row is None:
                 return
             at = row[0]
-            yield self._content(row)
+            yield self.content(row)
 
-    def _content(self, row: Sequence[Any]) -> bytes:
+    def find_checkpoint(self) -> Checkpoint:
+        """Return the checkpoint; one of no records and no pieces if there is none."""
+        facts = json.loads(self.fact("checkpoint") or b'{"records": 0, "pieces": 0}')
+        mark = f"{facts['save']}." if "save" in facts else ""
+        pieces = [f"checkpoint {mark}{number}" for number in range(facts["pieces"])]
+        return Checkpoint(facts["records"], pieces)
+
+    def content(self, row: Sequence[Any]) -> bytes:
         """Return the content of a part, its checksum verified."""
         _, stream, first, records, crc, content = row
-        if crc != checksum(content, _NUMBERS.pack(stream, first, records)):
+        if crc != self.sum_part(stream, first, records, content):
+            whose = "the order" if stream == ORDER_PART else f"stream {stream}"
             raise damage_error(
-                self.file, f"the checksum of the records from {first:,} does not fit"
+                self.file, f"the checksum of the records from {first:,} of {whose} does not fit"
             )
         return bytes(content)
 
-    def _get_database(self) -> AbstractContextManager[Database]:
-        return closing(Database(self.file, writes=False))
+    def sum_part(self, stream: int, first: int, records: int, content: Any) -> int:
+        """Return the checksum of a part."""
+        return checksum(content, self._get_seed() + _NUMBERS.pack(stream, first, records))
+
+    def sum_fact(self, name: str, content: Any) -> int:
+        """Return the checksum of a fact."""
+        return checksum(content, (b"" if name == "header" else self._get_seed()) + name.encode())
+
+    def _get_seed(self) -> bytes:
+        if self._seed is None:
+            self.header()
+        assert self._seed is not None
+        return self._seed
+
+    def connect(self) -> AbstractContextManager[Database]:
+        """Return a context of a connection to the file."""
+        return closing(Database(self.file, "read"))
 
 
 def checksum(content: Any, name: bytes) -> int:
     """Return the CRC-32 of a content and its name; -1 if the content is not bytes."""
     return zlib.crc32(content, zlib.crc32(name)) if isinstance(content, bytes) else -1
-
-
-def part_values(stream: int, first: int, records: int, content: bytes) -> tuple[Any, ...]:
-    """Return the columns of a part."""
-    crc = checksum(content, _NUMBERS.pack(stream, first, records))
-    return stream, first, records, crc, content
 
 
 def dump_runs(runs: Any) -> bytes:
