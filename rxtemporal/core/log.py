@@ -1,8 +1,8 @@
-"""Logging: structlog over the standard library's logging, silent until the host configures it.
+"""Logging: structlog over the standard library's logging, which the host configures.
 
 structlog, left to itself, prints to standard output. A library must not, so every logger here wraps
-a standard one under ``rxtemporal``, whose root has a ``NullHandler``; only the command line
-configures more.
+a standard one under ``rxtemporal``. A host that configures no logging sees errors alone, on
+standard error; only the command line configures more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,21 @@ from typing import cast
 
 import structlog
 
-logging.getLogger("rxtemporal").addHandler(logging.NullHandler())
+
+class _LastHandler(logging.Handler):
+    """Handler that shows an error on standard error if the host has no handler for it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if any(handler is not self for handler in logger.handlers):
+                return
+            logger = logger.parent if logger.propagate else None
+        if logging.lastResort is not None:
+            logging.lastResort.handle(record)
+
+
+logging.getLogger("rxtemporal").addHandler(_LastHandler(logging.ERROR))
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

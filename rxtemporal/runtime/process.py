@@ -286,20 +286,19 @@ class Process:
         if error is None:
             self._execution.settle()
         error = error or self._execution.error
-        inside = self._in_write()
+        inside = self._in_write() or self._execution.inside
         self._execution.dispose(error)
         error = error or _StoppedError("the process was stopped")
         for outlet in self._outlets:
             outlet.sink.cancel(error)
         self._end(error)
-        if self._in_callback():
-            return  # the sink waits for this thread
+        if inside or self._in_callback():
+            return  # the end waits for this thread
         self._listeners.wait(hears=given)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()
-        if not inside:
-            self._execution.join()
+        self._execution.join()
 
     dispose = stop
 
