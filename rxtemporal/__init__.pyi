@@ -128,6 +128,9 @@ from .ingress.settings import (
     Heartbeat as Heartbeat,
 )
 from .ingress.settings import (
+    WhenAhead as WhenAhead,
+)
+from .ingress.settings import (
     WhenFull as WhenFull,
 )
 from .ingress.source import (

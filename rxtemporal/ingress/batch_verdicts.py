@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
+    AHEAD,
     CTI,
     DROPPED,
     END_EDGE,
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
 
 Bytes = npt.NDArray[np.int8]
-Bools = npt.NDArray[np.bool_]
-# how CTIs are generated: N or 0, T, the delay; and True if late rows are adjusted
-Rules = tuple[int, int, int, bool]
+# how CTIs are generated: N or 0, T, the delay; True if late rows are adjusted; the delay of CTIs
+Rules = tuple[int, int, int, bool, int]
+# the verdicts on items that are not accepted
+_GONE = (DROPPED, NO_OPEN_ROW, AHEAD)
 
 # by the kernel's number; 0 is in time
 REASONS = (None, *LateReason)
@@ -85,7 +87,7 @@ class Verdicts:
     def kept(self) -> Bools:
         """Mask of the accepted items, CTIs among them."""
         kept: Bools = np.ones(len(self.start), np.bool_)
-        kept[self.late[(self.reason == DROPPED) | (self.reason == NO_OPEN_ROW)]] = False
+        kept[self.late[np.isin(self.reason, _GONE)]] = False
         return kept
 
     def late_rows(self, batch: EventBatch) -> LateRows | None:

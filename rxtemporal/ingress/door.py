@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
@@ -25,8 +24,14 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, span
-from rxtemporal.engine.kernels.door_rules import NEVER, NO_OPEN_ROW, is_due, make_cti
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
+from rxtemporal.engine.kernels.door_rules import (
+    DROP_AHEAD,
+    KEEP_AHEAD,
+    NO_OPEN_ROW,
+    make_cti,
+    make_sent_cti,
+)
 from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
@@ -40,6 +45,7 @@ from rxtemporal.ingress.batch_verdicts import (
     classify_rows,
     judge_rows,
 )
+from rxtemporal.ingress.cti_generator import CtiGenerator
 from rxtemporal.ingress.lateness import (
     NO_CTI,
     Lateness,
@@ -50,9 +56,9 @@ from rxtemporal.ingress.lateness import (
 )
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import (
-    AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
+    WhenAhead,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +77,12 @@ class Door:
     Events are accepted one by one or as columns, also mixed; the verdicts are the same. Holds one
     entry for each open edge row. Not thread-safe: its owner serialises calls.
 
+    An event that its owner calls ``ahead`` (of the wall clock) makes no CTI; the settings say
+    whether it is taken. With ``delays_ctis`` the delay of the settings also holds for CTIs that the
+    source sends. ``largest_lateness`` is the smallest delay, in ticks, with which no event would
+    have been late by a CTI of this stream: the largest distance of an event behind ``high``, the
+    highest time before it that made a CTI. CTIs from outside have no part in it.
+
     >>> from rxtemporal import INCREASING_START_TIME, PointEvent
     >>> door = Door(INCREASING_START_TIME, "a")
     >>> door.accept(PointEvent(7, "x")), door.cti
@@ -80,12 +92,14 @@ class Door:
     (None, 2, 1)
     """
 
-    def __init__(self, settings: AdvanceTimeSettings | None, source: str) -> None:
+    def __init__(
+        self, settings: AdvanceTimeSettings | None, source: str, *, delays_ctis: bool = False
+    ) -> None:
         self.settings = settings
         self.source = source
         self.cti = NO_CTI
-        # what the CTI would be without imports
-        self.own = NO_CTI
+        # what the CTI would be without imports; and without any delay
+        self.own = self.high = NO_CTI
         self._before_end = NO_CTI
         self.events = 0
         self.late_by_import = 0
@@ -96,7 +110,9 @@ class Door:
         self._batch_rows: IntTable | None = None
         self._policy = None if settings is None else settings.policy
         self._generation = None if settings is None else settings.generation
-        self.due = _Due(self._generation)
+        self.due = CtiGenerator(self._generation)
+        self._cti_delay = self.due.delay if delays_ctis else 0
+        self._drops_ahead = settings is not None and settings.when_ahead is WhenAhead.LATE
 
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
         """Match edges by the part of the payload that ``fields`` returns; call before any event."""
@@ -104,32 +120,44 @@ class Door:
 
     # Events one by one ----------------------------------------------------------------------------
 
-    def accept(self, event: Event) -> Verdict:
+    def accept(self, event: Event, ahead: bool = False) -> Verdict:
         """Judge one event; return the accepted event or None, the id of its row, and its lateness.
 
-        ``cti`` is afterwards the stream's CTI, which holds after the event returned.
+        ``cti`` is afterwards the stream's CTI, which holds after the event returned. An event that
+        is ``ahead`` does not advance it.
         """
         kind = type(event)
-        if (kind is PointEvent or kind is IntervalEvent) and event.start >= self.cti:
+        if (
+            (kind is PointEvent or kind is IntervalEvent)
+            and (start := event.start) >= self.cti
+            and not ahead
+        ):
             self.events += 1
+            if start < self.high:
+                self.largest_lateness = max(self.largest_lateness, self.high - start)
             if self._generation is not None:
-                self._generate(event.start)
+                self._generate(start)
             return event, 0, None  # type: ignore[return-value]
         if isinstance(event, Cti):
-            self._advance(event)
+            if not ahead:
+                self._advance(event)
             return IN_TIME
         if not isinstance(event, RowEvent):
             raise EventError(
                 f"a stream takes PointEvent, IntervalEvent, EdgeEvent and Cti, got {event!r}"
             )
-        return self._judge(event)
+        if ahead and self._drops_ahead:
+            self.events += 1
+            return None, 0, self._count_late(event, LateReason.AHEAD)
+        return self._judge(event, ahead)
 
-    def _judge(self, event: RowEvent) -> Verdict:
+    def _judge(self, event: RowEvent, ahead: bool) -> Verdict:
         self.events += 1
+        self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
         kept, reason, row = judge(event, self.cti, self._policy, self.rows)
         late = None if reason is None else self._count_late(event, reason)
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-        if self._generation is not None and not ends:
+        if self._generation is not None and not ends and not ahead:
             self._generate(event.start)
         if row is None:
             return kept, 0, late
@@ -140,6 +168,7 @@ class Door:
 
     def _generate(self, start: int) -> None:
         if self.due.after(start):
+            self.high = max(self.high, start)
             self._reach(make_cti(start, self.due.delay))
 
     def _advance(self, event: Cti) -> None:
@@ -150,15 +179,14 @@ class Door:
                 "Hint: give the stream advance_time= settings, or merge its sources in a "
                 "CtiSynchronizingSubject."
             )
-        self._reach(event.start)
+        self._reach_sent(event.start)
 
     def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
         if self.settings is None:
             raise self._violation(event, reason)
         self.late[reason] += 1
-        if reason is not LateReason.NO_OPEN_ROW:
+        if reason is not LateReason.NO_OPEN_ROW and reason is not LateReason.AHEAD:
             late = measure_lateness(event, self.cti)
-            self.largest_lateness = max(self.largest_lateness, late)
             self.late_by_import += late > 0 and measure_lateness(event, self.own) == 0
         broken = max(self.cti, MIN_TIME)
         return Lateness(reason, broken, measure_lateness(event, broken))
@@ -213,7 +241,12 @@ class Door:
     def enqueue(self, cti: int) -> None:
         """Take the CTI after a batch if it advances the stream; MIN_TIME stands for no CTI."""
         if cti > MIN_TIME:
-            self._reach(cti)
+            self._reach_sent(cti)
+
+    def _reach_sent(self, time: int) -> None:
+        if self.high < time < MAX_TIME:
+            self.high = time
+        self._reach(make_sent_cti(time, self._cti_delay))
 
     def _reach(self, cti: int) -> None:
         if self.cti < MAX_TIME <= cti:
@@ -232,18 +265,22 @@ class Door:
     def rules(self) -> Rules:
         """The settings in the form that the kernels take."""
         adjust = self._policy is AdvanceTimePolicy.ADJUST
-        return self.due.every, self.due.span, self.due.delay, adjust
+        return self.due.every, self.due.span, self.due.delay, adjust, self._cti_delay
 
     @property
-    def state(self) -> tuple[int, int, int, int, int]:
+    def state(self) -> tuple[int, int, int, int, int, int, int]:
         """The state from which the kernels continue."""
-        return self.cti, self.own, self.due.count, self.due.last, 0
+        due = self.due
+        return self.cti, self.own, due.count, due.last, 0, self.high, self.largest_lateness
 
-    def accept_batch(self, batch: EventBatch) -> tuple[EventBatch, LateRows | None]:
+    def accept_batch(
+        self, batch: EventBatch, ahead: Bools | None = None
+    ) -> tuple[EventBatch, LateRows | None]:
         """Judge a batch; return its accepted rows with the CTI after them, and the late rows.
 
         An end edge is matched by its id. Without settings every row is accepted and an end edge
-        without an open row is an error; the caller checks CTIs.
+        without an open row is an error; the caller checks CTIs. ``ahead`` is the mask of the rows
+        that are ahead of the wall clock, if any are.
         """
         kind = classify_rows(batch)
         if self.settings is None and not len(kind):
@@ -251,9 +288,11 @@ class Door:
             self.enqueue(batch.cti)
             return batch, None
         if not len(kind):
-            return self.accept_judged(batch, self.judge_columns(batch.start, batch.end))
+            return self.accept_judged(
+                batch, self.judge_columns(batch.start, batch.end, ahead=ahead), kind
+            )
         edges = BatchEdges(self._edge_table(), batch.edge, kind)
-        verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved)
+        verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved, ahead)
         if self.settings is None:
             self._refuse_strays(batch, verdicts)
         accepted = self.accept_judged(batch, verdicts, kind)
@@ -267,8 +306,13 @@ class Door:
         kind: Bytes = NO_KINDS,
         row: Int64s = NO_ROWS,
         moved: Int64s = NO_ROWS,
+        ahead: Bools | None = None,
     ) -> Verdicts:
         """Return the verdicts on items, with the door unchanged; the kernel defines the columns."""
+        if ahead is not None:
+            mark = DROP_AHEAD if self._drops_ahead else KEEP_AHEAD
+            rows = kind if len(kind) else np.zeros(len(start), np.int8)
+            kind = np.where(ahead, rows + mark, rows).astype(np.int8)
         return judge_rows(start, end, self.rules, np.array(self.state, np.int64), kind, row, moved)
 
     def accept_judged(
@@ -283,15 +327,13 @@ class Door:
     def apply(self, verdicts: Verdicts, rows: int) -> None:
         """Take over the state after the verdicts on ``rows`` rows, and count the late ones."""
         self.events += rows
-        self.cti, self.own, self.due.count, self.due.last, by_import = verdicts.state.tolist()
+        state, due = verdicts.state.tolist(), self.due
+        self.cti, self.own, due.count, due.last, by_import, self.high, self.largest_lateness = state
         if not len(verdicts.late):
             return
         self.late_by_import += by_import
         counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
         self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
-        matched = verdicts.by[verdicts.reason != NO_OPEN_ROW]
-        if len(matched):
-            self.largest_lateness = max(self.largest_lateness, int(matched.max()))
 
     def _edge_table(self) -> IntTable:
         if self._batch_rows is None:
@@ -324,14 +366,14 @@ class Door:
         ]
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
-        reached = [self.cti, self._before_end, self.own, self.due.count, self.due.last]
+        reached = [self.cti, self._before_end, self.own, self.high, self.due.count, self.due.last]
         table = None if self._batch_rows is None else [*self._batch_rows.state()]
         return [reached, counts, self.rows.opened, rows, table]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a door with the same settings, before any event."""
         reached, counts, opened, rows, table = state
-        self.cti, self._before_end, self.own, self.due.count, self.due.last = reached
+        self.cti, self._before_end, self.own, self.high, self.due.count, self.due.last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         for start_time, payload, start, number, self.rows.owner in rows:
@@ -342,28 +384,3 @@ class Door:
             from rxtemporal.engine.kernels.hash_table import IntTable
 
             self._batch_rows = IntTable.restore(*table)
-
-
-class _Due:
-    """The next CTI to generate: after every N-th event, or at a start T or more after the last."""
-
-    __slots__ = ("count", "delay", "every", "last", "span")
-
-    def __init__(self, generation: AdvanceTimeGenerationSettings | None) -> None:
-        frequency = 0 if generation is None else generation.frequency
-        by_span = isinstance(frequency, timedelta)
-        # larger values make no difference, for time is bounded; these fit 64 bits
-        self.every = 0 if isinstance(frequency, timedelta) else min(frequency, _REACH)
-        self.span = min(span(frequency, "frequency"), _REACH) if by_span else 0
-        delay = 0 if generation is None else generation.delay_ticks
-        self.delay = min(max(delay, -_REACH), _REACH)
-        self.count = 0
-        self.last = NEVER
-
-    def after(self, start: int) -> bool:
-        """Return True if the event with this start makes a CTI due."""
-        self.count += 1
-        due = is_due(start, self.count, self.every, self.span, self.last)
-        if due:
-            self.last = start
-        return due

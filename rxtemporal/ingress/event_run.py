@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.events import Cti, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, TICK
 from rxtemporal.engine.kernels.door_rules import CTI, ROW
-from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bools, Bytes, Verdicts
+from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bytes, Verdicts
 from rxtemporal.ingress.lateness import Lateness
 
 _AT_ONCE = {PointEvent, IntervalEvent, Cti}

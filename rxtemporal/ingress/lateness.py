@@ -31,12 +31,13 @@ NO_CTI = MIN_TIME - 1
 
 
 class LateReason(Enum):
-    """The fate of a late event."""
+    """The fate of a late event, or of one that is ahead of the wall clock (``AHEAD``: dropped)."""
 
     DROPPED = "dropped"
     ADJUSTED = "adjusted"
     END_MOVED = "end moved"
     NO_OPEN_ROW = "no open row"
+    AHEAD = "ahead"
 
 
 class Lateness(NamedTuple):
@@ -49,12 +50,13 @@ class Lateness(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LateEvent:
-    """An event that broke a CTI, or an end edge without an open row, and its fate.
+    """An event that broke a CTI, an end edge without an open row, or an event ahead; and its fate.
 
     ``event`` is the original object and ``cti`` the stream's CTI when it came. ``by`` is how many
     ticks its start (of an end edge: its end) is before that CTI, and 0 if it is not: an end edge
-    without an open row, or before its moved start, may come in time. ``index`` is its number in
-    the push that brought it, where a verdict tells of it.
+    without an open row, or before its moved start, may come in time, and so does an event that is
+    ahead of the wall clock (``LateReason.AHEAD``). ``index`` is its number in the push that brought
+    it, where a verdict tells of it.
     """
 
     event: RowEvent

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import Bools, EventBatch, TimeForm
 from rxtemporal.core.events import EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError, annotate
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
+from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.event_run import EventRun, JudgedRun, kept_payloads
 from rxtemporal.ingress.lateness import Lateness
@@ -141,11 +142,15 @@ class Packer:
                 return None if len(waiting) < self._limit else self._pack_if_typed()
         return self._judge(event)
 
-    def _judge(self, event: Event) -> EventBatch | None:
+    def take_ahead(self, event: Event) -> EventBatch | None:
+        """Take one event that is ahead of the wall clock; it makes no CTI."""
+        return self._judge(event, ahead=True)
+
+    def _judge(self, event: Event, *, ahead: bool = False) -> EventBatch | None:
         """Take an event that may be late, may bring a CTI or is an edge."""
         door, waiting = self.door, self._waiting
         before = door.cti
-        kept, edge, late = door.accept(event)
+        kept, edge, late = door.accept(event, ahead)
         if late is not None:
             self.late.append((event, late))  # type: ignore[arg-type]
         if edge:
@@ -201,12 +206,13 @@ class Packer:
         refuse_lists(batch.schema)
         return self.payloads.conform(batch)
 
-    def take_batch(self, batch: EventBatch) -> EventBatch:
+    def take_batch(self, batch: EventBatch, ahead: Bools | None = None) -> EventBatch:
         """Take a whole batch, whose CTI comes after its rows; return its accepted rows.
 
         A stream consists either of events or of batches: each numbers edges in its own way.
+        ``ahead`` is the mask of the rows that are ahead of the wall clock, if any are.
         """
-        return self._put_batch(*self.door.accept_batch(batch))
+        return self._put_batch(*self.door.accept_batch(batch, ahead))
 
     def take_verdicts(self, batch: EventBatch, verdicts: Verdicts) -> EventBatch:
         """Take a batch of complete rows with the verdicts on it; return its accepted rows."""
@@ -221,14 +227,16 @@ class Packer:
         self._note_cti()
         return batch
 
-    def judge_run(self, items: Sequence[Any]) -> JudgedRun | None:
+    def judge_run(self, items: Sequence[Any], guard: ClockGuard | None = None) -> JudgedRun | None:
         """Return a run of events with their verdicts, without changing the door.
 
         None if the events have to be taken one by one: one of them is no point, interval or CTI,
-        or one is invalid. No row may be waiting.
+        or one is invalid, or ``guard`` finds one ahead of the wall clock. No row may be waiting.
         """
         run = EventRun.from_items(items)
         if run is None:
+            return None
+        if guard is not None and guard.rows_ahead(run.start, run.kind) is not None:
             return None
         verdicts = self.door.judge_columns(run.start, run.end, run.kind)
         if self.door.settings is None and (len(verdicts.late) or verdicts.backwards):
@@ -352,7 +360,7 @@ class Packer:
 def make_packer(source: StreamSource, name: str | None = None) -> Packer:
     """Return a packer with a door for one run of a source."""
     return Packer(
-        Door(source.settings, name or source.name),
+        Door(source.settings, name or source.name, delays_ctis=source.delays_ctis),
         PayloadReader(source.schema),
         source.min_rows,
         source.time,

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rxtemporal.core.batch import Int64s
-from rxtemporal.ingress.batch_verdicts import Bools
+from rxtemporal.core.batch import Bools, Int64s
 
 # so many separate ranges are remembered above the mark
 WINDOW = 1_024

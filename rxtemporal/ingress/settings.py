@@ -23,6 +23,42 @@ class AdvanceTimePolicy(Enum):
     ADJUST = "adjust"
 
 
+class WhenAhead(Enum):
+    """The fate of a row that is further ahead of the wall clock than ``ahead=`` allows.
+
+    In no case does it advance time. ``KEEP``: the row is taken as it is. ``LATE``: it is dropped
+    and reported as a late event, with ``LateReason.AHEAD``. ``REJECT``: it never reaches the
+    stream, and whoever pushed it is told; only a ``PushSource`` can do that.
+    """
+
+    KEEP = "keep"
+    LATE = "late"
+    REJECT = "reject"
+
+
+def check_ahead(ahead: Any, when_ahead: Any, *, rejects: bool = False) -> int | None:
+    """Return the ticks that rows may be ahead of the wall clock, or None; raise if one is wrong.
+
+    ``rejects`` is True where rows can be rejected.
+    """
+    if not isinstance(when_ahead, WhenAhead):
+        names = "WhenAhead.KEEP, LATE or REJECT" if rejects else "WhenAhead.KEEP or LATE"
+        raise ArgumentError(f"when_ahead is {names}, got {when_ahead!r}")
+    if when_ahead is WhenAhead.REJECT and not rejects:
+        raise ArgumentError(
+            "when_ahead is WhenAhead.KEEP or LATE here, got WhenAhead.REJECT: there is nobody to "
+            "tell. Hint: an rxt.PushSource rejects rows, and its verdict says which."
+        )
+    if ahead is not None:
+        return span(ahead, "ahead", least=0)
+    if when_ahead is not WhenAhead.KEEP:
+        raise ArgumentError(
+            f"when_ahead={when_ahead} has no effect without ahead=. "
+            "Hint: ahead=timedelta(minutes=1) is how far clocks may be ahead."
+        )
+    return None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeGenerationSettings:
     """Settings for generating CTIs from the events of a stream.
@@ -80,11 +116,26 @@ class AdvanceTimeSettings:
 
     CTIs are generated, imported from another stream, or both. The policy has no default: whoever
     has CTIs generated must decide about late events.
+
+    ``ahead`` (a timedelta or ticks) guards the stream against clocks that run ahead: a row whose
+    start, or a CTI that the source sends, is further ahead of the wall clock than that does not
+    advance time. Such a CTI is ignored; ``when_ahead`` says what happens to the row, which does not
+    count for ``frequency`` either. Imported CTIs and the end of time are not checked. Application
+    time then has to be wall-clock time. Records of a log or a recording keep what was found when
+    they came, so a replay repeats the verdicts at any later time.
+
+    >>> from datetime import timedelta
+    >>> each = AdvanceTimeGenerationSettings(frequency=1, delay=0)
+    >>> policy = AdvanceTimePolicy.DROP
+    >>> AdvanceTimeSettings(each, policy=policy, ahead=timedelta(minutes=1)).ahead_ticks
+    60000000
     """
 
     generation: AdvanceTimeGenerationSettings | None = None
     imports: AdvanceTimeImportSettings | None = None
     policy: AdvanceTimePolicy = dataclasses.field(kw_only=True)
+    ahead: Span | None = dataclasses.field(default=None, kw_only=True)
+    when_ahead: WhenAhead = dataclasses.field(default=WhenAhead.KEEP, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, AdvanceTimePolicy):
@@ -96,6 +147,7 @@ class AdvanceTimeSettings:
                 f"imports is an AdvanceTimeImportSettings, got {self.imports!r}. "
                 "Hint: AdvanceTimeImportSettings('name of the stream')"
             )
+        check_ahead(self.ahead, self.when_ahead)
         if self.generation is None and self.imports is not None:
             return
         if not isinstance(self.generation, AdvanceTimeGenerationSettings):
@@ -103,6 +155,11 @@ class AdvanceTimeSettings:
                 f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
                 "Hint: leave advance_time= out if the source sends its own CTIs."
             )
+
+    @property
+    def ahead_ticks(self) -> int | None:
+        """The ticks that a row may be ahead of the wall clock; None: any number."""
+        return check_ahead(self.ahead, self.when_ahead)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import polars as pl
 from reactivex import abc
@@ -17,6 +17,9 @@ from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEv
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
+
+if TYPE_CHECKING:
+    from rxtemporal.ingress.input_stats import SourceStats
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -240,6 +243,14 @@ class StreamSource(Source):
     omits_ctis: bool = False
     # True if it pushes into the run's ``PushEntry``, which gives a verdict on each push
     has_verdicts: bool = False
+    # True if the delay of the settings also holds for the CTIs that the source sends
+    delays_ctis: bool = False
+    # True if its items were compared with the wall clock when they were recorded
+    replays: bool = False
+
+    def inputs(self) -> Mapping[str, SourceStats]:
+        """Return the counters of the inputs that this source merges, by name; none by default."""
+        return {}
 
 
 class UserSource(StreamSource):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,9 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.source import RUN_ROWS, Cursor, StreamSource
+
+if TYPE_CHECKING:
+    from rxtemporal.ingress.input_stats import SourceStats
 
 # batches of a bounded stream have at least so many rows
 SIZED_ROWS = 1_024
@@ -305,6 +308,11 @@ class ObservableSource(StreamSource):
         self.min_rows = min_rows
         self.hand_off = hand_off
         self.judged = judged
+
+    def inputs(self) -> Mapping[str, SourceStats]:
+        """Return the counters of the sources of a subject that has judged the events."""
+        subject: Any = self.observable
+        return subject.stats().sources if self.judged else {}
 
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor that subscribes to the observable."""

@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rxtemporal.core.ticks import describe_span, span
-from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings, AdvanceTimePolicy
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+    WhenAhead,
+)
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import AnySource, Node
 
@@ -74,6 +79,8 @@ def _describe_time(source: AnySource) -> str:
     words = [] if generation is None else [_describe_generation(generation)]
     words += [] if imports is None else [f"the CTIs of {imports.stream_name!r}"]
     words.append(LATE[settings.policy])
+    if settings.ahead is not None:
+        words.append(_describe_guard(settings))
     if generation is not None and not generation.advance_to_infinity_on_shutdown:
         words.append("at its end only what is final comes out")
     if lively is not None and lively.heartbeat is not None:
@@ -81,6 +88,12 @@ def _describe_time(source: AnySource) -> str:
     if lively is not None and lively.idle_after is not None:
         words.append(f"idle after {describe_span(lively.idle_after)} of silence")
     return "; ".join(words)
+
+
+def _describe_guard(settings: AdvanceTimeSettings) -> str:
+    ahead = describe_span(settings.ahead_ticks or 0)
+    fate = "are dropped" if settings.when_ahead is WhenAhead.LATE else "do not advance time"
+    return f"events more than {ahead} ahead of the wall clock {fate}"
 
 
 def _describe_generation(generation: AdvanceTimeGenerationSettings) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node
@@ -67,10 +68,15 @@ class OperatorDiagnostics:
 class StreamDiagnostics:
     """Diagnostics of one input stream: its events, the late ones, and its CTI (ticks).
 
-    ``late_by_import`` counts the events that are late only because of a CTI from outside (imported,
-    from a heartbeat, or while idle). ``rows_out`` have entered the query; ``rows`` wait for a CTI,
-    the oldest at ``next_due``; ``open_rows`` are start edges without an end edge. ``cti_age`` is in
-    seconds of the wall clock, since the stream last passed on a CTI or since the start.
+    ``largest_lateness`` is the delay, in ticks, that would have lost nothing: the smallest one with
+    which no event would have been late by a CTI of this stream. ``late_by_import`` counts the
+    events that are late only because of a CTI from outside (imported, from a heartbeat, or while
+    idle), against which no delay of this stream helps. ``inputs`` has the counters of each input,
+    if the source merges several: a subject in front of the run, or a ``PushSource``; events that
+    a subject has dropped are counted there alone. ``rows_out`` have entered the query; ``rows``
+    wait for a CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end edge.
+    ``cti_age`` is in seconds of the wall clock, since the stream last passed on a CTI or since the
+    start.
     ``hand_off`` has the counters of the stream's hand-off, if it has one.
     """
 
@@ -88,6 +94,7 @@ class StreamDiagnostics:
     idle: bool = False
     ended: bool = False
     hand_off: HandOffDiagnostics | None = None
+    inputs: Mapping[str, SourceStats] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,7 +118,8 @@ class QueryDiagnostics:
 class Diagnostics:
     """Counters of a process, and its stalls; times are ticks.
 
-    The counters are the sums over all streams and queries; the CTI is the lowest of the queries.
+    The counters are the sums over all streams and queries; ``largest_lateness`` is the highest of
+    the streams and the CTI the lowest of the queries.
     ``streams``, ``operators`` and ``queries`` have the counters of each. Printed, it is a table
     that begins with the stalls.
     """
@@ -231,12 +239,14 @@ def diagnose(
 
 
 def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
-    door = reader.door
+    door, inputs = reader.door, reader.source.inputs()
     return StreamDiagnostics(
         name=door.source,
         events_in=door.events,
         late={reason: n for reason, n in door.late.items() if n},
-        largest_lateness=door.largest_lateness,
+        largest_lateness=max(
+            door.largest_lateness, *(each.largest_lateness for each in inputs.values()), 0
+        ),
         cti=max(door.cti, MIN_TIME),
         late_by_import=door.late_by_import,
         rows_out=reader.meter.rows,
@@ -247,6 +257,7 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
         idle=reader.idle,
         ended=reader.ended,
         hand_off=None if reader.queue is None else reader.queue.diagnostics(),
+        inputs=inputs,
     )
 
 

@@ -114,6 +114,7 @@ class Execution:
         reader = Reader(source, packer, late, main, self._flow, lock, self.run_end, queue)
         if isinstance(beside, RejectedRows):
             beside.wake = reader.wake
+        reader.use_clock(self.clock)
         return reader
 
     @property

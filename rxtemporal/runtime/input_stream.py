@@ -10,11 +10,13 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
-from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
+from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts, classify_rows
+from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
-from rxtemporal.ingress.source import OutsideCti, StreamSource
+from rxtemporal.ingress.source import OutsideCti, Sent, SentRows, StreamSource
+from rxtemporal.reactive.clock import Clock
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.storage.event_log.log import Tape
@@ -72,8 +74,28 @@ class InputStream:
         self._entry = queue or late.entry
         # True if the batches are known to satisfy the contract of batches
         self._checked = False
+        # a stream has a guard, or its CTIs are watched, or neither
+        self.guard: ClockGuard | None = None
+        self._watch: JumpWatch | None = None
+        # the input of the last item, where its source merges several
+        self.sender: str | None = None
         self._tape: Tape | None = None
         self._log: Tape | None = None
+
+    def use_clock(self, clock: Clock) -> None:
+        """Guard the stream against clocks that run ahead as its settings say, or watch its CTIs.
+
+        Records of a replay are not compared with the clock: they were when they came. Nor are the
+        CTIs of sources that are read at once, and those that a subject watches.
+        """
+        source = self.source
+        if source.replays:
+            return
+        ahead = None if source.settings is None else source.settings.ahead_ticks
+        if ahead is not None:
+            self.guard = ClockGuard(ahead, clock.now)
+        elif not source.bounded and (source.settings is not None or not source.judged):
+            self._watch = JumpWatch(self.name, clock.now)
 
     @property
     def ended(self) -> bool:
@@ -114,7 +136,7 @@ class InputStream:
         packer = self.packer
         try:
             waiting = packer.pack()
-            judged = packer.judge_run(items)
+            judged = packer.judge_run(items, self.guard)
             if judged is not None and self._tape is not None:
                 self._tape.events(items)
             batch = None if judged is None else packer.take_run(judged)
@@ -131,7 +153,7 @@ class InputStream:
         """Note and judge an item, and push a batch into the query if one is due."""
         packer, kind = self.packer, type(item)
         try:
-            if kind is EventBatch:
+            if kind is EventBatch or kind is SentRows:
                 batch: EventBatch | None = self._judge_batch(item)
             elif kind is OutsideCti:
                 batch = self._advance(item.cti)
@@ -143,13 +165,13 @@ class InputStream:
         if batch is not None or packer.late:
             self.give(batch)
 
-    def accept_event(self, event: Event) -> Lateness | None:
+    def accept_event(self, item: Event | Sent) -> Lateness | None:
         """Accept a pushed event; return how late it is, None if it came in time.
 
         Raises the error of an event that the stream cannot have, and is unchanged then.
         """
         packer = self.packer
-        batch = self._judge_event(event)
+        batch = self._judge_event(item)
         late = packer.late
         if batch is not None or late:
             self.give(batch)
@@ -158,37 +180,60 @@ class InputStream:
         assert not isinstance(late[-1], LateRows)
         return late[-1][1]
 
-    def accept_rows(self, batch: EventBatch) -> Verdicts:
+    def accept_rows(self, item: EventBatch | SentRows) -> Verdicts:
         """Accept pushed complete rows that fit the stream; return the verdicts on them."""
         packer = self.packer
         if (waiting := packer.pack()) is not None:
             self.give(waiting)
+        sent = self._note_sender(item)
+        noted = _to_note(item, sent)
         if self._tape is not None:
-            self._tape.batch(batch)
-        verdicts = packer.door.judge_columns(batch.start, batch.end)
+            self._tape.batch(noted)
+        batch = sent.batch
+        verdicts = packer.door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
         accepted = packer.take_verdicts(batch, verdicts)
         if self._log is not None:
-            self._log.batch(batch)
+            self._log.batch(noted)
         self.give(accepted)
         return verdicts
 
-    def _judge_event(self, event: Event) -> EventBatch | None:
+    def _judge_event(self, item: Event | Sent) -> EventBatch | None:
+        """Note and judge an event; one is ahead of the wall clock if it was when it came."""
+        if isinstance(item, Sent):
+            event, ahead, self.sender = item.event, item.ahead, item.input
+        else:
+            event, ahead = item, False
+        if self.guard is not None and not ahead and self.guard.is_ahead(event):
+            ahead = True
+            sent = item if isinstance(item, Sent) else Sent(event)
+            item = sent._replace(ahead=True)
         if self._tape is not None:
-            self._tape.event(event)
-        batch = self.packer.take(event)
+            self._tape.event(item)
+        batch = self.packer.take_ahead(event) if ahead else self.packer.take(event)
         if self._log is not None:
-            self._log.event(event)
+            self._log.event(item)
         return batch
 
-    def _judge_batch(self, batch: EventBatch) -> EventBatch:
+    def _judge_batch(self, item: EventBatch | SentRows) -> EventBatch:
+        """Note and judge a batch, row by row as single events."""
         if not self._checked:
-            batch = self.packer.check_batch(batch)
+            batch = self.packer.check_batch(item if isinstance(item, EventBatch) else item.batch)
+            item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)
+        sent = self._note_sender(item)
+        noted = _to_note(item, sent)
         if self._tape is not None:
-            self._tape.batch(batch)
-        accepted = self.packer.take_batch(batch)
+            self._tape.batch(noted)
+        batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
+        accepted = self.packer.take_batch(batch, sent.ahead)
         if self._log is not None:
-            self._log.batch(batch)
+            self._log.batch(noted)
         return accepted
+
+    def _note_sender(self, item: EventBatch | SentRows) -> SentRows:
+        """Note whose batch comes; return it with what the clock says of its rows and its CTI."""
+        sent = item if isinstance(item, SentRows) else SentRows(item)
+        self.sender = sent.input
+        return sent if self.guard is None else _compare_with_clock(sent, self.guard)
 
     def give(self, batch: EventBatch | None) -> None:
         """Report late events, and push a batch into the query."""
@@ -198,6 +243,8 @@ class InputStream:
             self._late.report(late)
         if batch is not None:
             self.batches += 1
+            if self._watch is not None:
+                self._watch.check(batch.cti, self.sender or self.name)
             if self.pulls and len(batch):
                 self.place = max(self.place, int(batch.start.max()))
             self._entry.on_next(batch)
@@ -269,3 +316,19 @@ class InputStream:
         if self.door.import_cti(cti) and self._tape is not None:
             self._tape.advance(cti)
         return self.packer.due()
+
+
+def _compare_with_clock(sent: SentRows, guard: ClockGuard) -> SentRows:
+    """Return a batch with the verdicts of the clock on its rows and its CTI."""
+    batch, ahead = sent.batch, sent.ahead
+    found = guard.rows_ahead(batch.start, classify_rows(batch))
+    if found is not None:
+        ahead = found if ahead is None else found | ahead
+    cti_ahead = sent.cti_ahead or guard.is_time_ahead(batch.cti)
+    return sent._replace(ahead=ahead, cti_ahead=cti_ahead)
+
+
+def _to_note(item: EventBatch | SentRows, sent: SentRows) -> EventBatch | SentRows:
+    """Return the form in which a batch is noted: with its sender, or as it is if that says all."""
+    says_all = isinstance(item, EventBatch) and sent.ahead is None and not sent.cti_ahead
+    return sent.batch if says_all else sent

@@ -92,11 +92,11 @@ def _frames_at_hand(
 ) -> FrameCursor | None:
     """Return a reader's cursor if its current rows may be judged at once with the others'.
 
-    That is: they are rows of frames, no CTI reaches them from a stream outside ``readers``, and
-    the order of acceptance is neither recorded nor logged.
+    That is: they are rows of frames, no CTI reaches them from a stream outside ``readers``, the
+    order of acceptance is neither recorded nor logged, and no clock is asked.
     """
     cursor, outside = reader.cursor, flow.imported_by(reader)
-    if reader.queue is not None or reader.is_recorded:
+    if reader.queue is not None or reader.is_recorded or reader.guard is not None:
         return None
     if not isinstance(cursor, FrameCursor) or not cursor.at_hand:
         return None

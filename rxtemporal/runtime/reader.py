@@ -68,7 +68,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
         self._watched = source.lively is not None
-        # True if pushed events are neither recorded nor logged, and nobody watches for silence
+        # True if pushed events are neither recorded nor logged, and nobody watches for silence or
+        # for clocks that run ahead
         self._plain = False
 
     @property
@@ -102,7 +103,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self._use(source.open(position))
         if self._log is not None:
             self._cursor.read_in_step()
-        self._plain = not self.is_recorded and not self._watched
+        self._plain = not self.is_recorded and not self._watched and self.guard is None
         # a new subject may have judged by a lower CTI than a saved one
         if source.judged and source.settings is None and self.door.cti == NO_CTI:
             self.packer.trust_events()
@@ -197,13 +198,14 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def replay(self, cursor: RecordedCursor, records: int) -> None:
         """Read ``records`` of earlier runs, fewer if the stream ends; call before ``open``."""
-        position = self._saved_position
+        position, guard = self._saved_position, self.guard
+        self.guard = None
         if self.state is StreamState.IDLE:
             self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
         while records and not self.ended:
             records = self.read_records(records)
-        self.cursor, self._saved_position = None, position
+        self.cursor, self._saved_position, self.guard = None, position, guard
 
     def set_idle(self) -> None:
         """Make the stream idle: it follows the others from now on."""

@@ -80,6 +80,7 @@ PUBLIC = [
     "TransformSubject",
     "UnboundedWindowError",
     "Verdict",
+    "WhenAhead",
     "WhenFull",
     "WindowOutput",
     "adapters",

@@ -76,9 +76,9 @@ def test_an_event_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     accept = Door.accept
 
-    def noticed(door: Door, event: Any) -> Any:
+    def noticed(door: Door, event: Any, ahead: bool = False) -> Any:
         asked.append(event)
-        return accept(door, event)
+        return accept(door, event, ahead)
 
     monkeypatch.setattr(Door, "accept", noticed)
     out: list[Any] = []

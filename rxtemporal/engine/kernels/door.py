@@ -9,10 +9,13 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.engine.kernels.door_rules import (
     ADJUSTED,
+    AHEAD,
     CTI,
+    DROP_AHEAD,
     DROPPED,
     END_EDGE,
     END_MOVED,
+    KEEP_AHEAD,
     NO_OPEN_ROW,
     NOWHERE,
     ROW,
@@ -21,11 +24,12 @@ from rxtemporal.engine.kernels.door_rules import (
     admit_start,
     is_due,
     make_cti,
+    make_sent_cti,
 )
 
 # the same rules as for events, compiled
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
-_is_due, _make_cti = jit(is_due), jit(make_cti)
+_is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_cti)
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
@@ -42,31 +46,47 @@ def admit(
     span: int,
     delay: int,
     adjust: bool,
+    cti_delay: int,
     state: Ints,
 ) -> tuple[Ints, Ints, Bytes, Ints]:
     """Judge items; return starts and ends to pass on, each item's verdict, and the CTI before it.
 
     ``start``, ``end`` ``int64[n]`` ticks in arrival order. ``kind`` ``int8[n]``, or empty where
-    all items are complete rows; a CTI's time is its start. ``row`` ``int64[n]``: for each edge the
-    number of its row, -1 where none is open; empty without edges. ``moved`` ``int64[r]``, updated
-    in place: the start that each open row was given, NOWHERE before its start edge and after that
-    was dropped. ``every`` N or, where that is 0, ``span`` T ticks. ``state`` ``int64[5]``, updated
-    in place: the CTI, what it would be without imports, the count of events, the start that last
-    made a CTI due, and the number of events that are late only by an import. O(n), one pass.
+    all items are complete rows; a CTI's time is its start; KEEP_AHEAD or DROP_AHEAD is added where
+    an item is ahead of the wall clock. ``row`` ``int64[n]``: for each edge the number of its row,
+    -1 where none is open; empty without edges. ``moved`` ``int64[r]``, updated in place: the start
+    that each open row was given, NOWHERE before its start edge and after that was dropped.
+    ``every`` N or, where that is 0, ``span`` T ticks; ``cti_delay`` ticks by which CTIs among the
+    items count less. ``state`` ``int64[7]``, updated in place: the CTI, what it would be without
+    imports, the count of events, the start that last made a CTI due, the number of events that are
+    late only by an import, the highest time that made a CTI, without any delay, and the largest
+    distance of an event behind that. O(n), one pass.
     """
     n = len(start)
     starts, ends = start.copy(), end.copy()
     reason = np.zeros(n, np.int8)
     before = np.empty(n, np.int64)
     cti, own, count, last, by_import = state[0], state[1], state[2], state[3], state[4]
+    high, largest = state[5], state[6]
     for i in range(n):
         what = kind[i] if len(kind) else ROW
         s = start[i]
         before[i] = cti
+        if what >= DROP_AHEAD:
+            reason[i] = AHEAD
+            continue
+        ahead = what >= KEEP_AHEAD
+        if ahead:
+            what -= KEEP_AHEAD
         if what == CTI:
-            cti, own = max(cti, s), max(own, s)
+            if not ahead:
+                time = _make_sent_cti(s, cti_delay)
+                cti, own = max(cti, time), max(own, time)
+                if s < MAX_TIME:
+                    high = max(high, s)
             continue
         if what == END_EDGE:
+            largest = max(largest, high - end[i])
             given = moved[row[i]] if row[i] >= 0 else NOWHERE
             if given == NOWHERE:
                 reason[i] = NO_OPEN_ROW
@@ -77,18 +97,22 @@ def admit(
                 reason[i] = END_MOVED
                 by_import += end[i] < cti and end[i] >= own
             continue
+        largest = max(largest, high - s)
         if s < cti:
             starts[i] = _admit_start(s, end[i], cti, adjust)
             reason[i] = DROPPED if starts[i] == NOWHERE else ADJUSTED
             by_import += s >= own
         if what == START_EDGE:
             moved[row[i]] = starts[i]
+        if ahead:
+            continue
         count += 1
         if _is_due(s, count, every, span, last):
-            last = s
+            last, high = s, max(high, s)
             time = _make_cti(s, delay)
             cti, own = max(cti, time), max(own, time)
     state[0], state[1], state[2], state[3], state[4] = cti, own, count, last, by_import
+    state[5], state[6] = high, largest
     return starts, ends, reason, before
 
 
@@ -109,6 +133,8 @@ def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool
     if falls > 0:
         return False
     cti, own, count, last = state[0], state[1], state[2], state[3]
+    # of rows in order the first one is the furthest behind
+    state[6] = max(state[6], state[5] - start[0])
     # the row that last made a CTI due: of rows in order its CTI is the latest
     due = n
     if every > 0:
@@ -121,6 +147,7 @@ def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool
         last = start[due]
         time = _make_cti(last, delay)
         cti, own = max(cti, time), max(own, time)
+        state[5] = max(state[5], last)
     state[0], state[1], state[2], state[3] = cti, own, count + n, last
     return True
 
@@ -140,8 +167,8 @@ def admit_merged(
 
     ``order`` ``int64[n]``: the rows' numbers in the order in which they are accepted; ``stream``
     the number of each row's stream, ``start``, ``end`` ticks of complete rows. For each of m
-    streams ``settings`` ``int64[m, 4]`` has N or 0, T, the delay and whether late rows are
-    adjusted, ``state`` ``int64[m, 5]`` what ``kernels.door.admit`` keeps, updated in place. The
+    streams ``settings`` ``int64[m, 5]`` has N or 0, T, the delay and whether late rows are
+    adjusted, ``state`` ``int64[m, 7]`` what ``kernels.door.admit`` keeps, updated in place. The
     importers of stream s are ``importer[first[s]:first[s + 1]]``.
 
     A CTI that advances a stream, unless it is the end of time, goes to its importers before the
@@ -158,6 +185,7 @@ def admit_merged(
         s = stream[i]
         cti, time = state[s, 0], start[i]
         before[i] = cti
+        state[s, 6] = max(state[s, 6], state[s, 5] - time)
         if time < cti:
             starts[i] = _admit_start(time, end[i], cti, settings[s, 3] != 0)
             reason[i] = DROPPED if starts[i] == NOWHERE else ADJUSTED
@@ -166,6 +194,7 @@ def admit_merged(
         if not _is_due(time, state[s, 2], settings[s, 0], settings[s, 1], state[s, 3]):
             continue
         state[s, 3] = time
+        state[s, 5] = max(state[s, 5], time)
         reached = _make_cti(time, settings[s, 2])
         state[s, 1] = max(state[s, 1], reached)
         if reached <= cti:

@@ -10,8 +10,10 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 
 # kinds of items in a run
 ROW, START_EDGE, END_EDGE, CTI = range(4)
+# added to the kind of an item that is ahead of the wall clock: it makes no CTI; it is dropped, too
+KEEP_AHEAD, DROP_AHEAD = 4, 8
 # verdicts; 0: in time
-DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW = range(1, 5)
+DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW, AHEAD = range(1, 6)
 
 # stands for no start: the last tick of time is reserved, so no row starts there
 NOWHERE = MAX_TIME
@@ -67,3 +69,14 @@ def make_cti(start: int, delay: int) -> int:
     if start == MIN_TIME:
         return start
     return min(max(start - delay, MIN_TIME), MAX_TIME)
+
+
+def make_sent_cti(time: int, delay: int) -> int:
+    """Return the CTI that counts where a source has sent one for ``time``; the end of time stays.
+
+    >>> make_sent_cti(7, 2), make_sent_cti(7, 0), make_sent_cti(MAX_TIME, 2) == MAX_TIME
+    (5, 7, True)
+    """
+    if time >= MAX_TIME or delay == 0:
+        return time
+    return max(time - delay, MIN_TIME)

@@ -42,8 +42,8 @@ def judge_batch(
     batch: EventBatch, cti: int, policy: AdvanceTimePolicy
 ) -> tuple[EventBatch, Verdicts]:
     """Return the accepted rows of a batch of complete rows at a CTI, and the verdicts on all."""
-    generates_none = (0, 0, 0, policy is AdvanceTimePolicy.ADJUST)
-    state = np.array([cti, cti, 0, NEVER, 0], np.int64)
+    generates_none = (0, 0, 0, policy is AdvanceTimePolicy.ADJUST, 0)
+    state = np.array([cti, cti, 0, NEVER, 0, NEVER, 0], np.int64)
     verdicts = judge_rows(batch.start, batch.end, generates_none, state)
     return verdicts.apply(batch, NO_KINDS), verdicts
 

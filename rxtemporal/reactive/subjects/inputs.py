@@ -12,6 +12,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, time_ticks
 from rxtemporal.errors import BindingError
+from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
 from rxtemporal.ingress.open_rows import OpenRows
 
@@ -67,26 +68,6 @@ class SourceState:
             open_rows=len(self.rows),
             failed=self.failed,
         )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SourceStats:
-    """Counters of one source of a subject.
-
-    ``largest_lateness`` is by how many ticks its latest event came after the CTI that it broke.
-    ``lag`` is how many ticks the highest time seen from it (of an event or a CTI) is behind the
-    highest seen from any source; None before its first event.
-    """
-
-    name: str
-    open: bool
-    events: int
-    late: int
-    late_by_reason: dict[LateReason, int]
-    largest_lateness: int
-    lag: int | None
-    open_rows: int
-    failed: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

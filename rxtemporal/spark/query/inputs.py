@@ -89,9 +89,9 @@ def stream(
     up to the highest of its CTIs: more rows may follow later.
 
     ``late`` names metrics in a streaming query's progress (``observedMetrics``): the number of
-    ``events``, of ``dropped`` and of ``adjusted`` ones, and the ``largest_lateness`` in ticks, all
-    since the start of the checkpoint; null in a micro-batch without rows of this DataFrame. The
-    name must be unique in the query.
+    ``events``, of ``dropped`` and of ``adjusted`` ones, and the ``largest_lateness`` in ticks (the
+    delay that would have lost nothing), all since the start of the checkpoint; null in a
+    micro-batch without rows of this DataFrame. The name must be unique in the query.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:
@@ -189,6 +189,11 @@ def _check_order(settings: AdvanceTimeSettings, order: tuple[str, ...]) -> None:
         raise AdvanceTimeError(
             "CTIs cannot be imported from another stream in Spark: each input has its own door. "
             "Hint: import them on the Rx side, or give the streams generation settings."
+        )
+    if settings.ahead is not None:
+        raise AdvanceTimeError(
+            "ahead= compares rows with the wall clock when they come in, which Spark does not "
+            "know. Hint: leave ahead= out, or read the DataFrame with from_dataframe."
         )
     if not order:
         raise AdvanceTimeError(

@@ -18,6 +18,7 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeImportSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
+    WhenAhead,
 )
 from rxtemporal.storage.files import report_errors
 
@@ -113,7 +114,13 @@ def _settings_dict(settings: AdvanceTimeSettings | None) -> dict[str, Any] | Non
         "advance_to_infinity_on_shutdown": made.advance_to_infinity_on_shutdown,
     }
     imports = settings.imports and settings.imports.stream_name
-    return {"generation": generation, "imports": imports, "policy": settings.policy.value}
+    return {
+        "generation": generation,
+        "imports": imports,
+        "policy": settings.policy.value,
+        "ahead": settings.ahead_ticks,
+        "when_ahead": settings.when_ahead.value,
+    }
 
 
 def _settings_of(facts: dict[str, Any] | None) -> AdvanceTimeSettings | None:
@@ -129,4 +136,6 @@ def _settings_of(facts: dict[str, Any] | None) -> AdvanceTimeSettings | None:
         generation,
         imports and AdvanceTimeImportSettings(imports),
         policy=AdvanceTimePolicy(facts["policy"]),
+        ahead=facts.get("ahead"),
+        when_ahead=WhenAhead(facts.get("when_ahead", WhenAhead.KEEP)),
     )

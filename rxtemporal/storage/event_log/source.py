@@ -22,6 +22,7 @@ class RecordedSource(StreamSource):
 
     bounded = True
     resumes = False
+    replays = True
 
     def __init__(self, recording: Recording, number: int) -> None:
         self.recording = recording

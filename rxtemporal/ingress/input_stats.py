@@ -1,0 +1,37 @@
+"""Counters of one input of a source that merges several."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from rxtemporal.ingress.lateness import LateReason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceStats:
+    """Counters of one input. Times and spans are ticks.
+
+    ``largest_lateness`` is the smallest delay with which none of its events would have been late.
+    ``lag`` is how far the highest time seen from it (of an event or a CTI, those ahead of the wall
+    clock excepted) is behind the highest seen from any input; None before its first event.
+
+    ``ahead`` counts the events and CTIs that the clock guard found ahead of the wall clock.
+    ``clock_offset`` estimates how far the input's clock is ahead of this machine's; negative, it is
+    behind, or its events are slow to come: the maximum over the last five to ten minutes of a time
+    that it sent, less the wall clock when that came. It tells which device has a wrong clock; it
+    makes no CTI and no verdict. None if nothing has come since the start.
+    """
+
+    name: str
+    open: bool
+    events: int
+    late: int
+    late_by_reason: dict[LateReason, int]
+    largest_lateness: int
+    lag: int | None
+    open_rows: int
+    failed: str | None
+    duplicates: int = 0
+    rejected: int = 0
+    ahead: int = 0
+    clock_offset: int | None = None
