@@ -19,7 +19,7 @@ from rxtemporal.storage.event_log.database import damage_error, explain_errors
 _CONTENT = struct.Struct("<32sqqI")
 
 
-class Count(NamedTuple):
+class RecordCount(NamedTuple):
     """The id of a run's file, and how many checkpoints and records it has had."""
 
     id: bytes = b""
@@ -46,20 +46,20 @@ def count_path(file: Path) -> Path:
     return file.with_name(f"{file.name}-records")
 
 
-def load_count(file: Path) -> Count:
+def load_count(file: Path) -> RecordCount:
     """Return the count beside a run's file; zeros, which any file has, if it is missing or torn."""
     try:
         content = count_path(file).read_bytes()
     except FileNotFoundError:
-        return Count()
+        return RecordCount()
     if len(content) == _CONTENT.size:
         *values, crc = _CONTENT.unpack(content)
         if crc == zlib.crc32(content[:-4]):
-            return Count(*values)
-    return Count()
+            return RecordCount(*values)
+    return RecordCount()
 
 
-class RecordCount:
+class CountFile:
     """Writer of the file ``run.sqlite-records``, for the run that holds the run's file."""
 
     def __init__(self, file: Path, name: str) -> None:

@@ -26,7 +26,7 @@ from rxtemporal.storage.event_log.database import (
     wal_path,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.record_count import Count, RecordCount, load_count
+from rxtemporal.storage.event_log.record_count import CountFile, RecordCount, load_count
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,
@@ -74,7 +74,7 @@ class RunStore(StoredLog):
         self.streams: list[StreamFacts] = []
         self._lock: WriterLock | None = None
         self._database: Database | None = None
-        self._count: RecordCount | None = None
+        self._count: CountFile | None = None
         self._header: dict[str, Any] = {}
         self._written: list[StreamFacts] = []
         # bytes of the entries that have not been merged
@@ -112,13 +112,13 @@ class RunStore(StoredLog):
                     self._create(count)
                 self._verify(count)
                 self._database = Database(self.file, "write")
-                self._count = RecordCount(self.file, self._header["id"])
+                self._count = CountFile(self.file, self._header["id"])
                 self._count.write(self._header["saves"], self.records)
         except BaseException:
             self.release()
             raise
 
-    def _create(self, count: Count) -> None:
+    def _create(self, count: RecordCount) -> None:
         if has_wal(self.file):
             raise damage_error(self.file, "it is missing, but its WAL exists")
         if count.id:
@@ -142,7 +142,7 @@ class RunStore(StoredLog):
         os.replace(aside, self.file)
         sync_folder(self.path)
 
-    def _verify(self, count: Count) -> None:
+    def _verify(self, count: RecordCount) -> None:
         """Verify the file and its WAL, without changing them, and read the header."""
         if not self.file.stat().st_size:  # SQLite would begin anew, and delete the WAL
             raise damage_error(self.file, "it is empty")

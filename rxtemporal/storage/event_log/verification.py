@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.database import damage_error
-from rxtemporal.storage.event_log.record_count import Count
+from rxtemporal.storage.event_log.record_count import RecordCount
 from rxtemporal.storage.event_log.stored_log import ORDER_PART, PARTS, TABLES, StoredLog
 
 
-def verify(log: StoredLog, count: Count) -> int:
+def verify(log: StoredLog, count: RecordCount) -> int:
     """Verify a file, of which the count beside it tells the least that it has had.
 
     Returns the number of the next record. ``SpoolError`` names the place of the damage. Reads the
