@@ -30,6 +30,7 @@ from rxtemporal.ingress.settings import (
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_pushes import AsyncPushes
+from rxtemporal.query.reject_feed import RejectFeed
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
@@ -126,6 +127,7 @@ class PushSource:
         lively = Liveliness.check(heartbeat, idle_after, settings)
         source = PushedSource(name, self._rows.schema, settings, lively, hand_off, self._attach)
         self.stream = Streamable(Node(source.schema, (), source=source))
+        self._reject_feed = RejectFeed(source)
 
     def __repr__(self) -> str:
         return f"PushSource({self.name!r}, {self._state()})"
@@ -185,7 +187,7 @@ class PushSource:
             if not isinstance(event, Rejected):
                 verdict = entry.judge_one(event, name, number if seq is None else _number(seq))
                 if verdict.late:
-                    self._tell(verdict)
+                    self._tell(verdict, name)
                 return verdict
             rows = ReadRows((), (), None, (event,), 1)
         else:
@@ -195,12 +197,14 @@ class PushSource:
         if rows.rejected and self._rejects is Rejects.RAISE:
             raise self._reject(rows)
         verdict = entry.judge(rows, name)
-        self._tell(verdict)
+        self._tell(verdict, name)
         return verdict
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _tell(self, verdict: Verdict, name: str) -> None:
         for late in verdict.late:
             self._late.on_next(late)
+        if verdict.rejected:
+            self._reject_feed.push(verdict.rejected, name)
 
     def _refuse(self) -> ProcessEndedError:
         if self._closed:
@@ -246,11 +250,26 @@ class PushSource:
         self._closed = True
         if self._entry is not None:
             self._entry.complete()
+        self._reject_feed.end()
 
     @property
     def late(self) -> Observable[LateEvent]:
         """The late rows of all pushes, as they come, each with the CTI that it broke."""
         return self._late
+
+    @property
+    def rejects(self) -> RejectFeed:
+        """The rejected rows of all pushes, as they come; its ``stream`` has them for queries.
+
+        >>> import rxtemporal as rxt
+        >>> source = PushSource("readings", schema={"temp": float})
+        >>> process = source.rejects.stream.select("reason").run(rxt.Collect())
+        >>> _ = source.rejects.subscribe(lambda each: print(each.reason))
+        >>> verdict = source.push([{"time": 1, "temp": "hot"}, {"time": 2, "temp": 20}])
+        field 'temp' is Float64 and cannot hold 'hot' (str)
+        >>> source.close()
+        """
+        return self._reject_feed
 
     def input(self, name: str) -> PushInput:
         """Return a handle for the input called ``name``, also a context manager.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from datetime import timedelta
@@ -151,6 +152,25 @@ def test_plans_name_the_stream():
     text = readings.feed.stream.select("row").explain()
     assert "rejected rows of readings" in text
     assert "the CTIs of 'readings'" in text
+
+
+def test_a_source_that_is_pushed_into_has_the_feed(tmp_path: Path):
+    """Rejected rows of push and of push_async, with the names of their inputs."""
+    source = rxt.PushSource("readings", schema={"temp": float})
+    rows, rejects, seen = rxt.Collect(), rxt.Collect(), []
+    app = rxt.Application("service")
+    app.query("rows", source.stream)
+    app.query("rejects", source.rejects.stream)
+    source.rejects.subscribe(seen.append)
+    process = app.run("rows", "rejects", sinks=[rows, rejects], resume=tmp_path / "state")
+    source.push({"time": 5, "temp": 1})
+    source.push([{"time": 6, "temp": 1}, {"time": 7}], input="a")
+    asyncio.run(source.push_async({"temp": 2}, input="b"))
+    source.close()
+    process.wait(10)
+    assert [(each.input, each.index) for each in seen] == [("a", 1), ("b", 0)]
+    assert starts(rejects) == [(6, {"time": 7}), (6, {"temp": 2})]
+    assert len(rows.to_dicts()) == 2
 
 
 def test_the_observable_has_source_input_and_arrival():
