@@ -84,6 +84,11 @@ class Verdicts:
         return cls(starts, ends, state, late, reason[late], broken, by, backwards)
 
     @property
+    def behind(self) -> int:
+        """The largest distance of an item behind the highest time before it that made a CTI."""
+        return int(self.state[6])
+
+    @property
     def kept(self) -> Bools:
         """Mask of the accepted items, CTIs among them."""
         kept: Bools = np.ones(len(self.start), np.bool_)

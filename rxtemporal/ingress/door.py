@@ -271,7 +271,7 @@ class Door:
     def state(self) -> tuple[int, int, int, int, int, int, int]:
         """The state from which the kernels continue."""
         due = self.due
-        return self.cti, self.own, due.count, due.last, 0, self.high, self.largest_lateness
+        return self.cti, self.own, due.count, due.last, 0, self.high, 0
 
     def accept_batch(
         self, batch: EventBatch, ahead: Bools | None = None
@@ -328,7 +328,8 @@ class Door:
         """Take over the state after the verdicts on ``rows`` rows, and count the late ones."""
         self.events += rows
         state, due = verdicts.state.tolist(), self.due
-        self.cti, self.own, due.count, due.last, by_import, self.high, self.largest_lateness = state
+        self.cti, self.own, due.count, due.last, by_import, self.high, behind = state
+        self.largest_lateness = max(self.largest_lateness, behind)
         if not len(verdicts.late):
             return
         self.late_by_import += by_import

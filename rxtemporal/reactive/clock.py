@@ -16,6 +16,7 @@ from reactivex.scheduler import TimeoutScheduler
 from rxtemporal.core.ticks import ticks
 from rxtemporal.errors import ArgumentError
 
+NANOSECONDS_PER_TICK = 1_000
 # seconds by which a timer may fire early
 TOLERANCE = 1e-6
 
@@ -44,7 +45,9 @@ class Clock:
     def now(self) -> int:
         """Return the time in ticks."""
         scheduler = self._scheduler
-        return ticks(datetime.now(UTC) if scheduler is None else _with_zone(scheduler.now))
+        if scheduler is None:
+            return time.time_ns() // NANOSECONDS_PER_TICK
+        return ticks(_with_zone(scheduler.now))
 
     def schedule(self, seconds: float, action: Callable[[], object]) -> abc.DisposableBase:
         """Run an action after ``seconds``, unless the result is disposed before."""

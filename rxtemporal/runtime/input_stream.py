@@ -74,6 +74,7 @@ class InputStream:
         self._entry = queue or late.entry
         # True if the batches are known to satisfy the contract of batches
         self._checked = False
+        self.clock = Clock()
         # a stream has a guard, or its CTIs are watched, or neither
         self.guard: ClockGuard | None = None
         self._watch: JumpWatch | None = None
@@ -88,7 +89,7 @@ class InputStream:
         Records of a replay are not compared with the clock: they were when they came. Nor are the
         CTIs of sources that are read at once, and those that a subject watches.
         """
-        source = self.source
+        self.clock, source = clock, self.source
         if source.replays:
             return
         ahead = None if source.settings is None else source.settings.ahead_ticks
