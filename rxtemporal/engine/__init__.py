@@ -1,4 +1,5 @@
-"""Kernels on arrays and steps with state, by which operators compute. Private; no Rx, no Spark.
+"""The computation behind operators: kernels on arrays, and steps with state. Private.
 
-A file of ``kernels`` or ``steps`` has the name of the file in ``operators`` that it serves.
+Nothing here knows Rx or Spark. A file in ``kernels`` or ``steps`` has the name of the file in
+``operators`` that it serves.
 """

@@ -1,4 +1,4 @@
-"""Plain values, numpy arrays, frames and batches as bytes, and back: the form of all saved states.
+"""Codec of saved states: plain values, numpy arrays, frames and batches as bytes, and back.
 
 ====== ========== ==========================================================================
 bytes  type       content
@@ -6,7 +6,7 @@ bytes  type       content
 4      ``RXTS``   magic number
 2      uint16     version of this layout
 4      uint32     CRC-32 of all that follows
-8 + n  uint64, n  parts, each after its length: a JSON tree, then what it refers to
+8 + n  uint64, n  parts, each after its length: a JSON tree, then the bytes that it refers to
 ====== ========== ==========================================================================
 
 Numbers are little-endian. Frames are Arrow IPC streams; arrays are their elements in C order, those
@@ -62,8 +62,8 @@ def loads(
 ) -> Any:
     """Return the value that ``dumps`` was given.
 
-    ``CheckpointError`` where the bytes are damaged, of another version or of another kind. ``what``
-    names them in its message; ``otherwise`` says what else can be done: "or begin with …".
+    ``CheckpointError`` if the bytes are damaged, of another version or of another kind. ``what``
+    names them in its message; ``otherwise`` ends its hint with an alternative: "or begin with …".
     """
     tree, *parts = _split(_check(data, what, otherwise))
     saved_kind, encoded = json.loads(bytes(tree))
@@ -88,7 +88,7 @@ def load_frame(data: bytes) -> pl.DataFrame:
 
 
 def _check(data: bytes, what: str, otherwise: str) -> memoryview:
-    """Return what follows the head, if version and checksum are right."""
+    """Return the bytes after the head; raise unless version and checksum are right."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise CheckpointError(f"{what} must be bytes, got {type(data).__name__}")
     if len(data) < _HEAD.size:
@@ -136,13 +136,13 @@ class _Encoder:
         self.default = default
 
     def encode(self, value: Any) -> Any:
-        """Return a JSON tree: plain scalars and lists as they are, all else as ``{tag: …}``."""
+        """Return a JSON tree: plain scalars and lists as they are, others as ``{tag: …}``."""
         kind = type(value)
         if kind in _NATIVE:
             return value
         if kind is list:
             return [self.encode(each) for each in value]
-        # of these types and no others: a subclass would come back as something else
+        # exact types only: a subclass would come back as its base class
         form = _FORMS.get(kind)
         if form is not None:
             return {form.tag: form.encode(value, self)}
@@ -177,7 +177,7 @@ def _decode(tree: Any, parts: Parts) -> Any:
 
 
 class _Form(NamedTuple):
-    """Writing and reading of the values of one type."""
+    """A type's tag, and the functions that encode and decode its values."""
 
     tag: str
     encode: Callable[[Any, _Encoder], Any]
@@ -216,7 +216,7 @@ def _decode_frame(encoded: Any, parts: Parts) -> pl.DataFrame:
 def _encode_batch(batch: EventBatch, encoder: _Encoder) -> Any:
     fields = [batch.start, batch.end, batch.edge, batch.payload, batch.cti]
     if batch.groups is not None:
-        # the keys' types and not the keys: rows of one stream share a coder, which is saved once
+        # only the keys' types: the rows of a stream share a coder, which is saved once elsewhere
         empty = pl.DataFrame(batch.groups.coder.columns(batch.start[:0]))
         fields += [batch.groups.codes, empty]
     return [encoder.encode(each) for each in fields]
@@ -254,7 +254,7 @@ def _decode_datetime(encoded: Any, parts: Parts) -> datetime:
     return moment if zone is None else moment.astimezone(ZoneInfo(zone))
 
 
-def _many(tag: str, kind: type) -> _Form:
+def _make_collection(tag: str, kind: type) -> _Form:
     """Return the form of collections of one type other than lists."""
     return _Form(
         tag,
@@ -265,9 +265,9 @@ def _many(tag: str, kind: type) -> _Form:
 
 _NATIVE = frozenset({NoneType, bool, int, float, str})
 _FORMS: dict[type, _Form] = {
-    tuple: _many("tuple", tuple),
-    set: _many("set", set),
-    frozenset: _many("frozenset", frozenset),
+    tuple: _make_collection("tuple", tuple),
+    set: _make_collection("set", set),
+    frozenset: _make_collection("frozenset", frozenset),
     dict: _Form("dict", _encode_dict, _decode_dict),
     bytes: _Form("bytes", lambda v, encoder: encoder.add(v), lambda n, parts: bytes(parts[n])),
     datetime: _Form("datetime", _encode_datetime, _decode_datetime),

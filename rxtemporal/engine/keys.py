@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 # up to so many rows are looked up one by one, since a call of polars costs more than that;
 # hashing and comparing values takes more calls than reading integers
 FEW_ROWS, FEW_HASHED_ROWS = 64, 512
-# polars gathers a row from one chunk at least so many times as fast as it joins chunks up
+# gathering a row from one chunk and not from several saves what joining so many rows costs
 JOINING_GAINS = 16
-# a column's codes stay below this, so that two of them make one integer
+# codes of a column have at most so many bits, so that two of them make one integer
 HALF = 32
 
 Codes = npt.NDArray[np.int64]
@@ -29,9 +29,9 @@ Codes = npt.NDArray[np.int64]
 class KeyCoder:
     """Numbers the distinct keys of a stream, 0, 1, 2 … in order of first appearance.
 
-    Null equals null, NaN equals NaN and -0.0 equals 0.0. Holds every key it has seen. A batch costs
-    a look-up in a hash table for each of its rows and fields, however many keys there are; a small
-    one a look-up in a dict of the keys that small batches have had.
+    Null equals null, NaN equals NaN and -0.0 equals 0.0. Holds every key seen. Each row of a batch
+    costs a look-up in a hash table for each field, however many keys there are; each row of a small
+    batch a look-up in a dict of the keys of small batches.
 
     >>> coder = KeyCoder({"k": pl.String})
     >>> coder.encode(pl.DataFrame({"k": ["b", "a", "b"]})).tolist()
@@ -73,7 +73,7 @@ class KeyCoder:
 
     def state(self) -> pl.DataFrame:
         """Return all keys in order of their codes, for ``restore``."""
-        return self._keys.whole()
+        return self._keys.collect()
 
     @classmethod
     def restore(cls, state: pl.DataFrame) -> Self:
@@ -89,7 +89,7 @@ class KeyCoder:
 
     def _encode_few(self, columns: list[pl.Series]) -> Codes:
         """Return the codes of few rows."""
-        lists = [_hashable(column) for column in columns]
+        lists = [_to_hashable(column) for column in columns]
         keys: list[Any] = lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
         asked = self._few_codes
         try:
@@ -100,11 +100,12 @@ class KeyCoder:
             return codes
 
     def _number(self, columns: list[pl.Series]) -> Codes:
-        """Number each column, then each pair of codes as one integer; keep the keys that are new.
+        """Return the rows' codes; store the new keys.
 
-        After the last column the codes are those of the keys.
+        Numbers the first column, then each pair of the codes so far and those of the next column as
+        one integer; after the last column the codes are those of the keys.
         """
-        from rxtemporal.engine.kernels.hash_table import first_rows
+        from rxtemporal.engine.kernels.hash_table import find_first_rows
 
         last = self._columns[0]
         codes = last.number(columns[0])
@@ -115,7 +116,7 @@ class KeyCoder:
             codes = table.number(codes)
             count = table.next_code
         if count > self._count:
-            rows = first_rows(codes, self._count, count)
+            rows = find_first_rows(codes, self._count, count)
             self._keys.append(pl.DataFrame([_copy_rows(column, rows) for column in columns]))
             self._count = count
         return codes
@@ -152,14 +153,13 @@ class _IntegerColumn:
             valid = values.is_not_null().to_numpy()
             values = values.fill_null(0)
         integers = values.to_numpy()
-        return self._table.number(_bits(integers) if floats else integers, valid)
+        return self._table.number(_to_bits(integers) if floats else integers, valid)
 
 
 class _HashedColumn:
-    """Numbers a column by 64-bit hashes, and compares every value with the one that has its code.
+    """Numbers a column by 64-bit hashes; compares each value with the one stored under its code.
 
-    Two values with the same hash are rare, so they may make everything slower: from then on the
-    values themselves are looked up in a dict.
+    Two values rarely have the same hash; if so, all values are looked up in a dict from then on.
     """
 
     __slots__ = ("_exact", "_table", "_values")
@@ -174,18 +174,18 @@ class _HashedColumn:
         return self._table.next_code if self._exact is None else len(self._exact)
 
     def number(self, values: pl.Series) -> Codes:
-        from rxtemporal.engine.kernels.hash_table import first_rows
+        from rxtemporal.engine.kernels.hash_table import find_first_rows
 
         if self._exact is not None:
             return self._look_up(values)
         known = self._table.next_code
-        codes = self._table.number(_hashes(values))
+        codes = self._table.number(_hash_values(values))
         count = self._table.next_code
-        fresh = _copy_rows(values, first_rows(codes, known, count)) if count > known else None
+        fresh = _copy_rows(values, find_first_rows(codes, known, count)) if count > known else None
         if fresh is not None and len(fresh) == len(values):
             self._values.append(fresh.to_frame())
         elif not self._match_codes(values, codes, fresh):
-            stored = self._values.whole().to_series().head(known).to_list()
+            stored = self._values.collect().to_series().head(known).to_list()
             self._exact = {value: code for code, value in enumerate(stored)}
             return self._look_up(values)
         return codes
@@ -205,9 +205,9 @@ class _HashedColumn:
 class _GrowingFrame:
     """A frame that grows by appending, at a cost that depends on what is appended.
 
-    Each part is at least twice as long as the next, so there are few, and each row is copied only a
-    few times. polars gathers from one chunk many times as fast as from several, so the parts are
-    joined as soon as enough rows have been gathered to make that worthwhile.
+    Each part is at least twice as long as the next, so there are few parts, and each row is copied
+    only a few times. polars gathers much faster from one chunk than from several, so the parts are
+    joined once enough rows have been gathered to make that worthwhile.
     """
 
     __slots__ = ("_gathered", "_parts", "_rows")
@@ -237,7 +237,7 @@ class _GrowingFrame:
                 self._join_from(0)
         return take_columns(stack(self._parts), rows)
 
-    def whole(self) -> pl.DataFrame:
+    def collect(self) -> pl.DataFrame:
         """Return all rows."""
         self._join_from(0)
         return self._parts[0]
@@ -257,22 +257,22 @@ def _make_column(empty: pl.Series) -> _Column:
     return _HashedColumn(IntTable(), empty) if hashed else _IntegerColumn(IntTable())
 
 
-def _hashes(values: pl.Series) -> Codes:
+def _hash_values(values: pl.Series) -> Codes:
     return values.to_frame().hash_rows().to_numpy().view(np.int64)
 
 
-def _bits(values: npt.NDArray[np.float64]) -> Codes:
+def _to_bits(values: npt.NDArray[np.float64]) -> Codes:
     """Return the floats' bits, with one NaN and one zero."""
     values = values + 0.0
     values[np.isnan(values)] = np.nan
     return values.view(np.int64)
 
 
-def _hashable(column: pl.Series) -> list[Any]:
+def _to_hashable(column: pl.Series) -> list[Any]:
     """Return a column's values as Python values that are equal exactly if the keys are.
 
-    Times become integers: when the clocks are put back, two aware datetimes an hour apart are equal
-    in Python. NaN becomes a value that equals itself.
+    Times become integers: when clocks are set back, Python finds two aware datetimes equal that
+    are an hour apart. NaN becomes a value that equals itself.
     """
     if column.dtype.is_temporal():
         return column.cast(pl.Int64).to_list()
@@ -282,7 +282,7 @@ def _hashable(column: pl.Series) -> list[Any]:
 
 
 def _copy_rows(column: pl.Series, rows: Codes) -> pl.Series:
-    """Return these rows without keeping the others in memory.
+    """Return a copy of these rows that does not keep the others in memory.
 
     Rows that polars gathers from a column of strings share the bytes of the whole column.
     """

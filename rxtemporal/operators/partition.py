@@ -1,11 +1,11 @@
 """Partitions of a plan: fields to split its sources by, so that each bucket computes its part.
 
 A *split* names one field of each source. The rows of all sources are put into buckets by a hash of
-that field's value, and the split holds if no operator ever sees rows of two buckets together: then
-running the plan on each bucket and uniting the results gives what one run gives. Which rows an
-operator sees together, and which fields it hands on unchanged, it says itself (``partition``).
+that field's value. The split is valid if no operator ever needs rows of two buckets together: then
+the results of running the plan on each bucket, united, are those of one run. Each operator's
+``partition`` says which rows it needs together, and which fields it leaves unchanged.
 
-If several splits hold, so does the one by all their fields at once, which spreads rows better.
+If several splits are valid, so is the one by all their fields, which spreads rows better.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from rxtemporal.operators.plan import Node
 
 # so many fields spread the rows well enough
 _MOST_FIELDS = 8
-# the field that each source is split by (by the source's id; none where any row may be anywhere),
-# and the fields of the stream that have that field's value in all rows
+# the field to split each source by, by the source's id (None: any row may be in any bucket), and
+# the fields of a stream that have that field's value in every row
 _Split: TypeAlias = tuple[dict[int, str | None], frozenset[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Partition:
-    """The fields by whose values the rows of each source go to buckets; or why they cannot.
+    """Fields by whose values the rows of each source go to buckets, or the reason why they cannot.
 
     ``fields`` has an entry for each source node, by its id: fields in an order that is the same for
-    all sources, or nothing where any row may be in any bucket. ``reason`` is None, or says which
-    operator sees rows together that nothing keeps together.
+    all sources, or none if any row may be in any bucket. ``reason`` is None, or says which operator
+    needs rows together that no split keeps together.
     """
 
     fields: Mapping[int, Keys]
     reason: str | None = None
 
-    def of(self, source: Node) -> Keys:
+    def get_fields(self, source: Node) -> Keys:
         """Return the fields by which a source's rows go to buckets."""
         return self.fields[id(source)]
 
 
 def find_partition(output: Node) -> Partition:
-    """Return what a plan can be split by; its fields have to be known."""
+    """Return the fields to split a plan's sources by; the plan's fields have to be known."""
     nodes = output.list_nodes()
     sources = [node for node in nodes if node.source is not None]
     side = next((node.source for node in sources if isinstance(node.source, SideSource)), None)
@@ -55,9 +55,9 @@ def find_partition(output: Node) -> Partition:
     needed = _find_needed(nodes)
     found: dict[int, list[_Split]] = {}
     for node in nodes:
-        splits = list(_splits(node, needed, found))
+        splits = list(_list_splits(node, needed, found))
         if not splits:
-            return Partition(dict.fromkeys(map(id, sources), ()), _reason(node, found))
+            return Partition(dict.fromkeys(map(id, sources), ()), _explain_failure(node, found))
         found[id(node)] = splits
     chosen = [fields for fields, _ in islice(found[id(output)], _MOST_FIELDS)]
     return Partition(
@@ -68,7 +68,7 @@ def find_partition(output: Node) -> Partition:
     )
 
 
-def _rule(node: Node) -> PartitionRule:
+def _get_rule(node: Node) -> PartitionRule:
     assert node.operator is not None
     schemas = tuple(each.schema for each in node.inputs)
     assert None not in schemas
@@ -76,33 +76,35 @@ def _rule(node: Node) -> PartitionRule:
 
 
 def _find_needed(nodes: list[Node]) -> set[int]:
-    """Return the streams that go to an operator which sees rows together, now or later on."""
+    """Return the ids of the streams that an operator above them needs rows of together."""
     needed: set[int] = set()
     for node in reversed(nodes):
-        if node.operator is not None and (id(node) in needed or _rule(node).together is not None):
+        if node.operator is not None and (
+            id(node) in needed or _get_rule(node).together is not None
+        ):
             needed.update(map(id, node.inputs))
     return needed
 
 
-def _splits(node: Node, needed: set[int], found: dict[int, list[_Split]]) -> Iterator[_Split]:
-    """Yield the splits of all sources of a stream that hold up to it."""
+def _list_splits(node: Node, needed: set[int], found: dict[int, list[_Split]]) -> Iterator[_Split]:
+    """Yield the splits of a stream's sources that are valid for the plan up to this stream."""
     if node.source is not None:
         assert node.schema is not None
         names: list[str | None] = [*node.schema] if id(node) in needed else [None]
         for name in names:
             yield {id(node): name}, frozenset() if name is None else frozenset([name])
         return
-    rule = _rule(node)
+    rule = _get_rule(node)
     for splits in product(*(found[id(each)] for each in node.inputs)):
         known = [fields for _, fields in splits]
-        if not (_agree(splits) and _holds(rule, known)):
+        if not (_is_consistent(splits) and _is_valid(rule, known)):
             continue
         after = frozenset(name for name, given in rule.keeps if _is_known(given, known))
         if after or id(node) not in needed:
             yield {source: name for fields, _ in splits for source, name in fields.items()}, after
 
 
-def _agree(splits: tuple[_Split, ...]) -> bool:
+def _is_consistent(splits: tuple[_Split, ...]) -> bool:
     """Return True if the inputs split the sources that they share by the same field."""
     merged: dict[int, str | None] = {}
     for fields, _ in splits:
@@ -111,8 +113,8 @@ def _agree(splits: tuple[_Split, ...]) -> bool:
     return True
 
 
-def _holds(rule: PartitionRule, known: list[frozenset[str]]) -> bool:
-    """Return True if rows seen together are in one bucket: they agree in the field to split by."""
+def _is_valid(rule: PartitionRule, known: list[frozenset[str]]) -> bool:
+    """Return True if rows needed together are in one bucket: the field to split by is equal."""
     return rule.together is None or any(_is_known(given, known) for given in rule.together)
 
 
@@ -120,15 +122,15 @@ def _is_known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> boo
     return all(name is None or name in fields for name, fields in zip(given, known, strict=True))
 
 
-def _reason(node: Node, found: Mapping[int, list[_Split]]) -> str:
-    """Say why no split holds up to here."""
+def _explain_failure(node: Node, found: Mapping[int, list[_Split]]) -> str:
+    """Return the reason why no split is valid up to this operator."""
     assert node.operator is not None
-    rule, name = _rule(node), node.operator.name
-    agreeing = [s for s in product(*(found[id(each)] for each in node.inputs)) if _agree(s)]
+    rule, name = _get_rule(node), node.operator.name
+    agreeing = [s for s in product(*(found[id(each)] for each in node.inputs)) if _is_consistent(s)]
     if not agreeing:
-        return f"the inputs of {name} share a source, which each would have split by another field"
-    if any(_holds(rule, [fields for _, fields in splits]) for splits in agreeing):
-        return f"no field goes through {name} unchanged, and what follows sees rows together"
+        return f"the inputs of {name} share a source, and need it split by different fields"
+    if any(_is_valid(rule, [fields for _, fields in splits]) for splits in agreeing):
+        return f"no field passes {name} unchanged, and a later operator needs rows together"
     assert rule.together is not None
     if not rule.together and len(node.inputs) == 1:
         return f"{name} of an ungrouped stream sees all rows"
@@ -136,6 +138,6 @@ def _reason(node: Node, found: Mapping[int, list[_Split]]) -> str:
         return f"{name} without keys compares every row with every other"
     pairs = [" = ".join(dict.fromkeys(map(str, pair))) for pair in rule.together]
     return (
-        f"{name} sees the rows together that agree in {', '.join(pairs)}, and no field of the "
-        "sources that could be split by comes through to there"
+        f"{name} needs rows together that agree in {', '.join(pairs)}, and no field of the sources "
+        "that reaches it has the same value in these rows"
     )

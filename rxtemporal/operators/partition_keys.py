@@ -1,7 +1,7 @@
-"""Rules of partition: the rows an operator has to see together, the fields it leaves unchanged.
+"""Rules of partition: the rows an operator needs together, and the fields it leaves unchanged.
 
-That is all that splitting a plan into buckets asks of an operator: rows that it does not see
-together may be computed in different places, and the results united.
+Splitting a plan into buckets needs nothing else: rows that an operator does not need together may
+be computed in different places, and the results united.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Fields = tuple[str | None, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """A rule that says which rows of an operator's inputs have to be in one bucket.
+    """Rule that says which rows of an operator's inputs have to be in one bucket.
 
-    ``together``: the operator sees rows together only if they agree in all of these fields (of two
-    inputs: pairs, the left's and the right's). None: it looks at each row by itself. Empty: it sees
-    all rows together.
+    ``together``: the operator needs rows together only if they agree in all of these fields (for
+    two inputs: pairs of a left and a right field). None: it computes each row by itself. Empty: it
+    needs all rows together.
 
-    ``keeps``: an output field, and the input fields whose value it has. Of two inputs, where one
-    is None, the other's value is that of every row that comes out.
+    ``keeps``: an output field, and for each input the field whose value it has. If one of two is
+    None, the other input's field alone has the value, in every output row.
     """
 
     together: tuple[Fields, ...] | None
@@ -30,12 +30,12 @@ class PartitionRule:
 
 
 def partition_by_row(fields: Iterable[str]) -> PartitionRule:
-    """Return the rule of an operator that sees each row by itself, and leaves these fields."""
+    """Return the rule of an operator that computes each row by itself and leaves these fields."""
     return PartitionRule(None, _same(fields))
 
 
 def partition_by_keys(keys: Iterable[str], fields: Iterable[str]) -> PartitionRule:
-    """Return the rule of an operator that sees rows of equal keys together, and leaves fields."""
+    """Return the rule of an operator that needs rows of equal keys together, and leaves fields."""
     return PartitionRule(tuple((key,) for key in keys), _same(fields))
 
 

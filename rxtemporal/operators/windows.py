@@ -92,7 +92,7 @@ class Windowed(Generic[Result]):
     then: Callable[[Chain], Result]
     before: tuple[Operator, ...] = ()
 
-    def of(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
+    def bind(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
         """Return the same windows with ``compose`` as ``then``."""
         return Windowed(self.over, compose, self.before)
 

@@ -48,7 +48,7 @@ def window_method(operator: Callable[P, Windowed[Chain]]) -> WindowMethod[P]:
     """Return a method that applies a window operator to a stream."""
 
     def compose(stream: Stream, /, *args: P.args, **kwargs: P.kwargs) -> Windowed[Stream]:
-        return operator(*args, **kwargs).of(stream._compose)
+        return operator(*args, **kwargs).bind(stream._compose)
 
     return cast("WindowMethod[P]", _describe(compose, operator, "Windowed[Self]"))
 

@@ -9,7 +9,7 @@ from reactivex import Observable, abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
-from rxtemporal.engine.steps.step import Step, earliest_due
+from rxtemporal.engine.steps.step import Step, find_earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.direct_subject import DirectSubject
 from rxtemporal.reactive.meters import Gauge, Meter
@@ -89,7 +89,7 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
 
     @property
     def next_due(self) -> int | None:
-        return None if self._step is None else earliest_due(self._step)
+        return None if self._step is None else find_earliest_due(self._step)
 
     @property
     def missing(self) -> int | None:

@@ -12,7 +12,7 @@ from rxtemporal.core.batch import EventBatch, Groups
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.steps.step import TwoInputStep, earliest_due
+from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.lift import BatchOperator
 from rxtemporal.reactive.meters import Gauge
@@ -90,7 +90,7 @@ class _MergingObserver:
 
     @property
     def next_due(self) -> int | None:
-        return earliest_due([self._step, *(batch for _, batch in list(self._waiting))])
+        return find_earliest_due([self._step, *(batch for _, batch in list(self._waiting))])
 
     @property
     def missing(self) -> int | None:

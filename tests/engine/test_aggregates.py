@@ -275,7 +275,7 @@ def test_queue_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> No
         time = np.array(times, np.int64)
         queue.push(time, time * 3)
         model += times
-        due, what = queue.due(cti)
+        due, what = queue.pop_due(cti)
         expected = sorted(t for t in model if t < cti)
         model = [t for t in model if t >= cti]
         assert due.tolist() == expected

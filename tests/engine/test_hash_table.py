@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal.engine.kernels import hash_table as hashing
-from rxtemporal.engine.kernels.hash_table import IntTable, first_rows
+from rxtemporal.engine.kernels.hash_table import IntTable, find_first_rows
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 # few, so that they come again; or any
@@ -36,7 +36,7 @@ def test_numbers_are_by_first_appearance(batches: list[list[int]]) -> None:
         assert codes.tolist() == expected
         assert table.next_code == len(table) == len(model)
         first = [expected.index(code) for code in range(known, len(model))]
-        assert first_rows(codes, known, table.next_code).tolist() == first
+        assert find_first_rows(codes, known, table.next_code).tolist() == first
 
 
 @given(batches=st.lists(st.lists(st.one_of(st.none(), KEYS), max_size=90), max_size=5))

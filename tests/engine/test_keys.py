@@ -120,7 +120,7 @@ def test_values_of_one_hash_stay_apart(
 
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, 0)
-        patch.setattr(keys, "_hashes", colliding)
+        patch.setattr(keys, "_hash_values", colliding)
         agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import arrangements
 import numpy as np
 import oracle
 import physical
@@ -92,7 +93,7 @@ def test_groups_follow_their_rows(name: str) -> None:
         items += [("start", time, row), ("interval", time, time + 9, row), ("cti", time)]
         if time >= 6:
             items.append(("end", time - 6, time, key["abc"[(time - 6) % 3]]))
-    made = physical.batches(items, [slice(i, i + 5) for i in range(0, len(items), 5)])
+    made = physical.batches(items, arrangements.cut_evenly(items, 5))
     seen = 0
     for batch in physical.run(made, group_by("k"), OPERATORS[name]()):
         assert batch.groups is not None

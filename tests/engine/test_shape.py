@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import arrangements
 import oracle
 import physical
 import pytest
@@ -41,7 +42,7 @@ def test_the_cti_is_held_at_the_oldest_open_row(data: st.DataObject) -> None:
     items = data.draw(strategies.streams(extremes=False))
     step = IntervalStep()
     open_rows: list[tuple[int, object]] = []
-    alone = [slice(i, i + 1) for i in range(len(items))]
+    alone = arrangements.cut_evenly(items, 1)
     for item, batch in zip(items, physical.batches(items, alone), strict=True):
         named = (item[1], oracle.freeze(item[-1]))
         if item[0] == "start":

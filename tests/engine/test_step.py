@@ -12,7 +12,7 @@ from law_table_joins import CASES as JOINS
 from law_table_windows import CASES as WINDOWS
 from oracle import MAX_TIME, MIN_TIME
 
-from rxtemporal.engine.steps.step import earliest_due
+from rxtemporal.engine.steps.step import find_earliest_due
 from rxtemporal.testing import Stepper
 
 # cases of one operator alone, whose step is asked
@@ -40,7 +40,7 @@ def test_nothing_leaves_before_it_is_due(name: str, data: st.DataObject) -> None
     for side, batch in in_runs(sides, random):
         stepper.push(physical.SIDES[side], batch.replace(cti=ctis[side]))
         ctis[side] = batch.cti
-        due = earliest_due(step)
+        due = find_earliest_due(step)
         left = sum(map(len, stepper.push(physical.SIDES[side], batch.none(batch.cti))))
         if left and min(ctis) < MAX_TIME:
             assert due is not None

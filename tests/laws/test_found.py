@@ -30,7 +30,7 @@ def results(
     items: list[Any], query: Callable[[Any], Any]
 ) -> list[tuple[list[tuple[Any, ...]], int]]:
     """What comes out for each item: (start, end, the payload's values) and the CTI."""
-    single = [(0, batch) for batch in physical.batches(items, arrangements.cut_singly(items))]
+    single = [(0, batch) for batch in physical.batches(items, arrangements.cut_evenly(items, 1))]
     found = []
     for out in physical.stepped(physical.planned(query), single):
         rows = [row for batch in out for row in oracle.history(physical.rows([batch]))]
@@ -47,7 +47,7 @@ def lives(windows: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def test_rows_that_are_open_when_time_ends_are_joined_for_ever() -> None:
     """Rows without an end edge are let go at the end of time, and so are their ids."""
     sides = [[("start", 3, row), ("cti", MAX_TIME)] for row in (A, B)]
-    made = [physical.batches(items, arrangements.cut_singly(items)) for items in sides]
+    made = [physical.batches(items, arrangements.cut_evenly(items, 1)) for items in sides]
     arrivals = [(side, made[side][i]) for i in range(2) for side in range(2)]
     plan = physical.planned(lambda a, b: a.cross_join(b, suffix="_right"), 2)
     *_, last = physical.stepped(plan, arrivals)
@@ -104,7 +104,7 @@ def test_unions_of_many_streams_keep_their_open_rows_apart(union: str) -> None:
         return united
 
     items = [("start", 1, A), ("start", 2, A), ("start", 2, B), ("end", 2, 5, A), ("end", 1, 7, A)]
-    made = physical.batches(items, arrangements.cut_singly(items))
+    made = physical.batches(items, arrangements.cut_evenly(items, 1))
     out = physical.stepped(physical.planned(chained), [(0, b) for b in made], lambda: True)
     rows = physical.rows([each for batches in out for each in batches])
     expected = [oracle.Row(1, 7, A), oracle.Row(2, 5, A), *[oracle.Row(2, MAX_TIME, B)] * 151]

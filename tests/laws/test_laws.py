@@ -60,7 +60,7 @@ def test_laws(name: str, data: st.DataObject) -> None:
 def check_each_event(name: str, sides: Sides, random: Random, expected: Expected) -> None:
     """Check event by event: each CTI is the rule's, none is broken, what it commits is there."""
     case = CASES[name]
-    singles = [physical.batches(items, arrangements.cut_singly(items)) for items in sides]
+    singles = [physical.batches(items, arrangements.cut_evenly(items, 1)) for items in sides]
     arrivals = arrangements.interleave(
         [list(zip(*side, strict=True)) for side in zip(sides, singles, strict=True)], random
     )
@@ -204,7 +204,7 @@ def test_every_operator_is_held_to_the_laws() -> None:
 def test_endless_rows_have_no_last_piece(query: Any, items: list[Event]) -> None:
     """What cuts rows into pieces raises an error at the end of time if a row never ends."""
     items = arrangements.finish(items)
-    arrivals = [(0, batch) for batch in physical.batches(items, arrangements.cut_singly(items))]
+    arrivals = [(0, batch) for batch in physical.batches(items, arrangements.cut_evenly(items, 1))]
     endless = any(row.end == MAX_TIME for row in oracle.canonical(items))
     with pytest.raises(rxt.UnboundedWindowError) if endless else nullcontext():
         physical.pushed(physical.planned(query), arrivals)

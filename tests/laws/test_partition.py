@@ -89,25 +89,25 @@ FOUND: dict[str, tuple[Any, dict[str, tuple[str, ...]] | str]] = {
         lambda f, w: (
             f.distinct("origin").union(f.distinct("dest").select(origin="dest")).distinct()
         ),
-        "the inputs of union share a source, which each would have split by another field",
+        "the inputs of union share a source, and need it split by different fields",
     ),
     "joined with itself by another field": (
         lambda f, w: f.join(f, on={"origin": "dest"}, suffix="_then"),
-        "join sees the rows together that agree in origin = dest",
+        "join needs rows together that agree in origin = dest",
     ),
     "a computed key": (
         lambda f, w: (
             f.with_columns(origin=pl.col("origin").str.to_lowercase()).group_by("origin")
             .stitch().select("n").snapshot_window().aggregate(n=agg.count())
         ),
-        "snapshot_window().aggregate sees the rows together that agree in origin, and no field",
+        "snapshot_window().aggregate needs rows together that agree in origin, and no field",
     ),
     "the right's key where the right comes alone": (
         lambda f, w: (
             f.select("origin").full_outer_join(w, on={"origin": "station"}).group_by("origin")
             .snapshot_window().aggregate(n=agg.count())
         ),
-        "no field goes through full_outer_join unchanged",
+        "no field passes full_outer_join unchanged",
     ),
     "nothing to split by": (
         lambda f, w: f.snapshot_window().aggregate(n=agg.count()),
@@ -125,7 +125,10 @@ def test_what_queries_are_split_by(name: str) -> None:
         assert found.reason is not None
         assert found.reason.startswith(expected)
     else:
-        assert (found.reason, {n: found.of(s) for n, s in sources.items()}) == (None, expected)
+        assert (found.reason, {n: found.get_fields(s) for n, s in sources.items()}) == (
+            None,
+            expected,
+        )
 
 
 def test_late_events_are_not_split() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from typing import Any
 
+import arrangements
 import oracle
 import oracle_lifetimes
 import physical
@@ -23,30 +23,6 @@ from rxtemporal.operators.scan import scan
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 RESULT = {"n": int, "seen": str}
-
-
-def finished(items: list[Any]) -> list[Any]:
-    """Return the stream with its end of time."""
-    return items if items and items[-1] == ("cti", MAX_TIME) else [*items, ("cti", MAX_TIME)]
-
-
-def many(count: int) -> list[Any]:
-    """Return a long stream in which rows of each shape wait, overlap and end out of order."""
-    rng = random.Random(7)
-    items: list[Any] = []
-    open_rows: list[tuple[int, Any]] = []
-    for t in range(count):
-        payload = {"k": "ab"[rng.randrange(2)], "x": rng.randrange(3), "y": None}
-        start = t + rng.randrange(400)
-        items.append(("interval", start, start + rng.choice((1, 3, 40, 700)), payload))
-        items.append(("start", start, payload))
-        open_rows.append((start, payload))
-        if len(open_rows) > 300:
-            row = open_rows.pop(rng.randrange(len(open_rows)))
-            items.append(("end", row[0], max(t, row[0] + 1) + rng.randrange(50), row[1]))
-        if t % 20 == 0:
-            items.append(("cti", t))
-    return finished(items)
 
 
 def remember(state: dict[str, Any], start: int, payload: dict[str, Any]) -> tuple[Any, Any]:
@@ -68,7 +44,7 @@ def row(k: str, x: int | None = None) -> dict[str, Any]:
 
 def scanned(items: list[Any], fn: Any, seed: Any = 0, schema: Any = None) -> list[Row]:
     """Return what comes of a stream in one batch, by start."""
-    made = physical.batches(finished(items), [slice(0, len(items) + 1)])
+    made = physical.batches(arrangements.finish(items), [slice(0, len(items) + 1)])
     out = physical.run(made, scan(seed, fn, schema=schema or {"n": int}))
     return sorted(physical.rows(out), key=lambda each: (each.start, str(each.payload)))
 
@@ -129,7 +105,7 @@ def test_results_live_as_long_as_the_row() -> None:
         ("start", 5, row("b")), ("end", 3, 8, row("a")), ("end", 5, 9, row("b")), ("cti", 6),
         ("cti", 8), ("cti", 9),
     ]  # fmt: skip
-    made = physical.batches(items, [slice(i, i + 1) for i in range(len(items))])
+    made = physical.batches(items, arrangements.cut_evenly(items, 1))
     twice = scan(None, lambda state, start, payload: (state, [{"t": start}] * 2), schema={"t": int})
     told = [
         (batch.cti, start, end, edge)
@@ -186,11 +162,9 @@ def test_each_key_has_a_state_of_its_own() -> None:
 def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> None:
     """Under any cut, saved and loaded before each batch, each row is taken once and in order."""
     values = data.draw(st.sampled_from([strategies.payloads(), strategies.few_payloads()]))
-    items = finished(data.draw(strategies.streams(payload=values)))
+    items = arrangements.finish(data.draw(strategies.streams(payload=values)))
     made = physical.batches(items, data.draw(strategies.cuts(len(items))))
-    if keys:
-        grouping = GroupStep(SCHEMA, keys)
-        made = [grouping.on_batch(batch) for batch in made]
+    made = physical.group(made, keys)
     expected = oracle_lifetimes.scan(oracle.canonical(items), SEED, remember, keys)
     operator = scan(SEED, remember, schema=RESULT)
     step, cti = operator.make(SCHEMA, keys), MIN_TIME
@@ -209,8 +183,8 @@ def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> N
 @pytest.mark.full
 def test_many_rows_are_taken_like_few() -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
-    items = many(2_000)
-    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    items = arrangements.make_tangled_stream(2_000)
+    cut = arrangements.cut_evenly(items, 97)
     out = physical.run(physical.batches(items, cut), scan(SEED, remember, schema=RESULT))
     expected = oracle_lifetimes.scan(oracle.canonical(items), SEED, remember)
     assert oracle.history(physical.rows(out)) == oracle.history(expected)
@@ -223,8 +197,7 @@ def test_only_what_is_open_is_held() -> None:
         items += [("start", t, row("a", t)), ("point", t + 1, row("b", t))]
         items += [("end", t - 3, t, row("a", t - 3))] if t >= 3 else []
         items.append(("cti", t))
-    ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti"]
-    cut = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+    cut = arrangements.cut_at_ctis(items)
     results = [{"n": 1}, {"n": 2}]
     step: Any = scan(0, lambda s, t, p: (s, results), schema={"n": int}).make(SCHEMA, ())
     held = []

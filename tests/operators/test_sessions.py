@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
+import arrangements
 import oracle
 import oracle_lifetimes
 import oracle_windows
@@ -19,7 +19,6 @@ from oracle import MAX_TIME, MIN_TIME, Row
 import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.engine.steps.count_windows import CountBounds
-from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.engine.steps.session_windows import SessionBounds
 from rxtemporal.engine.steps.start_windows import StartBounds
 from rxtemporal.operators.session_lifetimes import session_lifetimes
@@ -29,30 +28,6 @@ SCHEMA = pl.Schema(physical.SCHEMA)
 SPANS = [(3, None), (5, 4), (4, 10), (12, 5), (1, 1), (MAX_TIME, None), (2, 10**18)]
 NS = (1, 2, 2, 3, 5)
 KEYS: list[list[str]] = [[], ["k", "x"]]
-
-
-def finished(items: list[Any]) -> list[Any]:
-    """Return the stream with its end of time."""
-    return items if items and items[-1] == ("cti", MAX_TIME) else [*items, ("cti", MAX_TIME)]
-
-
-def many(count: int) -> list[Any]:
-    """Return a long stream in which rows of each shape wait, overlap and end out of order."""
-    rng = random.Random(7)
-    items: list[Any] = []
-    open_rows: list[tuple[int, Any]] = []
-    for t in range(count):
-        payload = {"k": "ab"[rng.randrange(2)], "x": rng.randrange(3), "y": None}
-        start = t + rng.randrange(400)
-        items.append(("interval", start, start + rng.choice((1, 3, 40, 700)), payload))
-        items.append(("start", start, payload))
-        open_rows.append((start, payload))
-        if len(open_rows) > 300:
-            row = open_rows.pop(rng.randrange(len(open_rows)))
-            items.append(("end", row[0], max(t, row[0] + 1) + rng.randrange(50), row[1]))
-        if t % 20 == 0:
-            items.append(("cti", t))
-    return finished(items)
 
 
 def points(*starts: int) -> list[Any]:
@@ -65,23 +40,6 @@ def lifetimes(items: list[Any], *spans: int | None) -> list[tuple[int, int]]:
     made = physical.batches(items, [slice(0, len(items))])
     found = physical.rows(physical.run(made, session_lifetimes(*spans)))
     return sorted((row.start, row.end) for row in found)
-
-
-def grouped(made: list[EventBatch], keys: list[str]) -> list[EventBatch]:
-    """Return the batches grouped by these fields."""
-    step = GroupStep(SCHEMA, tuple(keys))
-    return [step.on_batch(batch) for batch in made] if keys else made
-
-
-def restarted(made: list[EventBatch], make: Any) -> list[EventBatch]:
-    """Return what a step makes of the batches when it is saved and loaded anew before each."""
-    out: list[EventBatch] = []
-    step = make()
-    for batch in made:
-        saved, step = step.save(), make()
-        step.load(saved)
-        out.append(step.on_batch(batch))
-    return out
 
 
 # session_lifetimes -------------------------------------------------------------------------------
@@ -127,7 +85,7 @@ def test_a_row_leaves_when_it_is_committed_and_ends_when_its_session_does() -> N
     """A start edge leaves once the CTI has passed the start; the end follows at the session's."""
     row = {"k": "a", "x": 1, "y": None}
     items = [("point", 2, row), ("cti", 2), ("cti", 3), ("cti", 6), ("cti", 7)]
-    made = physical.batches(items, [slice(i, i + 1) for i in range(len(items))])
+    made = physical.batches(items, arrangements.cut_evenly(items, 1))
     out = physical.run(made, session_lifetimes(5))
     told = [
         (batch.cti, start, end, bool(edge))
@@ -150,11 +108,11 @@ def test_lifetimes_are_the_definitions(
     data: st.DataObject, spans: tuple[int, int | None], keys: list[str]
 ) -> None:
     """Under any cut, stopped and loaded before each batch, each key's rows live as is defined."""
-    items = finished(data.draw(strategies.streams(payload=strategies.few_payloads())))
+    items = arrangements.finish(data.draw(strategies.streams(payload=strategies.few_payloads())))
     cut = physical.batches(items, data.draw(strategies.cuts(len(items))))
-    made = grouped(cut, keys)
+    made = physical.group(cut, keys)
     operator = session_lifetimes(*spans)
-    out = restarted(made, lambda: operator.make(SCHEMA, tuple(keys)))
+    out = physical.run_with_restarts(made, lambda: operator.make(SCHEMA, tuple(keys)))
     expected = oracle_lifetimes.session_lifetimes(oracle.canonical(items), *spans, key=keys)
     cti = MIN_TIME
     for upto, (batch, given_batch) in enumerate(zip(out, made, strict=True), 1):
@@ -168,10 +126,10 @@ def test_lifetimes_are_the_definitions(
 @pytest.mark.full
 def test_many_rows_live_like_few() -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
-    items = many(2_000)
-    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    items = arrangements.make_tangled_stream(2_000)
+    cut = arrangements.cut_evenly(items, 97)
     for spans, keys in (((4, None), ["x"]), ((900, 2_000), []), ((5, 700), ["k", "x"])):
-        made = grouped(physical.batches(items, cut), keys)
+        made = physical.group(physical.batches(items, cut), keys)
         found = physical.rows(physical.run(made, session_lifetimes(*spans)))
         expected = oracle_lifetimes.session_lifetimes(oracle.canonical(items), *spans, key=keys)
         assert oracle.history(found) == oracle.history(expected)
@@ -183,9 +141,9 @@ def test_only_open_sessions_are_held() -> None:
     for t in range(1_500):
         items += [("point", 10 * t, {"k": str(t % 3), "x": t, "y": None}), ("cti", 10 * t)]
     step = session_lifetimes(25).make(SCHEMA, ("k",))
-    cut = [slice(i, i + 2) for i in range(0, len(items), 2)]
+    cut = arrangements.cut_evenly(items, 2)
     held = []
-    for batch in grouped(physical.batches(items, cut), ["k"]):
+    for batch in physical.group(physical.batches(items, cut), ["k"]):
         step.on_batch(batch)
         held.append(step.rows)
     assert max(held) <= 5
@@ -274,7 +232,7 @@ def assert_windows(
         oracle_windows.session_windows if kind == "session" else oracle_windows.count_windows
     )
     state, found, reached = bounds(*args, SCHEMA), [], MIN_TIME
-    for run, batch in zip(cut, grouped(physical.batches(items, cut), keys), strict=True):
+    for run, batch in zip(cut, physical.group(physical.batches(items, cut), keys), strict=True):
         saved, state = state.save(), bounds(*args, SCHEMA)
         state.load(saved)
         new = gathered(state, batch)
@@ -310,7 +268,7 @@ def test_windows_are_the_definitions(
     data: st.DataObject, window: tuple[str, Any], keys: list[str]
 ) -> None:
     """Under any cut, saved and loaded before each batch, windows come once, when they are final."""
-    items = finished(data.draw(strategies.streams(payload=strategies.few_payloads())))
+    items = arrangements.finish(data.draw(strategies.streams(payload=strategies.few_payloads())))
     assert_windows(items, data.draw(strategies.cuts(len(items))), window, keys)
 
 
@@ -320,8 +278,8 @@ def test_windows_are_the_definitions(
 )
 def test_windows_of_many_rows_are_those_of_few(window: tuple[str, Any]) -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
-    items = many(2_000)
-    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    items = arrangements.make_tangled_stream(2_000)
+    cut = arrangements.cut_evenly(items, 97)
     assert_windows(items, cut, window, ["x"])
 
 
@@ -335,9 +293,9 @@ def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
         row = {"k": str(t % 3), "x": t, "y": None}
         items += [("start", 10 * t, row), ("cti", 10 * t)]
     step = make()
-    cut = [slice(i, i + 2) for i in range(0, len(items), 2)]
+    cut = arrangements.cut_evenly(items, 2)
     held, waits = [], []
-    for batch in grouped(physical.batches(items, cut), ["k"]):
+    for batch in physical.group(physical.batches(items, cut), ["k"]):
         gathered(step, batch)
         step.cti(batch.cti, points=False)
         held.append((step.rows, len(step._open)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
+import arrangements
 import oracle
 import oracle_lifetimes
 import physical
@@ -17,35 +17,10 @@ from oracle import MAX_TIME, MIN_TIME
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
-from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.operators.stitch import stitch
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 A = {"k": "a", "x": 1, "y": None}
-
-
-def finished(items: list[Any]) -> list[Any]:
-    """Return the stream with its end of time."""
-    return items if items and items[-1] == ("cti", MAX_TIME) else [*items, ("cti", MAX_TIME)]
-
-
-def many(count: int) -> list[Any]:
-    """Return a long stream in which rows of each shape wait, overlap and end out of order."""
-    rng = random.Random(7)
-    items: list[Any] = []
-    open_rows: list[tuple[int, Any]] = []
-    for t in range(count):
-        payload = {"k": "ab"[rng.randrange(2)], "x": rng.randrange(3), "y": None}
-        start = t + rng.randrange(400)
-        items.append(("interval", start, start + rng.choice((1, 3, 40, 700)), payload))
-        items.append(("start", start, payload))
-        open_rows.append((start, payload))
-        if len(open_rows) > 300:
-            row = open_rows.pop(rng.randrange(len(open_rows)))
-            items.append(("end", row[0], max(t, row[0] + 1) + rng.randrange(50), row[1]))
-        if t % 20 == 0:
-            items.append(("cti", t))
-    return finished(items)
 
 
 def stitched(*lifetimes: tuple[int, int]) -> list[tuple[int, int]]:
@@ -57,7 +32,7 @@ def stitched(*lifetimes: tuple[int, int]) -> list[tuple[int, int]]:
 
 def told(items: list[Any]) -> list[tuple[int, int, int, bool]]:
     """Return what leaves when: the CTI, the lifetime, whether it is an edge; one event a batch."""
-    made = physical.batches(items, [slice(i, i + 1) for i in range(len(items))])
+    made = physical.batches(items, arrangements.cut_evenly(items, 1))
     return [
         (batch.cti, int(start), int(end), bool(edge))
         for batch in physical.run(made, stitch())
@@ -127,11 +102,9 @@ def test_an_open_row_continues_a_chain() -> None:
 def test_stitch_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> None:
     """Under any cut, saved and loaded before each batch, chains are as the plain model has them."""
     values = data.draw(st.sampled_from([strategies.few_payloads(), st.just(A)]))
-    items = finished(data.draw(strategies.streams(payload=values)))
+    items = arrangements.finish(data.draw(strategies.streams(payload=values)))
     made = physical.batches(items, data.draw(strategies.cuts(len(items))))
-    if keys:
-        grouping = GroupStep(SCHEMA, keys)
-        made = [grouping.on_batch(batch) for batch in made]
+    made = physical.group(made, keys)
     expected = oracle_lifetimes.stitch(oracle.canonical(items))
     step, cti = stitch().make(SCHEMA, keys), MIN_TIME
     out: list[EventBatch] = []
@@ -149,8 +122,8 @@ def test_stitch_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) ->
 @pytest.mark.full
 def test_many_rows_are_stitched_like_few() -> None:
     """What is held gets new numbers now and then, and nothing comes of it."""
-    items = many(2_000)
-    cut = [slice(i, i + 97) for i in range(0, len(items), 97)]
+    items = arrangements.make_tangled_stream(2_000)
+    cut = arrangements.cut_evenly(items, 97)
     found = physical.rows(physical.run(physical.batches(items, cut), stitch()))
     expected = oracle_lifetimes.stitch(oracle.canonical(items))
     assert oracle.history(found) == oracle.history(expected)
@@ -167,8 +140,7 @@ def test_only_rows_that_have_not_ended_are_held(endless: bool) -> None:
             earlier = {"k": str(t - 3), "x": t - 3, "y": None}
             items.append(("end", t - 3, t, A if (t - 3) % 2 else earlier))
         items.append(("cti", t))
-    ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti"]
-    cut = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+    cut = arrangements.cut_at_ctis(items)
     step: Any = stitch().make(SCHEMA, ())
     held = []
     for batch in physical.batches(items, cut):

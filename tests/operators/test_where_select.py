@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
+import arrangements
 import physical
 import polars as pl
 import pytest
@@ -190,7 +191,7 @@ def exploded_by_x() -> list[Any]:
         ("start", 1, A), ("start", 2, B), ("cti", 3), ("end", 2, 9, B), ("cti", 10),
         ("end", 1, 12, A), ("start", 11, B), ("end", 11, 12, B),
     ]  # fmt: skip
-    cut = [slice(i, i + 1) for i in range(len(items))]
+    cut = arrangements.cut_evenly(items, 1)
     return physical.run(physical.batches(items, cut), lists)
 
 

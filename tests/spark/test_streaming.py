@@ -67,7 +67,7 @@ def test_cases_run_together() -> None:
     for field, names in groups.items():
         plan = physical.planned(united_cases.unite_cases(names), 2, united_cases.FIELDS)._node
         split = find_partition(plan)
-        found = {split.of(node) for node in plan.list_nodes() if node.source is not None}
+        found = {split.get_fields(node) for node in plan.list_nodes() if node.source is not None}
         assert found == {(field,) if field else ()}, names
         assert (split.reason is None) == (field is not None)
 

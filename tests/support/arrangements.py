@@ -66,6 +66,25 @@ def _lives(time: int, shapes: Sequence[str]) -> list[tuple[str, tuple[int, ...]]
     return [("point", ()), ("interval", (time + length,)), *edge]
 
 
+def make_tangled_stream(count: int) -> list[Event]:
+    """Return a long stream in which rows of each shape wait, overlap and end out of order."""
+    random = Random(7)
+    items: list[Event] = []
+    open_rows: list[tuple[int, Any]] = []
+    for t in range(count):
+        payload = {"k": "ab"[random.randrange(2)], "x": random.randrange(3), "y": None}
+        start = t + random.randrange(400)
+        items.append(("interval", start, start + random.choice((1, 3, 40, 700)), payload))
+        items.append(("start", start, payload))
+        open_rows.append((start, payload))
+        if len(open_rows) > 300:
+            row = open_rows.pop(random.randrange(len(open_rows)))
+            items.append(("end", row[0], max(t, row[0] + 1) + random.randrange(50), row[1]))
+        if t % 20 == 0:
+            items.append(("cti", t))
+    return finish(items)
+
+
 def reorder(items: Sequence[Event], random: Random) -> list[Event]:
     """Return the events in an order that no CTI forbids, start edges before their end edges.
 
@@ -92,9 +111,15 @@ def _judged(item: Event) -> int:
     return lifetime(item)[1] if item[0] == "end" else lifetime(item)[0]
 
 
-def cut_singly(items: Sequence[Any]) -> list[slice]:
-    """Return the cut into single items."""
-    return [slice(i, i + 1) for i in range(len(items))]
+def cut_evenly(items: Sequence[Any], size: int) -> list[slice]:
+    """Return the cut into runs of one size."""
+    return [slice(i, i + size) for i in range(0, len(items), size)]
+
+
+def cut_at_ctis(items: Sequence[Event]) -> list[slice]:
+    """Return the cut after each CTI."""
+    ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti"]
+    return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
 
 def cut(items: Sequence[Any], random: Random) -> list[slice]:

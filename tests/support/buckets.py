@@ -43,7 +43,7 @@ def _key(value: Any) -> Any:
 def in_buckets(query: rxt.Streamable, sides: Sides) -> Iterator[list[list[Event]]]:
     """Yield each bucket's part of the streams, with every CTI in it."""
     split_by, sources = split(query)
-    by = [split_by.of(sources[name]) if name in sources else () for name in physical.SIDES]
+    by = [split_by.get_fields(sources[name]) if name in sources else () for name in physical.SIDES]
     for number in range(BUCKETS):
         yield [
             [event for event in items if event[0] == "cti" or bucket(event, fields) == number]

@@ -90,7 +90,7 @@ def job(spark: SparkSession, name: str, sides: Sides) -> Job:
     """Return a case's query over the histories of its streams, inside Spark."""
     frames = [in_spark(spark, frame(oracle.canonical(items))) for items in sides]
     named = dict(zip(physical.SIDES, frames, strict=False))
-    return Job.of(query_of(name), named, BUCKETS)
+    return Job.compose(query_of(name), named, BUCKETS)
 
 
 def pack(name: str, result: DataFrame) -> DataFrame:

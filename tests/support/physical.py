@@ -13,6 +13,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
+from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.testing import Stepper
@@ -96,6 +97,23 @@ def run(made: Sequence[EventBatch], *operators: Any) -> list[EventBatch]:
     if failed:
         raise failed[0]
     return _checked(out)
+
+
+def group(made: list[EventBatch], keys: Sequence[str]) -> list[EventBatch]:
+    """Return the batches grouped by these fields."""
+    step = GroupStep(pl.Schema(SCHEMA), tuple(keys))
+    return [step.on_batch(batch) for batch in made] if keys else made
+
+
+def run_with_restarts(made: Iterable[EventBatch], make: Callable[[], Any]) -> list[EventBatch]:
+    """Return the output of a step that is saved and loaded before each batch."""
+    out: list[EventBatch] = []
+    step = make()
+    for batch in made:
+        saved, step = step.save(), make()
+        step.load(saved)
+        out.append(step.on_batch(batch))
+    return out
 
 
 def planned(query: Query, inputs: int = 1, schema: Any = SCHEMA) -> rxt.Streamable:

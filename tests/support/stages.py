@@ -36,7 +36,7 @@ class Stage:
         plan = compose_plan(lambda rows: query(rows), {"rows": pl.Schema(schema)})
         split = find_partition(plan)
         source = next(node for node in plan.list_nodes() if node.source is not None)
-        self.schema, self.split_by = pl.Schema(schema), split.of(source)
+        self.schema, self.split_by = pl.Schema(schema), split.get_fields(source)
         self.buckets = 1 if split.reason is not None else buckets
         self.out = pl.Schema({**(plan.schema or {}), "cti": pl.Int64})
         fields = {f"f{i}": dtype for i, dtype in enumerate((plan.schema or {}).values())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import arrangements
 import physical
 import polars as pl
 from oracle import MAX_TIME, MIN_TIME
@@ -18,7 +19,7 @@ def outputs(items: list[Any], operator: Any) -> list[list[tuple[Any, ...]]]:
 
     MAX_TIME is written "-".
     """
-    made = physical.batches(items, [slice(i, i + 1) for i in range(len(items))])
+    made = physical.batches(items, arrangements.cut_evenly(items, 1))
     step = operator.make(made[0].schema, ())
     found, cti = [], MIN_TIME
     for batch in made:

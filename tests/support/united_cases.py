@@ -46,7 +46,7 @@ def _split_by(name: str) -> str | None:
     split = find_partition(plan)
     if split.reason is not None:
         return None
-    fields = [split.of(node) for node in plan.list_nodes() if node.source is not None]
+    fields = [split.get_fields(node) for node in plan.list_nodes() if node.source is not None]
     return next((one[0] for one in zip(*fields, strict=True)), ANY)
 
 

@@ -1,15 +1,15 @@
-"""Running aggregates over rows that come and go, sampled where a sweep asks for them.
+"""Running aggregates over rows that come and go, sampled once for each window.
 
-Every kernel here takes the same changes as the sweep that finds the windows (``what`` ``int64[n]``:
-row ``what >> 3`` begins, or where ``what & 1`` ends), the rows' ``key`` ``int64[rows]``, ``value``
-and ``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int64[r]`` rising,
-``of`` ``int64[r]`` keys). It returns for each sample the aggregate over the rows of that key that
-are alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
+Every kernel here takes the changes that the sweep for windows takes (``what`` ``int64[n]``: row
+``what >> 3`` begins, or where ``what & 1`` ends), the rows' ``key`` ``int64[rows]``, ``value`` and
+``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int64[r]`` rising, ``of``
+``int64[r]`` keys). It returns for each sample the aggregate over the rows of that key that are
+alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
 
-``count``, ``integer_sum`` and ``float_sum`` also take rows that only one window holds
+``count``, ``sum_integers`` and ``sum_floats`` also take rows that only one window holds
 (``what & 4``): they count in the next sample of their key and in no later one. The state arrays of
 the first two are ``[2 * keys]``: lasting rows at ``2 * key``, rows of one window beside it.
-Cost O(n + r); ``extreme`` O(log n) amortised for each change.
+Cost O(n + r); ``find_extremes`` O(log n) amortised for each change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Number = int | np.uint64
 
 @jit
 def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> Ints:
-    """Return the number of values that are not null. ``n``: the same so far, by key."""
+    """Return the number of values that are not null. ``n``: the counts so far, by key."""
     out = np.empty(len(at), np.int64)
     s = 0
     for i in range(len(what) + 1):
@@ -46,13 +46,13 @@ def count(what: Ints, key: Ints, valid: Bools, at: Ints, of: Ints, n: Ints) -> I
 
 
 @jit
-def integer_sum(
+def sum_integers(
     what: Ints, key: Ints, value: Ints, valid: Bools, at: Ints, of: Ints, total: Ints, rough: Floats
 ) -> tuple[Ints, int]:
     """Return the exact sums, and the number of the first sample whose sum overflows int64, or -1.
 
-    ``total`` may wrap, and comes back when the rows that made it wrap are removed; ``rough`` is the
-    same sum in float64, by which a wrapped sum is recognised.
+    ``total`` may wrap, and is right again once the rows that made it wrap are removed; ``rough`` is
+    the same sum in float64, by which a wrapped sum is recognised.
     """
     out = np.empty(len(at), np.int64)
     s = 0
@@ -78,7 +78,7 @@ def integer_sum(
 
 
 @jit
-def float_sum(
+def sum_floats(
     what: Ints,
     key: Ints,
     value: Floats,
@@ -93,12 +93,12 @@ def float_sum(
 ) -> tuple[Floats, Bools]:
     """Return the sums (or the means), 0 of nothing, and True where a value is not null.
 
-    ``sums`` ``float64[keys, 4]``: of lasting rows the sum, its rounding error (Knuth's exact sum of
-    two), so that removal does not make it drift, and the number of values; sum and error are reset
-    when no value is left. ``alone``: the same for rows of one window. ``odd``
-    ``int64[2 * keys, 3]``: how many NaN, +inf and -inf there are among the values, which never
-    enter the sum and so leave no trace. ``counts`` ``int64[3]``: the number of lasting values, of
-    values of one window, and of odd ones, over all keys; where one is 0, nothing is looked up.
+    ``sums`` ``float64[keys, 4]``: for lasting rows the sum, its rounding error (Knuth's exact sum
+    of two), so that removal does not make it drift, and the number of values; sum and error are
+    reset when no value is left. ``alone``: the same for rows of one window. ``odd``
+    ``int64[2 * keys, 3]``: how many values are NaN, +inf and -inf; they never enter the sum and so
+    leave no trace. ``counts`` ``int64[3]``, over all keys: the number of lasting values, of values
+    of one window, and of odd ones; where one is 0, nothing is looked up.
     """
     out = np.empty(len(at), np.float64)
     there = np.empty(len(at), np.bool_)
@@ -185,7 +185,7 @@ def _apply_odd(total: float, k: Number, odd: Ints, counts: Ints) -> float:
 
 @jit
 def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  # type: ignore[type-arg]
-    """Return the root of two skew heaps made one (least value on top; -1 is the empty heap)."""
+    """Merge two skew heaps and return the root (least value on top; -1 is the empty heap)."""
     if a < 0:
         return b
     if b < 0:
@@ -207,7 +207,7 @@ def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  
 
 @jit
 def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
-    """Take the top of key ``k``'s heap away and give its node back."""
+    """Remove the top of key ``k``'s heap and mark its node as unused."""
     node = heaps[k]
     heaps[k] = _meld(left[node], right[node], value, left, right)
     free[0] += 1
@@ -215,7 +215,7 @@ def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free:
 
 
 @jit
-def extreme(
+def find_extremes(
     what: Ints,
     key: Ints,
     new: npt.NDArray,  # type: ignore[type-arg]
@@ -232,9 +232,9 @@ def extreme(
 ) -> tuple[npt.NDArray, Bools]:  # type: ignore[type-arg]
     """Return the least value alive, and True where there is one.
 
-    For each key two skew heaps, of the values that came (``living``) and of those that went
+    Each key has two skew heaps, of the values added (``living``) and of the values removed
     (``removed``), as node numbers into ``value``, ``left``, ``right``; equal tops cancel out.
-    ``sizes[2, keys]`` their sizes. When more values are removed than alive the heaps are cleaned;
+    ``sizes[2, keys]``: their sizes. When more values are removed than alive, the heaps are cleaned,
     so memory stays within a constant factor of what is alive. ``free``: a stack of unused nodes,
     its height in ``free[0]``; it has to hold at least n.
     """
@@ -283,9 +283,9 @@ def _clean(
     right: Ints,
     free: Ints,
 ) -> None:
-    """Take every removed value of key ``k`` out of both heaps.
+    """Remove every removed value of key ``k`` from both heaps.
 
-    The remaining values come out in order, and a sorted chain is a heap.
+    The remaining values are found in order and linked as a chain, which is a heap.
     """
     first = last = -1
     while removed[k] >= 0:

@@ -21,19 +21,19 @@ R = TypeVar("R")
 
 _log = get_logger(__name__)
 
-# Steps take and give back some megabytes for each batch. The C library hands what is beyond a
-# threshold back to the system at once and fetches it page by page for the next batch, which is a
+# Steps allocate and free some megabytes for each batch. The C library returns freed blocks above a
+# threshold to the system at once and gets them back page by page for the next batch, which is a
 # quarter of a query's time on a virtual machine. It raises the threshold to the size of the largest
-# block that was given back, up to 32 MiB (glibc, mallopt(3), M_MMAP_THRESHOLD): this one, which is
-# never touched and costs nothing.
+# block freed so far, up to 32 MiB (glibc, mallopt(3), M_MMAP_THRESHOLD): this one, which is never
+# touched and costs nothing.
 np.empty(31 << 20, np.uint8)
 
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel when it is first called, and keep the machine code on disk.
 
-    Where neither the package's folder nor the user's cache can be written, numba refuses to cache
-    at all; the cache then goes to a temporary folder, and every process compiles again.
+    If neither the package's folder nor the user's cache can be written, numba refuses to cache at
+    all; the cache is then in a temporary folder, and every process compiles again.
 
     For speed, pass arrays as arguments and assign none in a loop (each assignment counts
     references), and index by unsigned numbers (a signed one is tested for being negative).

@@ -1,9 +1,9 @@
 """Windows of n consecutive distinct start times of a key, and the oldest time that keys wait for.
 
-State arrays are ``int64[keys]``, updated in place: of each key the rows of its last distinct
-starts, as a list from ``head`` to ``tail`` along ``link`` ``int64[rows]``; ``count`` is how many
-rows these are, ``distinct`` how many starts, and ``since`` the oldest of them (the end of time
-where there is none).
+State arrays are ``int64[keys]``, updated in place. For each key they describe the rows of its last
+distinct starts, a list from ``head`` to ``tail`` along ``link`` ``int64[rows]``: ``count`` is the
+number of rows, ``distinct`` the number of distinct starts, and ``since`` the oldest start (the end
+of time if there is none).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 @jit
 def _drop(k: int, start: Ints, link: Ints, head: Ints, count: Ints, since: Ints) -> int:
-    """Take the rows of key ``k``'s oldest start off its list and return how many they were."""
+    """Remove the rows of key ``k``'s oldest start from its list and return their number."""
     dropped = 0
     while count[k] > 0 and start[head[k]] == since[k]:
         head[k] = link[head[k]]
@@ -53,10 +53,10 @@ def slide_windows(
     Definition: with its n-th distinct start a key completes a window over its last n; the next one
     begins with the distinct start after that window's first.
 
-    Returns of the windows ``first, last`` start, ``key``, ``head``, ``count`` (``int64[w]`` in
-    order of ``last``; their rows along ``link``); the rows gone from the lists, which stay linked,
-    as ``head, count`` of lists; and of each distinct start the first row, in order.
-    O(d + rows gone).
+    Returns, for the windows, the ``first`` and ``last`` start, ``key``, ``head`` and ``count``
+    (``int64[w]`` in order of ``last``; their rows along ``link``); for the rows removed from the
+    lists, which stay linked, ``head`` and ``count`` of lists; and the first row of each distinct
+    start, in order. O(d + rows removed).
     """
     out_first = np.empty(len(due), np.int64)
     out_last = np.empty(len(due), np.int64)
@@ -120,8 +120,9 @@ def slide_windows(
 def find_oldest(time: Ints, key: Ints, begin: int, end: int, since: Ints) -> int:
     """Return the number of the first entry for which its key still waits, or ``end``.
 
-    ``time``, ``key`` ``int64[>= end]``: the times at which keys began to wait, in order; entries
-    ``begin … end - 1`` count. ``since`` ``int64[keys]``: a key waits for nothing older than this.
+    ``time``, ``key`` ``int64[>= end]``: the times at which keys began to wait, in order; only
+    entries ``begin … end - 1`` are read. ``since`` ``int64[keys]``: a key waits for nothing older
+    than this.
     """
     i = begin
     while i < end and time[i] < since[key[i]]:

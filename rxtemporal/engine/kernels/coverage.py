@@ -9,7 +9,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 
 _END = MAX_TIME
-# stands for no time at all
+# stands for no time
 NONE = -(1 << 63)
 
 Ints = npt.NDArray[np.int64]
@@ -22,12 +22,13 @@ def find_stretches(
     """Return the maximal stretches of time in which a key has any row alive.
 
     ``time``, ``what`` ``int64[n]``: changes in order of time; a row of key ``what >> 1`` begins, or
-    where ``what & 1`` ends. ``int64[keys]``, updated in place: how many rows are ``alive``,
-    ``since`` when any is, ``until`` when the last one was (a row that begins then continues the
-    stretch), and the ``edge`` id under which the stretch has left (0: it has not).
+    where ``what & 1`` ends. State ``int64[keys]``, updated in place: the number of rows ``alive``;
+    ``since``, the start of the current stretch; ``until``, the time at which the last row ended (a
+    row that begins at that time continues the stretch); and ``edge``, the id of the start edge that
+    was returned for the stretch (0: none yet).
 
-    Returns ``start, end, edge, key`` of the stretches that ended, and as start edges of those that
-    began and did not; and the edge id to use next. O(n).
+    Returns ``start, end, edge, key`` of the stretches that have ended, of those that have begun
+    and not ended as start edges, and the edge id to use next. O(n).
     """
     n = len(time)
     out = np.empty((4, 2 * n), np.int64)
@@ -60,7 +61,7 @@ def find_stretches(
 
 @jit
 def _write(out: Ints, r: int, start: int, end: int, edge: int, of: int) -> int:
-    """Write one result, unless it is empty; return how many there are now."""
+    """Write one result unless it is empty; return the number of results then."""
     if start == end:
         return r
     out[0, r] = start
@@ -77,12 +78,13 @@ def find_uncovered(
     """Return the pieces of rows during which nothing covers them.
 
     ``time``, ``what`` ``int64[n]``: in order of time, row ``what >> 2`` begins (``what & 3`` is 0),
-    is covered once more (1) or once less (2), or ends (3). ``int64[rows]``, updated in place:
-    whether a row is ``alive``, how often it is ``cover``ed, ``since`` when it is not, and the
-    ``edge`` id under which that piece has left (0: it has not).
+    is covered once more (1) or once less (2), or ends (3). State ``int64[rows]``, updated in place:
+    ``alive``, 1 while the row is; ``cover``, the number of rows that cover it; ``since``, the start
+    of the current uncovered piece; and ``edge``, the id of the start edge that was returned for the
+    piece (0: none yet).
 
-    Returns ``start, end, edge, row`` of the pieces that ended, and as start edges of those that
-    began and did not; and the edge id to use next. O(n).
+    Returns ``start, end, edge, row`` of the pieces that have ended, of those that have begun and
+    not ended as start edges, and the edge id to use next. O(n).
     """
     n = len(time)
     out = np.empty((4, 2 * n), np.int64)

@@ -1,4 +1,4 @@
-"""Verdicts of a door for a run of rows: the same as for single events in arrival order."""
+"""A door's verdicts for a run of rows, the same as for single events in arrival order."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def admit(
 def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool:
     """Advance the state by complete rows that come in order, so that none of them can be late.
 
-    A short cut for ``admit``, with its arguments and outcome. Returns False, and leaves the state,
-    unless rows are in order, the first is in time, and no CTI runs ahead of the row that made it.
-    O(n), one look at each row.
+    A short cut for ``admit``, with the same arguments and outcome. Returns False and leaves the
+    state unchanged unless the rows are in order, the first one is in time, and no CTI is later than
+    the row that made it. O(n), one look at each row.
     """
     n = len(start)
     if n == 0 or delay < 0 or start[0] < state[0]:
@@ -167,9 +167,9 @@ def admit_merged(
 
     ``order`` ``int64[n]``: the rows' numbers in the order in which they are accepted; ``stream``
     the number of each row's stream, ``start``, ``end`` ticks of complete rows. For each of m
-    streams ``settings`` ``int64[m, 5]`` has N or 0, T, the delay and whether late rows are
-    adjusted, ``state`` ``int64[m, 7]`` what ``kernels.door.admit`` keeps, updated in place. The
-    importers of stream s are ``importer[first[s]:first[s + 1]]``.
+    streams ``settings`` ``int64[m, 5]`` has N or 0, T, the delay, and 1 if late rows are adjusted;
+    ``state`` ``int64[m, 7]`` has the state of ``admit``, updated in place. The importers of stream
+    s are ``importer[first[s]:first[s + 1]]``.
 
     A CTI that advances a stream, unless it is the end of time, goes to its importers before the
     next row is accepted, and from them to theirs. Loops of any size terminate: a stream passes on

@@ -17,7 +17,7 @@ DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW, AHEAD = range(1, 6)
 
 # stands for no start: the last tick of time is reserved, so no row starts there
 NOWHERE = MAX_TIME
-# the start that made the last CTI due, while none has
+# stands for the start that made the last CTI due while there is none
 NEVER = MIN_TIME - 1
 
 
@@ -48,8 +48,8 @@ def admit_end(end: int, cti: int, start: int) -> int:
 def is_due(start: int, count: int, every: int, span: int, last: int) -> bool:
     """Return True if event number ``count`` (from 1) with this ``start`` makes a CTI due.
 
-    ``every`` N or, where that is 0, ``span`` T after the start ``last`` that made one due; both 0:
-    none ever is.
+    A CTI is due with every N-th event (``every``) or, if ``every`` is 0, with a start at least
+    ``span`` ticks after the start ``last`` that made one due. If both are 0, none ever is.
 
     >>> is_due(7, 4, 2, 0, NEVER), is_due(7, 4, 0, 5, NEVER), is_due(7, 4, 0, 5, 3)
     (True, True, False)

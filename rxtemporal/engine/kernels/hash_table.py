@@ -84,7 +84,7 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
 
 @jit
 def number_near(values: Ints, near: Ints, codes: Ints) -> int:
-    """Look up codes by the values themselves; return how many values had one.
+    """Look up codes by the values themselves; return how many values were found.
 
     ``near`` ``int64[m]``: the code of each value below m, or -1. Writes ``codes`` ``int64[n]`` up
     to the first value that has none. O(n), several times as fast as by hash.
@@ -100,7 +100,7 @@ def number_near(values: Ints, near: Ints, codes: Ints) -> int:
 
 
 @jit
-def first_rows(codes: Ints, known: int, count: int) -> Ints:
+def find_first_rows(codes: Ints, known: int, count: int) -> Ints:
     """Return for each of the codes ``known … count - 1`` the first row that has it.
 
     ``codes`` ``int64[n]``, in which new codes appear in rising order. ``int64[count - known]``.
@@ -297,7 +297,7 @@ def _free_slots(capacity: int) -> Ints:
 
 
 def _freeze(array: Array) -> Array:
-    """Return the array contiguous and read-only: for any other kind a kernel is compiled again."""
+    """Return the array, contiguous and read-only: a kernel is compiled again for any other kind."""
     array = np.ascontiguousarray(array)  # type: ignore[assignment]
     if array.flags.writeable:
         array = array.view()

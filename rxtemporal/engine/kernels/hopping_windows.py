@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @jit
-def first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints:
+def find_first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints:
     """Return the number of the earliest window that ends after each time, ``int64[n]``.
 
     Window n is ``[alignment + n * period, … + duration)``. O(n); equal neighbours cost no division.
@@ -35,10 +35,10 @@ def first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints
 
 
 @jit
-def window_after(time: Ints, begins: Ints, period: int, alignment: int) -> Ints:
-    """Return the number after that of the latest window that begins before each time, ``int64[n]``.
+def find_window_after(time: Ints, begins: Ints, period: int, alignment: int) -> Ints:
+    """Return one more than the number of the latest window that begins before each time.
 
-    At least ``begins``. O(n); equal neighbours cost no division.
+    ``int64[n]``, at least ``begins``. O(n); equal neighbours cost no division.
     """
     out = np.empty(len(time), np.int64)
     low = 1
@@ -67,17 +67,17 @@ def sweep_windows(
 ) -> tuple[Ints, Ints, Ints]:
     """Return the windows before number ``limit`` that hold any row, one result for each key.
 
-    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``known``, up to
-    which all windows are known already: row ``what >> 3`` is first held (or, where ``what & 1``, no
-    longer held; where ``what & 4``, held alone) by window ``at``. ``key`` ``int64[rows]``. Updated
-    in place: ``state`` ``int64[keys, 3]``: how many rows of a key are alive, how many the next
-    window holds alone, and whether the key is in the ``roster`` of those that hold something
-    (``int64[keys + 2]``, its length first).
+    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``known``, since
+    all earlier windows are known already. Window ``at`` is the first to hold row ``what >> 3``; or
+    where ``what & 1``, the first not to hold it; or where ``what & 4``, the only one to hold it.
+    ``key`` ``int64[rows]``. Updated in place: ``state`` ``int64[keys, 3]``, the number of a key's
+    rows alive, the number that only the next window holds, and 1 if the key is in the ``roster``
+    of keys with rows (``int64[keys + 2]``, its length first).
 
-    Returns ``key``, ``alive`` ``int64[r]``, window by window, and of each window ``int64[w, 3]``:
-    its number, its first row, and the change before which all of them are counted. Where there are
-    more than ``most`` rows it stops, and returns no keys and an ``alive`` that is not empty. Cost
-    O(n + r): a window is written by going through the roster, where every key has a result.
+    Returns ``key``, ``alive`` ``int64[r]``, window by window, and for each window ``int64[w, 3]``:
+    its number, its first result, and the number of the change before which its rows are counted.
+    With more than ``most`` results it stops, and returns no keys and an ``alive`` that is not
+    empty. Cost O(n + r): each key in the roster has a result in the window.
     """
     out = np.empty((2, len(at) + 64), np.int64)
     windows = np.empty((64, 3), np.int64)
@@ -113,10 +113,10 @@ def _sweep_until_full(
     out: Ints,
     windows: Ints,
 ) -> tuple[int, int, int, int, int]:
-    """Write windows and apply changes, from these on, while there is room.
+    """Write windows and apply changes while there is room.
 
-    Returns the numbers of the next change, result, place for a window, and window, and the room
-    needed to continue (0: there is enough).
+    Continues at change ``i``, result ``r``, place ``w`` for a window, and window number ``window``;
+    returns these four, and the room needed to continue (0: there is enough).
     """
     while i < len(at) or window < limit:
         upto = at[i] if i < len(at) else limit
@@ -139,13 +139,13 @@ def _sweep_until_full(
 
 @jit
 def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
-    """Write the results of one window from row ``r`` on; return the number of rows then.
+    """Write the results of one window from result ``r`` on; return the number of results then.
 
-    Keys that hold nothing after it leave the roster.
+    Keys without rows after this window are removed from the roster.
     """
-    # Whether a key has a result may be as good as chance, and a mispredicted branch costs more than
-    # the rest: so the row is always written, and counted only if it is a result. Numbers of rows
-    # and keys are unsigned: a signed index is tested for being negative each time.
+    # No branch: it is unpredictable whether a key has a result, and a mispredicted branch costs
+    # more than the rest. So the result is always written, and counted only if it is one. Numbers of
+    # rows and keys are unsigned: a signed index is tested for being negative each time.
     of, alive = out[0], out[1]
     stay = 0
     for j in range(1, 1 + roster[0]):
@@ -165,7 +165,7 @@ def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
 
 @jit
 def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints) -> int:
-    """Apply the changes from number ``i`` on up to this window's; return the next one."""
+    """Apply the changes from number ``i`` on, up to this window's; return the next number."""
     listed = roster[0]
     while i < len(at) and at[i] <= window:
         k = np.uint64(key[np.uint64(what[i] >> 3)])

@@ -1,4 +1,4 @@
-"""Pairs of rows of two streams whose keys are equal and whose lifetimes overlap."""
+"""Pairs of rows of two streams with equal keys and overlapping lifetimes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _MAX = MAX_TIME
 
 @jit
 def split_ended(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
-    """Split rows into those that have ended by the CTI and the others, these with their ends.
+    """Split rows into those that have ended by the CTI and those that end later.
 
-    Returns ``over, ends, others``. ``rows`` ``int64[n]``; ``end`` of all rows. One that never ends
-    is returned only when the CTI is the end of time. O(n).
+    Returns ``over, ends, later``: the numbers of the first, and the ends and numbers of the second.
+    ``rows`` ``int64[n]``; ``end`` ``int64`` by row number. A row that never ends is returned only
+    when the CTI is the end of time. O(n).
     """
     over = np.empty(len(rows), np.int64)
     ends = np.empty(len(rows), np.int64)
@@ -41,7 +42,7 @@ def split_ended(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
 
 @jit
 def find_ends(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
-    """Return the earlier end of each pair of rows, ``int64[p]``; ``end`` of each side's rows."""
+    """Return the earlier end of each pair of rows, ``int64[p]``; ``end``: each side's, by row."""
     out = np.empty(len(left), np.int64)
     ends, others = end
     for i in range(len(left)):
@@ -62,7 +63,7 @@ def link(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
 
 @jit
 def take_off(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
-    """Take a row off its key's list, if it is on it."""
+    """Remove a row from its key's list, if it is listed."""
     last = before[row]
     if last != NOT_LISTED:
         following = after[row]
@@ -77,7 +78,7 @@ def take_off(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> N
 
 @jit
 def unlink_all(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
-    """Take rows off the lists of rows alive. O(1) each."""
+    """Remove rows from the lists of rows alive. O(1) each."""
     for i in range(len(rows)):
         row = np.uint64(rows[i])
         if before[row] != NOT_LISTED:
@@ -101,10 +102,10 @@ def find_pairs(
     ``what & 1`` its side. For each side ``key, end, after, before`` ``int64[rows]`` and ``head``
     ``int64[keys]``: for each key a list of its rows alive, updated in place.
 
-    Definition: a row that begins meets every row of the other side that has begun and ends later
-    than that. Rows found ended are taken off their list, so that each is passed once; one that ends
-    before any row of the other side begins is never listed. Rows of later calls begin at ``cti`` or
-    after it. O(n + p).
+    Definition: a row that begins meets every row of the other side that has begun and ends after
+    this row's start. Rows found ended are removed from their list, so that each is passed once; a
+    row that ends before the next row of the other side begins is never listed. Rows of later calls
+    begin at ``cti`` or after it. O(n + p).
     """
     following = _find_next_of_other_side(time, what, cti)
     out = np.empty((3, len(time) + 64), np.int64)
@@ -148,13 +149,13 @@ def _begin_rows(
 ) -> tuple[int, int, int]:
     """Begin rows from number ``i`` on while there is room for pairs.
 
-    Takes the columns of the left side, of the right one, and those of the pairs to write. ``met``:
-    the row that row ``i`` meets next, or -1 if it has not looked for one yet. Returns ``i``, the
-    number of pairs, and the row for whose pair there was no room.
+    Takes the columns of the left side, those of the right side, and those of the pairs to write.
+    ``met``: the row that row ``i`` meets next, or -1 if the search for it has not begun. Returns
+    ``i``, the number of pairs, and the row for whose pair there was no room (-1: there was).
     """
-    # The code is there once for each side: choosing arrays by side counts their references, and a
-    # call for each row passes all of them. Numbers are unsigned: a signed index is tested for being
-    # negative each time.
+    # The loop is written out for each side: choosing arrays by side would count their references,
+    # and a call for each row would pass all of them. Numbers are unsigned: a signed index is tested
+    # for being negative each time.
     while i < len(time):
         row = np.uint64(what[i] >> 1)
         t = time[i]
@@ -221,13 +222,13 @@ def remember_pairs(
     first: tuple[Ints, Ints],
     pairs: Ints,
 ) -> None:
-    """Remember pairs whose end is not known, each on the lists of both of its rows.
+    """Remember pairs whose end is not known, each in the lists of both of its rows.
 
-    ``left``, ``right``, ``edges`` ``int64[p]``: row numbers and the id under which a pair left.
-    ``first`` of each side ``int64[rows]``: a row's latest pair, -1 if none. ``pairs``
-    ``int64[8, room]``: its rows (0, 1), its id (2), the links of the left row's list (3, 4) and of
-    the right row's (5, 6), and a stack of unused places (7, its height in ``pairs[7, 0]``), which
-    has to hold p.
+    ``left``, ``right``, ``edges`` ``int64[p]``: row numbers, and the id of the pair's start edge.
+    ``first``, for each side ``int64[rows]``: a row's latest pair, -1 if none. ``pairs``
+    ``int64[8, room]``: a pair's rows (0, 1), its id (2), the links of the left row's list (3, 4)
+    and of the right row's (5, 6), and a stack of unused places (7, its height in ``pairs[7, 0]``),
+    which has to hold p.
     """
     for i in range(len(left)):
         place = pairs[7, pairs[7, 0]]
@@ -255,11 +256,11 @@ def close_pairs(
     first: tuple[Ints, Ints],
     pairs: Ints,
 ) -> tuple[Ints, Ints, Ints]:
-    """Close the pairs of these rows whose end is certain now: ``left, right, edge``, ``int64[c]``.
+    """Forget and return the pairs of these rows whose end is certain: ``left, right, edge``.
 
-    ``rows`` ``int64[n]`` are rows of ``side`` whose end is known. A pair's end is certain when both
-    ends are known (``opened`` ``bool[rows]`` of each side is false), or when the known one is not
-    after the CTI. Those pairs are forgotten. O(pairs of these rows).
+    ``int64[c]`` each. ``rows`` ``int64[n]``: rows of ``side`` whose end is known. A pair's end is
+    certain if both rows' ends are known (``opened``, for each side ``bool[rows]``, is False), or if
+    the known end is not after the CTI. O(pairs of these rows).
     """
     room = 64
     out = np.empty((3, room), np.int64)
@@ -286,7 +287,7 @@ def close_pairs(
 
 @jit
 def _forget_pair(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
-    """Take a pair off the lists of both of its rows."""
+    """Remove a pair from the lists of both of its rows."""
     for side in range(2):
         after = pairs[3 + 2 * side, place]
         before = pairs[4 + 2 * side, place]

@@ -22,8 +22,8 @@ def shift(times: Ints, by: int) -> Ints:
 def add_length(times: Ints, length: Ints | int) -> Ints:
     """Return ``times + length``: the ends of lifetimes of a positive length.
 
-    ``int64[n]``, saturating. O(n). A lifetime may begin at the beginning of time and be short, so
-    unlike ``shift`` this moves the beginning of time.
+    ``int64[n]``, at most the end of time. O(n). Unlike ``shift`` this moves the beginning of time
+    too, since a lifetime that begins there may be short.
     """
     return np.minimum(times + np.minimum(length, LONGEST), MAX_TIME)
 
@@ -40,14 +40,14 @@ def reduce_grid(period: int, offset: int) -> tuple[int, int]:
     return LONGEST + 1, min(only, MAX_TIME)
 
 
-def boundary_after(times: Ints, period: int, offset: int) -> Ints:
+def find_boundary_after(times: Ints, period: int, offset: int) -> Ints:
     """Return for each time ``int64[n]`` the least boundary above it. O(n)."""
     return times + period - (times - offset) % period
 
 
 def count_pieces(start: Ints, end: Ints, period: int, offset: int) -> Ints:
     """Count the pieces of each ``[start, end)``, cut at boundaries strictly inside. O(n)."""
-    first = boundary_after(start, period, offset)
+    first = find_boundary_after(start, period, offset)
     return np.where(first < end, (end - 1 - first) // period + 2, 1)
 
 
@@ -56,7 +56,7 @@ def cut(start: Ints, end: Ints, period: int, offset: int) -> tuple[Ints, Ints, I
 
     ``int64[n]`` in, ``int64[p]`` out, by row and then in order of time. O(n + p).
     """
-    first = boundary_after(start, period, offset)
+    first = find_boundary_after(start, period, offset)
     count = count_pieces(start, end, period, offset)
     row = np.repeat(np.arange(len(start)), count)
     number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)

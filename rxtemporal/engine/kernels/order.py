@@ -10,8 +10,8 @@ from rxtemporal.engine.kernels.compiled import jit
 Ints = npt.NDArray[np.int64]
 
 
-def sort_order(times: Ints) -> Ints | None:
-    """Return the row numbers in order of time, by a stable sort; None if all are in order.
+def find_order(times: Ints) -> Ints | None:
+    """Return the row numbers in order of time, by a stable sort; None if rows are in order.
 
     ``int64[n]`` in and out. Sorts times packed with their row numbers where both fit into one
     int64 (a batch of 65,536 rows may span four years), several times as fast as a stable argsort.
@@ -71,10 +71,10 @@ def _merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints
 
 @jit
 def renumber(what: Ints, new: Ints, bits: int) -> Ints:
-    """Return entries with new row numbers; the lowest ``bits`` of an entry stay.
+    """Return entries with new row numbers; the lowest ``bits`` of each stay.
 
-    ``what`` ``int64[n]``; ``new`` ``int64[rows]``, -1 for a row that is gone, whose entries become
-    negative. O(n).
+    ``what`` ``int64[n]``. ``new`` ``int64[rows]``: -1 for a row that was removed, whose entries
+    become negative. O(n).
     """
     mask = (1 << bits) - 1
     out = np.empty(len(what), np.int64)

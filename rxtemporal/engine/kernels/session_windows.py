@@ -1,10 +1,10 @@
 """Sessions: rows of a key whose starts follow each other by less than the timeout.
 
-State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place: of the key's last
-session ``first`` and ``last`` start, ``cap``, ``end``, and its rows as a list from ``head`` to
-``tail`` along ``link`` ``int64[rows]``; ``count`` is how many they are, 0 when it is closed (and
-``first`` is then for the caller to set).
-``queued``: True if the caller has the key in its queue and will ask whether its session has ended.
+State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place. They describe each
+key's last session: its ``first`` and ``last`` start, ``cap`` and ``end``, and its rows as a list
+from ``head`` to ``tail`` along ``link`` ``int64[rows]``. ``count`` is the number of rows, 0 once
+the session is closed; the caller then sets ``first``. ``queued`` is True while the key is in the
+caller's queue, to be checked for the end of its session.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Bools = npt.NDArray[np.bool_]
 
 @jit
 def _find_cap(start: int, grid: int, after_cap: bool) -> int:
-    """Return the time at which a session that begins at ``start`` ends at the latest.
+    """Return the latest time at which a session that begins at ``start`` may end.
 
     ``grid`` is the longest duration, 0 for none. With c the greatest multiple of it that is not
-    above the start: c + grid if the start is c or the session before was closed by its cap, else
-    c + 2 x grid.
+    above the start, the cap is c + grid if the start is c or if the previous session was closed by
+    its cap, else c + 2 * grid.
     """
     if grid == 0:
         return _MAX
@@ -58,9 +58,9 @@ def gather_sessions(
     ``due`` ``int64[n]``: numbers of rows in order of ``start``; ``start``, ``key`` ``int64[rows]``.
     ``timeout`` and ``grid`` ticks, small enough that no sum leaves int64.
 
-    Returns of the closed sessions ``first, end, key, head, count`` ``int64[c]``; the keys that are
-    ``queued`` from now on, ``int64[q]``; and the rows that began a session, in order of start,
-    ``int64[b]``. O(n).
+    Returns, for the closed sessions, ``first, end, key, head, count`` ``int64[c]``; the keys to be
+    queued now, ``int64[q]``; and the rows that began a session, in order of start, ``int64[b]``.
+    O(n).
     """
     n = len(due)
     out_first = np.empty(n, np.int64)
@@ -116,8 +116,8 @@ def expire_sessions(
 ) -> tuple[Ints, Ints]:
     """Return the keys whose session has ended by the CTI, and those whose session continues.
 
-    ``asked`` ``int64[n]``: distinct keys that are ``queued``; of these only the keys whose session
-    continues stay so. O(n).
+    ``asked`` ``int64[n]``: distinct keys that are ``queued``; only those whose session continues
+    stay ``queued``. O(n).
     """
     closed = np.empty(len(asked), np.int64)
     goes_on = np.empty(len(asked), np.int64)
@@ -139,7 +139,7 @@ def expire_sessions(
 def follow_links(head: Ints, count: Ints, link: Ints) -> tuple[Ints, Ints]:
     """Follow linked lists of rows; return pairs (number of the list, number of the row), in order.
 
-    ``head``, ``count`` ``int64[w]``: where each list begins and how many rows of it are meant;
+    ``head``, ``count`` ``int64[w]``: the first row of each list, and how many rows to follow;
     ``link`` ``int64[rows]``: the row after each. ``int64[p]`` each; O(p).
     """
     pairs = 0

@@ -1,6 +1,6 @@
 """Hopping windows as intervals: the stretch of time assigned to the windows that a row touches.
 
-Source: *Taming Hopping Windows*. numpy says each of these in a line, so nothing is compiled.
+Source: *Taming Hopping Windows*. Each function is a line of numpy, so nothing is compiled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def snap_end(end: npt.NDArray[np.int64], d: int, p: int, a: int) -> npt.NDArray[
 
 
 def saturate(times: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return ``times`` clipped to time; where ``before`` was an end of time, that end."""
+    """Return ``times`` limited to the range of time; an end of time in ``before`` stays."""
     times = np.clip(times, MIN_TIME, MAX_TIME)
     ends = (before == MIN_TIME) | (before == MAX_TIME)
     return np.where(ends, before, times) if ends.any() else times

@@ -27,18 +27,20 @@ def find_snapshots(
     """Return the snapshots that the changes open and close, and the edge id to use next.
 
     ``time``, ``what`` ``int64[n]``: the changes in order of time; ``what >> 3`` is the number of
-    the row that changes, ``what & 1`` says that it ends. ``key`` ``int64[rows]``: each row's key.
-    ``state`` ``int64[keys, 3]``, updated in place: how many rows of a key are alive, since when,
-    and the id under which that snapshot has left as a start edge (0 if it has not).
+    the row that changes, and where ``what & 1`` it ends. ``key`` ``int64[rows]``: each row's key.
+    ``state`` ``int64[keys, 3]``, updated in place: the number of a key's rows alive, the time of
+    its last change, and the id of the start edge that was returned for the current snapshot (0:
+    none yet).
 
     Definition: at each time at which something changes for a key, the snapshot since its last
-    change ends, if any row was alive; and, if ``opens``, the snapshot after the last change has
-    begun, if that change is before the ``cti``: of the changes at the CTI itself only the ends are
-    known. ``late`` ``int64[m]``: the keys that the last call left out for this reason.
+    change ends, if any row was alive. If ``opens``, the snapshot after the last change is returned
+    as a start edge, provided that this change is before the ``cti``: of the changes at the CTI
+    itself only the ends are known. ``late`` ``int64[m]``: the keys that the last call omitted for
+    this reason.
 
-    Returns ``start, end, edge, key, at, alive`` of the result rows, ``int64[r]``, in order of
-    ``at``: the snapshot's contents are those before change number ``at``; then the next ``late``,
-    and the edge id to use next. Cost O(n + m), however many rows are alive and keys there are.
+    Returns ``start, end, edge, key, at, alive`` of the results, ``int64[r]``, in order of ``at``:
+    a snapshot holds the rows alive before change number ``at``. Then the next ``late``, and the
+    edge id to use next. Cost O(n + m), however many rows are alive and keys there are.
     """
     # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     n = len(time)

@@ -1,8 +1,8 @@
 """Stitch sweep: for each value, chains of rows that touch.
 
-Rows of one value and start differ only in their ends. So they hold their chains together, as a
-*stretch* of chains, oldest first: the row that ends first takes the last one. Rows refer to the
-first chain of their stretch, which counts how many chains are ``left``.
+Rows of one value and start differ only in their ends. So they share their chains, a *stretch* of
+consecutive chain numbers, oldest first: the row that ends first takes the last chain. A row refers
+to the first chain of its stretch, and ``left`` of that chain is the number of chains not yet taken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 
-# what happens to row ``what >> 2``: it ends, starts and will end or may, starts and never ends
+# a change of row ``what >> 2``: it ends; it starts and will or may end; it starts and never ends
 ENDS, STARTS, STAYS = 0, 1, 2
 
 _MAX = MAX_TIME
@@ -23,9 +23,9 @@ Ints = npt.NDArray[np.int64]
 
 @jit
 def _link_by_value(what: Ints, value: Ints, latest: Ints) -> tuple[Ints, Ints]:
-    """Return the values that appear, and for each change the next one of the same value, or -1.
+    """Return the values that occur, and for each change the next one of the same value, or -1.
 
-    ``latest`` ``int64[values]``, all -1: set to the first change of each value that appears.
+    ``latest`` ``int64[values]``, all -1: set to the first change of each value that occurs.
     """
     after = np.empty(len(what), np.int64)
     touched = np.empty(len(what), np.int64)
@@ -53,20 +53,21 @@ def join_chains(
     next_edge: int,
     latest: Ints,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, int]:
-    """Join rows into chains; return chains that begin and end, those done with, the next edge id.
+    """Join rows into chains; return chains that begin and end, unused chains, the next edge id.
 
-    ``time``, ``what`` ``int64[n]``: the changes in order of time; ``value`` ``int64[rows]`` the
-    code of the row's payload, ``stretch`` ``int64[rows]`` its first chain, set where it starts.
-    Chains: ``began`` since when, ``edge`` under which id it has left (0: it has not), ``left`` how
-    many chains the stretch that begins here still has. From ``free`` on there is room for as many
-    as rows start, which is filled. ``latest`` ``int64[values]``: scratch, all -1 before and after.
+    ``time``, ``what`` ``int64[n]``: the changes in order of time. ``value`` ``int64[rows]``: the
+    code of each row's payload. ``stretch`` ``int64[rows]``: the first chain of each row's stretch,
+    set when the row starts. For each chain: ``began``, its start; ``edge``, the id of the start
+    edge that was returned for it (0: none yet); ``left``, the number of chains not yet taken of the
+    stretch that begins with it. New chains are written from ``free`` on, where there is room for
+    one for each row that starts. ``latest`` ``int64[values]``: scratch, all -1 before and after.
 
     Definition: at each boundary of a value n rows start and m chains end; the oldest min(m, n)
     chains continue, the others end there, and the remaining rows begin chains of their own.
 
     Returns ``start, end, edge`` of result rows as in a batch, and ``row``, a row with the chain's
-    payload, ``int64[r]``; and the chains whose rows have ended, ``int64[e]``. O(n) but for
-    sorting the chains that end at one boundary.
+    payload, ``int64[r]``; the chains whose rows have ended, ``int64[e]``; and the edge id to use
+    next. O(n), and the sorting of the chains that end at one boundary.
     """
     n = len(what)
     out_start = np.empty(n, np.int64)
@@ -87,7 +88,7 @@ def join_chains(
         while i >= 0:
             t = time[i]
             row = what[i] >> 2
-            m = a = z = 0  # chains that end here; rows that start here, and will end or never
+            m = a = z = 0  # chains that end here; rows that start here and may end, or never do
             while i >= 0 and time[i] == t:
                 row = what[i] >> 2
                 kind = what[i] & 3
@@ -107,7 +108,7 @@ def join_chains(
             oldest = ended[:m]
             if m > 1:
                 oldest = ended[:m][np.argsort(began[ended[:m]], kind="mergesort")]
-            # surplus chains end here; of the others the oldest continue in rows that never end
+            # surplus chains end here; the oldest of the others continue in rows that never end
             for c in range(min(m, a + z), m):
                 out_start[r] = began[oldest[c]]
                 out_end[r] = t

@@ -1,4 +1,4 @@
-"""Running variance of rows that come and go, exact enough that removed rows leave no trace."""
+"""Running variance of rows that come and go, so exact that removed rows leave no trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _SPLIT = 134217729.0  # 2**27 + 1: splits a float64 into two halves of 26 bits
-_LARGEST = 1e150  # above it a square is no float64 any more
+_LARGEST = 1e150  # a larger number has a square that is no float64
 
 
 @jit
@@ -35,7 +35,7 @@ def _square_error(x: float, square: float) -> float:
 
 
 @jit
-def variance(
+def compute_variance(
     what: Ints,
     key: Ints,
     value: Floats,
@@ -48,10 +48,11 @@ def variance(
 ) -> tuple[Floats, Ints]:
     """Return the variances (of the sample: ddof 1) and the counts of values that are not null.
 
-    Changes and samples as in ``kernels.aggregates``. State ``[keys]``: ``n`` values, ``strange`` of
-    which are NaN or infinite (or too large to square), and ``sums`` ``float64[5, keys]``: a pivot,
-    which is the first value since the key was empty, and the sums of the distances from it and of
-    their squares, each as a high and a low part. All are reset when no value is left.
+    Changes and samples are those of ``kernels.aggregates``. State ``[keys]``: ``n``, the number of
+    values; ``strange``, the number of values that are NaN, infinite or too large to square; and
+    ``sums`` ``float64[5, keys]``: a pivot, which is the first value since the key was empty, and
+    the sums of the distances from it and of their squares, each as a high and a low part. All are
+    reset when no value is left.
     """
     out = np.empty(len(at), np.float64)
     counts = np.empty(len(at), np.int64)

@@ -1,7 +1,7 @@
-"""Changes to what windows hold, one integer each: ``row << BITS`` and what happens to the row.
+"""Changes to the rows that windows hold, one integer each: ``row << BITS`` and some flags.
 
-``ENDS``: windows no longer hold it. ``LAST``: it is not needed after this change. ``ONCE``: only
-one window holds it, and this is its only change.
+``ENDS``: later windows do not hold the row. ``LAST``: the row is not needed after this change.
+``ONCE``: only one window holds the row, and this is its only change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ ENDS, LAST, ONCE, BITS = 1, 2, 4, 3
 _MAX = MAX_TIME
 
 Ints = npt.NDArray[np.int64]
-
 Bools = npt.NDArray[np.bool_]
 
 
@@ -25,12 +24,12 @@ Bools = npt.NDArray[np.bool_]
 def make_changes(
     first: int, begins: Ints, ends: Ints, end: Ints, edge: Ints, lists: bool, once: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """Make the changes of new rows: those that begin rows, and places and changes that end them.
+    """Return the changes that begin new rows, and the places and changes that end them.
 
-    All ``int64[n]``, for rows numbered from ``first`` on: where on the axis windows begin and cease
-    to hold them, their ends and edges. A row that never ends and is not open is not needed once it
-    has begun, unless ``lists`` asks for rows one by one; with ``once`` a row that only one window
-    holds is a single change. O(n).
+    ``begins``, ``ends`` ``int64[n]``: the places on the axis at which windows begin and cease to
+    hold the rows, which are numbered from ``first`` on; ``end``, ``edge``: the rows' own. A row
+    that never ends and is not open is not needed once it has begun, unless ``lists`` says that rows
+    are read one by one. With ``once`` a row that only one window holds is a single change. O(n).
     """
     n = len(begins)
     what = np.empty(n, np.int64)

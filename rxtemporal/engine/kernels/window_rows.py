@@ -1,4 +1,4 @@
-"""Rows of each window, one by one: for results that running aggregates cannot give."""
+"""Rows of each window, one by one, for results that running aggregates cannot compute."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def list_rows(
     after: Ints,
     before: Ints,
 ) -> tuple[Ints, Ints]:
-    """List the rows that each window holds, as pairs (number of the window, number of the row).
+    """Return the rows that each window holds, as pairs (number of the window, number of the row).
 
-    ``what`` ``int64[n]``: the changes, row ``what >> 3`` begins or (``what & 1``) ends; ``key``
-    ``int64[rows]``. Windows: ``at`` ``int64[w]`` rising, ``of`` ``int64[w]`` keys; only those
-    ``wanted`` are listed. For each key a list of its rows alive, from ``head`` ``int64[keys]``
+    ``what`` ``int64[n]``: the changes; row ``what >> 3`` begins, or where ``what & 1`` ends.
+    ``key`` ``int64[rows]``. Windows: ``at`` ``int64[w]`` rising, ``of`` ``int64[w]`` keys; only
+    those ``wanted`` are listed. Each key's rows alive are a list from ``head`` ``int64[keys]``
     along ``after`` and ``before`` ``int64[rows]`` (-1: none), updated in place. Cost O(n + pairs).
     """
     room = 2 * len(at) + 64

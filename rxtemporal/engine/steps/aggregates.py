@@ -12,7 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.kernels import aggregates as kernels
-from rxtemporal.engine.kernels.variance import variance
+from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.rows import Column, grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
@@ -25,8 +25,8 @@ class Changes:
     """Starts and ends of rows, in the order in which they are applied.
 
     ``what`` ``int64[n]``: row number ``what >> 3`` begins; where ``what & 1`` it ends, where
-    ``what & 2`` it is not needed any more, and where ``what & 4`` only one window holds it, so that
-    there is no change for its end. ``key`` ``int64[rows]``: the rows' keys by number.
+    ``what & 2`` it is not needed after this, and where ``what & 4`` only one window holds it, so
+    that its end is no change of its own. ``key`` ``int64[rows]``: the keys by row number.
     """
 
     what: Int64s
@@ -38,9 +38,9 @@ class Changes:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Points at which aggregates are read: key ``of``, before change number ``at``, which rises.
+    """Points at which aggregates are read: of key ``of``, before change number ``at``.
 
-    ``keys`` is the number of keys.
+    ``at`` never falls. ``keys`` is the number of keys.
     """
 
     at: Int64s
@@ -65,14 +65,14 @@ class RunningAggregate(Protocol):
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
 
 
-def _valid(field: pl.Series) -> Column:
+def _find_valid(field: pl.Series) -> Column:
     if not field.null_count():
         return np.ones(len(field), np.bool_)
     return np.asarray(field.is_not_null().to_numpy())
 
 
-def _physical(field: pl.Series, dtype: Any) -> Column:
-    # to_physical of polars runs a query, and changes nothing about a number
+def _to_physical(field: pl.Series, dtype: Any) -> Column:
+    # for a number polars' to_physical changes nothing, and it costs a query
     values = field if field.dtype.is_numeric() else field.to_physical()
     if values.dtype != dtype:
         values = values.cast(dtype)
@@ -93,7 +93,7 @@ class Count(Stateful):
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return which values are not null."""
-        return [_valid(field)]
+        return [_find_valid(field)]
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the counts, Int64."""
@@ -116,13 +116,13 @@ class IntegerSum(Stateful):
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values, and which are not null."""
-        return [_physical(field, pl.Int64), _valid(field)]
+        return [_to_physical(field, pl.Int64), _find_valid(field)]
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the sums as Int64; raise if one overflows."""
         self._total = grow(self._total, 2 * samples.keys)
         self._rough = grow(self._rough, 2 * samples.keys)
-        sums, overflow = kernels.integer_sum(
+        sums, overflow = kernels.sum_integers(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._total, self._rough,
         )  # fmt: skip
@@ -149,19 +149,19 @@ class FloatSum(Stateful):
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values, and which are not null."""
-        return [_physical(field, pl.Float64), _valid(field)]
+        return [_to_physical(field, pl.Float64), _find_valid(field)]
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the sums, Float64."""
-        return pl.Series(self._sums(changes, own, samples)[0])
+        return pl.Series(self._compute_sums(changes, own, samples)[0])
 
-    def _sums(
+    def _compute_sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         self._sum = grow_rows(self._sum, samples.keys)
         self._alone = grow_rows(self._alone, samples.keys)
         self._odd = grow_rows(self._odd, 2 * samples.keys)
-        return kernels.float_sum(
+        return kernels.sum_floats(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._sum, self._alone, self._odd, self._counts, mean,
         )  # fmt: skip
@@ -172,7 +172,7 @@ class Average(FloatSum):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the means, Float64."""
-        means, there = self._sums(changes, own, samples, mean=True)
+        means, there = self._compute_sums(changes, own, samples, mean=True)
         result = pl.Series(means)
         return result if there.all() else result.set(pl.Series(~there), None)
 
@@ -192,14 +192,14 @@ class Variance(Stateful):
 
     def columns(self, field: pl.Series) -> list[Column]:
         """Return the values, and which are not null."""
-        return [_physical(field, pl.Float64), _valid(field)]
+        return [_to_physical(field, pl.Float64), _find_valid(field)]
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
         """Return the variances, Float64."""
         keys = samples.keys
         self._n, self._strange = grow(self._n, keys), grow(self._strange, keys)
         self._sums = grow(self._sums, keys)
-        variances, counts = variance(
+        variances, counts = compute_variance(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._n, self._strange, self._sums,
         )  # fmt: skip
@@ -208,7 +208,7 @@ class Variance(Stateful):
 
 
 class Extreme(Stateful):
-    """Least or greatest value; NaN only where there is nothing else, null of nothing."""
+    """Least or greatest value; NaN if all values are NaN, null if there are none."""
 
     once = False
     held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
@@ -229,16 +229,16 @@ class Extreme(Stateful):
         self._free = np.zeros(1, np.int64)
 
     def columns(self, field: pl.Series) -> list[Column]:
-        """Return the values, flipped so that the least counts; which count; and which are NaN."""
-        valid = _valid(field)
+        """Return the values in the kernel's order, which ones count, and for floats the NaNs."""
+        valid = _find_valid(field)
         if not self._float:
-            return [self._flip(_physical(field, pl.Int64)), valid]
-        values = _physical(field, pl.Float64)
+            return [self._flip(_to_physical(field, pl.Int64)), valid]
+        values = _to_physical(field, pl.Float64)
         nan = np.isnan(values)
         return [self._flip(values), valid & ~nan, valid & nan]
 
     def _flip(self, values: Column) -> Column:
-        # the kernel finds the least: reverse the order. ~x does it for every int64, -x does not
+        # the kernel finds the least value: reverse the order (-x does not for the least int64)
         if not self._greatest:
             return values
         return -values if self._float else ~values
@@ -249,7 +249,7 @@ class Extreme(Stateful):
         self._removed = grow(self._removed, samples.keys, -1)
         self._sizes = grow(self._sizes, samples.keys)
         self._make_room(len(changes))
-        values, there = kernels.extreme(
+        values, there = kernels.find_extremes(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,

@@ -1,4 +1,4 @@
-"""Lifetimes altered by the user's functions, checked against the CTIs given out."""
+"""Lifetimes altered by the user's functions, checked against the last output CTI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TimeFunction(Protocol):
     """Function of time: maps starts and CTIs."""
 
     def apply(self, times: Int64s) -> Int64s:
-        """Map each time, within time. None of them is an end of time."""
+        """Map each time; no argument and no result is an end of time."""
 
 
 class LengthFunction(Protocol):
@@ -31,7 +31,7 @@ class LengthFunction(Protocol):
 
     @property
     def reads_end(self) -> bool:
-        """True if it reads a row's end, which then has to be known first."""
+        """True if it reads a row's end, which has to be known first then."""
 
     def apply(self, batch: EventBatch) -> Int64s:
         """Return the duration of each row in ticks; all positive."""
@@ -133,6 +133,5 @@ class AlterStep(Stateful):
         raise CtiViolationError(
             f"the {what} of {describe_row(batch, row)} lands at {describe(int(lands[row]))}, "
             f"before CTI {describe(self._cti)}, which was already given out: final results would "
-            "change. "
-            f"{_HINT}"
+            f"change. {_HINT}"
         )

@@ -1,4 +1,4 @@
-"""Left anti join: rows while nothing matches them."""
+"""Left anti join: left rows during the time in which no right row matches them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ALIVE, COVER, SINCE, EDGE = range(4)
 class AntiJoinStep(Stateful):
     """Left rows during the parts of their lifetime in which no matching right one is alive.
 
-    Without ``where`` the right rows of a key count as one row for as long as any of them is alive;
-    ``where`` is evaluated for every pair. Each left row counts the rows that cover it.
+    Without ``where``, the right rows of a key count as one row while any of them is alive;
+    ``where`` is evaluated for every pair. Each left row has a count of the rows that cover it.
 
     Holds left rows until they have ended before both CTIs, right rows likewise (without ``where``
     only their starts and ends), and pairs whose end is not certain.
@@ -82,32 +82,34 @@ class AntiJoinStep(Stateful):
         if ends.any():
             closed = self._open.close(batch.edge[ends])
             self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
-        self._pairs.take(0, batch, self._keying.codes(0, batch.payload), numbers)
-        return self._result()
+        self._pairs.take(0, batch, self._keying.encode(0, batch.payload), numbers)
+        return self._make_result()
 
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the right input."""
-        key = self._keying.codes(1, batch.payload)
+        key = self._keying.encode(1, batch.payload)
         if self._where is None:
             if (key < 0).any():
                 batch, key = batch.take(key >= 0), key[key >= 0]
             batch, key = self._coverage.take(batch, key, len(self._keying))
         self._pairs.take(1, batch, key)
-        return self._result()
+        return self._make_result()
 
-    def _result(self) -> EventBatch:
+    def _make_result(self) -> EventBatch:
         pairs = self._pairs
         found = self._match(pairs.find(len(self._keying)))
-        self._queue.push(found.start, (self._left_rows(found.left) << BITS) | COVERED)
+        self._queue.push(found.start, (self._find_left_rows(found.left) << BITS) | COVERED)
         sure = found.certain & (found.end != MAX_TIME)
-        self._queue.push(found.end[sure], (self._left_rows(found.left[sure]) << BITS) | BARED)
+        self._queue.push(found.end[sure], (self._find_left_rows(found.left[sure]) << BITS) | BARED)
         unsure = found.take(~found.certain)
         pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
         closed = pairs.close_ended()
         ended = closed.end != MAX_TIME
-        self._queue.push(closed.end[ended], (self._left_rows(closed.left[ended]) << BITS) | BARED)
+        self._queue.push(
+            closed.end[ended], (self._find_left_rows(closed.left[ended]) << BITS) | BARED
+        )
         pairs.forget()
-        return self._pieces()
+        return self._make_pieces()
 
     def _match(self, found: NewPairs) -> NewPairs:
         if self._where is None or not len(found.left):
@@ -116,15 +118,15 @@ class AntiJoinStep(Stateful):
         joined = self._merged(self._pairs.rows, found.left, found.right)
         return found.take(evaluate(joined, self._where))
 
-    def _left_rows(self, left: Int64s) -> Int64s:
+    def _find_left_rows(self, left: Int64s) -> Int64s:
         """Return the numbers that the pairs' left rows have in ``_left``."""
         tags: Int64s = self._pairs.column(0, TAG)
         return tags[left]
 
-    def _pieces(self) -> EventBatch:
+    def _make_pieces(self) -> EventBatch:
         cti = self._pairs.cti
-        # an end at the CTI itself is certain: a row that covers it from then on comes too late
-        time, what = merge(*self._queue.due(cti), *self._ends.due(cti + 1))
+        # an end at the CTI itself is certain: a row that starts there covers nothing before it
+        time, what = merge(*self._queue.pop_due(cti), *self._ends.pop_due(cti + 1))
         columns = self._left.columns
         start, end, edge, row, self._next_edge = find_uncovered(
             time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],

@@ -7,13 +7,13 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.lifetimes import boundary_after, count_pieces, cut, reduce_grid
+from rxtemporal.engine.kernels.lifetimes import count_pieces, cut, find_boundary_after, reduce_grid
 from rxtemporal.engine.steps.lifetimes import describe_row
 from rxtemporal.engine.steps.open_rows import WaitingRows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
 
-# more pieces of one batch are a mistake and would not fit into memory
+# more pieces of one batch are surely a mistake, and would not fit into memory
 MOST_PIECES = 2**27
 _AT, _PIECE = 0, 1
 
@@ -21,8 +21,8 @@ _AT, _PIECE = 0, 1
 class ChopStep(Stateful):
     """Cuts lifetimes at every boundary strictly inside.
 
-    A row whose end is known gives all its pieces at once. A row that is open, or never ends, gives
-    the pieces that start before the CTI: complete ones if they end by then, and the last one as a
+    All pieces of a row whose end is known leave at once. Of a row that is open or never ends, the
+    pieces that start before the CTI leave: complete if they end by the CTI, and the last one as a
     start edge with an id of its own. Holds the rows that are open or never end, each with the start
     of its first incomplete piece and that piece's id if it has left.
     """
@@ -47,38 +47,42 @@ class ChopStep(Stateful):
         # a piece leaves when the CTI is above its start
         self._open.add(opens, opens.start + 1, opens.start, none)
         begin, piece = self._find_begin(known)
-        result = [self._pieces(known, begin, known.end, piece), *self._pass_cti(batch)]
+        result = [self._make_pieces(known, begin, known.end, piece), *self._pass_cti(batch)]
         self._open.compact()
         return EventBatch.concat(result)
 
     def _find_begin(self, known: EventBatch) -> tuple[Int64s, Int64s]:
         """Return the start of each row's first incomplete piece, and its id if it has left.
 
-        For rows whose end is known: for those that were open until now it is not the row's start.
+        ``known`` are rows whose end is known. Of one that was open until now, pieces may have left.
         """
         begin, piece = known.start.copy(), np.zeros(len(known), np.int64)
         closes = np.flatnonzero(known.edge)
         if len(closes):
             numbers = self._open.close(known.edge[closes])
-            begin[closes] = self._open.own(_AT)[numbers]
-            piece[closes] = self._open.own(_PIECE)[numbers]
+            begin[closes] = self._open.get_own(_AT)[numbers]
+            piece[closes] = self._open.get_own(_PIECE)[numbers]
         return begin, piece
 
     def _pass_cti(self, batch: EventBatch) -> list[EventBatch]:
         """Return the pieces of open rows that start before the CTI."""
         if batch.cti == MAX_TIME and len(self._open):
             self._refuse_endless(batch)
-        numbers = self._open.due(batch.cti + 1)
+        numbers = self._open.pop_due(batch.cti + 1)
         if not len(numbers):
             return []
         rows = self._open.batch(numbers, batch)
-        at, piece = self._open.own(_AT), self._open.own(_PIECE)
+        at, piece = self._open.get_own(_AT), self._open.get_own(_PIECE)
         upto = np.full(len(numbers), batch.cti)
-        # the last boundary below the CTI cuts; one at the CTI ends what is complete
-        last = np.maximum(at[numbers], boundary_after(upto - 1, *self._boundaries) - self._period)
-        ends = boundary_after(last, *self._boundaries)
+        # the last piece begins at the last boundary below the CTI; one at the CTI ends it
+        last = np.maximum(
+            at[numbers], find_boundary_after(upto - 1, *self._boundaries) - self._period
+        )
+        ends = find_boundary_after(last, *self._boundaries)
         open_ = ends > batch.cti
-        left = self._pieces(rows, at[numbers], np.where(open_, last, batch.cti), piece[numbers])
+        left = self._make_pieces(
+            rows, at[numbers], np.where(open_, last, batch.cti), piece[numbers]
+        )
         ids = np.where(open_, self._next_edge + np.cumsum(open_) - 1, 0)
         self._next_edge += int(open_.sum())
         at[numbers], piece[numbers] = np.where(open_, last, batch.cti), ids
@@ -89,9 +93,11 @@ class ChopStep(Stateful):
     def _period(self) -> int:
         return self._boundaries[0]
 
-    def _pieces(self, rows: EventBatch, begin: Int64s, end: Int64s, piece: Int64s) -> EventBatch:
-        """Return the pieces of ``[begin, end)``, the first as an end edge where it has left."""
-        if (begin >= end).any():  # it ended at a boundary, or nothing of it is complete
+    def _make_pieces(
+        self, rows: EventBatch, begin: Int64s, end: Int64s, piece: Int64s
+    ) -> EventBatch:
+        """Return the pieces of ``[begin, end)``, the first as an end edge if it has left."""
+        if (begin >= end).any():  # the row ended at a boundary, or no piece of it is complete
             some = begin < end
             rows, begin, end, piece = rows.take(some), begin[some], end[some], piece[some]
         self._refuse_too_many(begin, end)
@@ -103,7 +109,7 @@ class ChopStep(Stateful):
         return (rows if whole else rows.take(row)).replace(start=starts, end=ends, edge=edge)
 
     def _refuse_endless(self, batch: EventBatch) -> None:
-        rows = self._open.batch(self._open.alive()[:1], batch)
+        rows = self._open.batch(self._open.list_alive()[:1], batch)
         raise UnboundedWindowError(
             f"{len(self._open)} rows never end, such as {describe_row(rows, 0)}; they would give "
             "infinitely many pieces. Hint: end them first with clip_event_duration(limit), or do "

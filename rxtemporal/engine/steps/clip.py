@@ -1,4 +1,4 @@
-"""Clipping by other rows or to a limit; and signals, points clipped by their own successors."""
+"""Clipping by other rows, or to a limit; and signals, which are points clipped by the next one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
 
 
 class ClipStep(Stateful):
-    """Left rows end where the next matching right row begins, strictly later than they did.
+    """Ends each left row where the next matching right row begins, strictly after it.
 
     A row leaves when both CTIs have passed its start: complete if it has been clipped or has ended
-    by then, else as a start edge, whose end follows.
+    by then, else as a start edge, whose end edge follows.
 
-    Holds left rows until they are clipped or have ended before both CTIs; of right rows the starts
-    that the CTI has not passed.
+    Holds left rows until they are clipped or have ended before both CTIs, and the starts of right
+    rows that the CTI has not passed.
     """
 
     held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis", "_groups",
@@ -64,11 +64,11 @@ class ClipStep(Stateful):
         return self.result()
 
     def keep(self, batch: EventBatch) -> None:
-        """Keep rows to be clipped, and the ends of those that are kept."""
+        """Keep rows to be clipped; note the ends of rows kept earlier."""
         self._ctis[0] = batch.cti
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         begun = batch.take(~ends) if ends.any() else batch
-        key = self._keying.codes(0, begun.payload)
+        key = self._keying.encode(0, begun.payload)
         rows = self._rows.append(
             [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.payload
         )
@@ -89,14 +89,14 @@ class ClipStep(Stateful):
         """Keep the starts of rows that clip."""
         self._ctis[1] = batch.cti
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
-        key = self._keying.codes(1, batch.payload)
+        key = self._keying.encode(1, batch.payload)
         begins &= key >= 0
         self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
 
     def result(self) -> EventBatch:
         """Return the rows that have begun, and the ends of rows that have left."""
         cti = min(self._ctis)
-        time, what = self._begins.due(cti)
+        time, what = self._begins.pop_due(cti)
         self._head = grow(self._head, len(self._keying), -1)
         self._last = grow(self._last, len(self._keying), NONE)
         columns = self._rows.columns
@@ -104,7 +104,7 @@ class ClipStep(Stateful):
             time, what, columns[KEY], columns[START], columns[END],
             columns[AFTER], columns[BEFORE], self._head, self._last,
         )  # fmt: skip
-        _, ended = self._ends.due(cti + 1)
+        _, ended = self._ends.pop_due(cti + 1)
         columns[OVER][clipped] = 1
         ended = ended[columns[OVER][ended] == 0]  # a clipped row has ended already
         columns[OVER][ended] = 1
@@ -144,7 +144,7 @@ class ClipStep(Stateful):
 
 
 class SignalStep(Stateful):
-    """Points become a signal: each lasts until the next one of its key; only starts count.
+    """Makes points a signal: each row lasts until the next one of its key; its end is ignored.
 
     Holds the latest rows of each key, and the rows that the CTI has not passed.
     """
@@ -160,7 +160,7 @@ class SignalStep(Stateful):
         return self._clip.rows
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Take rows, each of which ends the ones before it."""
+        """Return the rows that have begun, each of which ends the earlier rows of its key."""
         begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
         endless = begins.replace(
             end=np.full(len(begins), MAX_TIME), edge=np.zeros(len(begins), np.int64)
@@ -171,11 +171,11 @@ class SignalStep(Stateful):
 
 
 class LimitStep(Stateful):
-    """Ends each row at the latest ``limit`` ticks after its start. Keeps edge ids.
+    """Ends each row at most ``limit`` ticks after its start. Keeps edge ids.
 
-    A start edge leaves at once. Its row is closed by its own end edge, or as soon as the CTI has
-    reached the limit; an end edge that comes later is dropped. Holds the open rows whose limit is
-    above the CTI.
+    A start edge leaves at once. Its row is closed by its own end edge, or when the CTI reaches the
+    limit; an end edge that comes later is dropped. Holds the open rows whose limit is above the
+    CTI.
     """
 
     held = ("_open",)
@@ -200,10 +200,10 @@ class LimitStep(Stateful):
         over[closes] = (self._open.close(batch.edge[closes]) < 0) & (latest[closes] < MAX_TIME)
         end = np.where(opens, MAX_TIME, np.minimum(batch.end, latest))
         result = [batch.replace(end=end).take(~over)]
-        numbers = self._open.due(batch.cti + 1)
+        numbers = self._open.pop_due(batch.cti + 1)
         if len(numbers):
             reached = self._open.batch(numbers, batch)
-            result.append(reached.replace(end=self._open.own(0)[numbers]))
+            result.append(reached.replace(end=self._open.get_own(0)[numbers]))
             self._open.drop(numbers)
         self._open.compact()
         return EventBatch.concat(result)

@@ -16,9 +16,9 @@ from rxtemporal.engine.steps.start_windows import FinalWindows, StartBounds
 class CountBounds(StartBounds):
     """Windows of ``n`` consecutive distinct starts of a key, sliding by one.
 
-    A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start.
-    Where results live for the whole window, the output CTI is held at the oldest start that a
-    later window holds, over all keys: a key without further rows holds it for ever.
+    A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start. If
+    results live for the whole window, the output CTI waits at the oldest start that a later window
+    will hold, over all keys; for a key without further rows it waits for ever.
     """
 
     held = (*StartBounds.held, "_state")
@@ -26,7 +26,7 @@ class CountBounds(StartBounds):
     def __init__(self, n: int, payload: pl.Schema) -> None:
         super().__init__(payload)
         self._n = n
-        # head, tail, count, distinct, since by key, and room for the kernel to work in
+        # head, tail, count, distinct, since by key, and scratch space of the kernel
         self._state = [np.zeros(0, np.int64) for _ in range(6)]
 
     def _close(self, cti: int, due: Int64s) -> FinalWindows:

@@ -1,4 +1,4 @@
-"""Coverage of keys in time; and distinct, the coverage of payload values."""
+"""Coverage, the time in which keys have rows alive; and distinct, the coverage of values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class Coverage(Stateful):
-    """The maximal stretches of time in which any row of a key is alive.
+    """Maximal stretches of time in which any row of a key is alive.
 
     Holds the starts and ends that the CTI has not passed, and one entry for each key.
     """
@@ -44,14 +44,14 @@ class Coverage(Stateful):
         self._alive, self._edge = grow(self._alive, keys), grow(self._edge, keys)
         self._since, self._until = grow(self._since, keys, NONE), grow(self._until, keys)
         start, end, edge, of, self._next_edge = find_stretches(
-            *self._queue.due(batch.cti),
+            *self._queue.pop_due(batch.cti),
             self._alive, self._since, self._until, self._edge, self._next_edge,
         )  # fmt: skip
         return EventBatch(start, end, edge, pl.DataFrame(height=len(of)), batch.cti), of
 
 
 class DistinctStep(Stateful):
-    """One row for each maximal stretch of time in which a value is alive.
+    """Returns one row for each maximal stretch of time in which a value is alive.
 
     Holds the starts and ends that the CTI has not passed, and every value seen.
     """

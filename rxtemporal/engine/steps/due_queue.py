@@ -1,4 +1,4 @@
-"""Queue of entries that wait for the CTI, at the cost of those that are due."""
+"""Queue of entries that wait for the CTI; a batch costs the entries that are due."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.kernels.order import merge, renumber, sort_order
+from rxtemporal.engine.kernels.order import find_order, merge, renumber
 from rxtemporal.engine.steps.state import Stateful
 
 _NONE = np.empty(0, np.int64)
 
 
 class Queue(Stateful):
-    """Entries due at times: a few runs in order of time, each at least twice the next one's size.
+    """Queue of entries due at times: a few sorted runs, each at least twice as long as the next.
 
-    A run is merged with its neighbour while the two are of similar size, so that each entry is
-    moved O(log n) times in all and a commit looks only at the heads of O(log n) runs. The merge
-    waits for the next push, for most entries may be due by then. An entry is an int64, whatever it
-    stands for. Holds each entry until it is due.
+    A run is merged with its neighbour if the two are of similar size, so that each entry is moved
+    O(log n) times in all and a CTI looks only at the heads of O(log n) runs. The merge waits for
+    the next push, since most entries may be due by then. An entry is any int64. Holds each entry
+    until it is due.
     """
 
     held = ("_runs",)
@@ -37,10 +37,10 @@ class Queue(Stateful):
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             last = self._runs.pop()
             self._runs[-1] = merge(*self._runs[-1], *last)
-        rows = sort_order(time)
+        rows = find_order(time)
         self._runs.append((time, what) if rows is None else (time[rows], what[rows]))
 
-    def due(self, before: int) -> tuple[Int64s, Int64s]:
+    def pop_due(self, before: int) -> tuple[Int64s, Int64s]:
         """Remove and return the entries due before a time, in order of time."""
         due, kept = [], []
         for time, what in self._runs:
@@ -52,7 +52,7 @@ class Queue(Stateful):
         self._runs = kept
         if not due:
             return _NONE, _NONE
-        while len(due) > 1:  # the smallest first
+        while len(due) > 1:  # the shortest first
             last = due.pop()
             due[-1] = merge(*due[-1], *last)
         return due[0]
@@ -62,19 +62,19 @@ class Queue(Stateful):
         """All entries, run by run."""
         return self._runs
 
-    def first(self) -> int | None:
+    def find_first(self) -> int | None:
         """Return the time of the entry that is due first."""
         return min((int(time[0]) for time, _ in self._runs), default=None)
 
     @property
     def next_due(self) -> int | None:
-        """The time of the entry that is due first, for ``earliest_due``."""
-        return self.first()
+        """The time of the entry that is due first, for ``find_earliest_due``."""
+        return self.find_first()
 
     def renumber(self, new: Int64s, bits: int = 0) -> None:
         """Give entries the new numbers of their rows; the lowest ``bits`` stay.
 
-        Entries of rows that are gone are removed.
+        Entries of removed rows are removed.
         """
         self._map(lambda what: renumber(what, new, bits))
 

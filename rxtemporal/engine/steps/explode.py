@@ -12,10 +12,10 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class ExplodeStep(Stateful):
-    """Gives each row once for each element of a list field; an empty or null list gives none.
+    """Repeats each row for each element of a list field; none for an empty or null list.
 
-    The results of one open row get consecutive ids, each closed with the row. Holds the first of
-    these ids for every open row.
+    The results of an open row have consecutive ids, and are closed with the row. Holds the first of
+    these ids for each open row.
     """
 
     held = ("_ids", "_next_edge")

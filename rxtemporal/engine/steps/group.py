@@ -11,7 +11,7 @@ from rxtemporal.engine.steps.step import Stateless
 
 
 class GroupStep(Stateful):
-    """Adds key codes to the batch, by which the following operators work.
+    """Adds key codes to the batch, for the operators that follow.
 
     Holds every key seen, and no rows.
     """

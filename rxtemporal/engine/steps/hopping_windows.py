@@ -9,10 +9,10 @@ import numpy as np
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.hopping_windows import (
-    first_window,
+    find_first_window,
+    find_window_after,
     repeat_bounds,
     sweep_windows,
-    window_after,
 )
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.rows import grow, grow_rows
@@ -20,7 +20,7 @@ from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.errors import UnboundedWindowError
 
-# more windows from one batch are a mistake, not a result
+# more windows from one batch are surely a mistake
 MOST_WINDOWS = 1 << 27
 
 # above the number of any window
@@ -30,7 +30,7 @@ _NO_WINDOWS = Windows(*(np.empty(0, np.int64) for _ in range(6)))
 
 
 class HoppingBounds(Stateful):
-    """Bounds of the windows ``[a + np, a + np + d)`` that hold any row."""
+    """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
 
     once = True
     held = ("_state", "_roster", "_known")
@@ -45,22 +45,22 @@ class HoppingBounds(Stateful):
 
     def begins(self, batch: EventBatch) -> Int64s:
         """Return the number of the earliest window that ends after each row's start."""
-        return first_window(batch.start, self._duration, self._period, self._alignment)
+        return find_first_window(batch.start, self._duration, self._period, self._alignment)
 
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
-        # a row in a gap touches no window, and leaves where it enters
-        return window_after(batch.end, begins, self._period, self._alignment)
+        # a row in a gap touches no window: its first place is its last
+        return find_window_after(batch.end, begins, self._period, self._alignment)
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return the number of the first window that ends after the CTI, once for each limit."""
+        """Return the number of the first window that ends after the CTI, as both limits."""
         limit = EVERY_WINDOW if cti == MAX_TIME else self._limit(cti)
         return limit, limit
 
     def _limit(self, cti: int) -> int:
         return (cti - self._alignment - self._duration) // self._period + 1
 
-    def due(self, at: int | None) -> int | None:
+    def find_next_due(self, at: int | None) -> int | None:
         """Return the end of window number ``at``, or of the next one that already holds a row."""
         numbers = [] if at is None else [at]
         if self._known is not None and self._roster[0]:
@@ -95,14 +95,14 @@ class HoppingBounds(Stateful):
         return found if within else self._cut_to_time(found)
 
     def _cut_to_time(self, windows: Windows) -> Windows:
-        """Cut windows at the ends of time; one that reaches the last tick has no point after it."""
+        """Cut windows at the ends of time; drop points that would come after the last tick."""
         start = np.maximum(windows.start, MIN_TIME)
         end = np.minimum(windows.end, MAX_TIME)
         cut = dataclasses.replace(windows, start=start, end=end)
         return cut.take(end < MAX_TIME) if self._points else cut
 
     def cti(self, cti: int) -> int:
-        """Return the start of the earliest window that ends after the CTI; of points, the CTI."""
+        """Return the start of the earliest window that ends after the CTI; for points, the CTI."""
         if self._points or cti in (MIN_TIME, MAX_TIME):
             return cti
         start = self._alignment + self._limit(cti) * self._period

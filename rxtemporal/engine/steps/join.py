@@ -18,9 +18,9 @@ from rxtemporal.engine.steps.where_select import evaluate
 
 
 class JoinedPayload:
-    """Joined payloads: the left fields, then those of the right under their new names.
+    """Payloads of pairs: the left fields, then the right ones under their new names.
 
-    ``taken``: the fields kept of the right, by their names in the result.
+    ``taken`` maps the names in the result to the right fields that are kept.
     """
 
     def __init__(self, taken: dict[str, str], schema: pl.Schema) -> None:
@@ -43,20 +43,20 @@ class JoinedPayload:
 
 
 class SwappedPayload(JoinedPayload):
-    """Joined payloads with the sides exchanged."""
+    """Payloads of pairs with the sides exchanged."""
 
     def __call__(
         self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
     ) -> pl.DataFrame:
-        """Return the joined payload, of which the second is the left side."""
+        """Return the joined payload; the second side's fields come first."""
         return self._join(sides[1], right, sides[0], left)
 
 
 class JoinStep(Stateful):
-    """Joins rows that match and whose lifetimes overlap: both payloads, while both live.
+    """Joins rows that match and overlap: a row with both payloads, alive while both are.
 
-    Holds rows until they have ended before both CTIs, and one entry for each pair that has left and
-    whose end is not certain.
+    Holds rows until they have ended before both CTIs, and one entry for each pair that has left as
+    a start edge.
     """
 
     held = ("_keying", "_pairs", "_groups", "_next_edge")
@@ -92,7 +92,7 @@ class JoinStep(Stateful):
     def _on(self, side: int, batch: EventBatch) -> EventBatch:
         pairs = self._pairs
         before = pairs.cti
-        key = self._keying.codes(side, batch.payload)
+        key = self._keying.encode(side, batch.payload)
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
             return self._groups.add_codes(EventBatch.empty(self._merged.schema, pairs.cti))
@@ -108,7 +108,7 @@ class JoinStep(Stateful):
         return self._groups.add_codes(out if ends is None else EventBatch.concat([out, ends]))
 
     def _remember(self, found: NewPairs) -> Int64s:
-        """Remember the pairs whose end is not certain; return the ids of all, 0 for the others."""
+        """Remember the pairs whose end is not certain; return each pair's id, 0 for the others."""
         if found.certain.all():
             return np.zeros(len(found.start), np.int64)
         unsure = ~found.certain

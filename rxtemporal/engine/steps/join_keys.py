@@ -1,4 +1,4 @@
-"""Integer codes for the keys by which rows of two streams match."""
+"""Integer codes of the keys by which rows of two streams match."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rxtemporal.engine.steps.state import Stateful
 class KeyMatcher(Stateful):
     """Codes of the fields by which rows of two streams match.
 
-    A null in a field of ``on`` matches nothing (code -1); in a field of the group, null equals
-    null. Holds every key seen.
+    A row with null in a field of ``on`` matches nothing and has code -1; in a group key, null
+    equals null. Holds every key seen.
     """
 
     held = ("_coder",)
@@ -34,7 +34,7 @@ class KeyMatcher(Stateful):
         """Return the number of keys."""
         return len(self._coder) if self._fields[0] else 1
 
-    def codes(self, side: int, payload: pl.DataFrame) -> Int64s:
+    def encode(self, side: int, payload: pl.DataFrame) -> Int64s:
         """Return each row's key."""
         fields = self._fields[side]
         if not fields:
@@ -51,7 +51,7 @@ class KeyMatcher(Stateful):
 
 
 class GroupCodes(Stateful):
-    """Gives the rows of two grouped streams common codes; leaves ungrouped ones alone."""
+    """Adds common codes to the rows of two grouped streams; leaves ungrouped ones unchanged."""
 
     held = ("_coder",)
 

@@ -1,4 +1,4 @@
-"""Pairs of rows of two streams that meet, and for how long: the core of every join."""
+"""Pairs of rows of two streams that meet, and their lifetimes: the core of every join."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLACES = 8
 class NewPairs:
     """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
 
-    ``end`` is the pair's end where that is ``certain``, else the end of time.
+    ``end`` is the pair's end if that is ``certain``, else the end of time.
     """
 
     left: Int64s
@@ -80,7 +80,7 @@ class Side(Stateful):
         return len(self.rows)
 
     def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
-        """Keep the rows that begin; return the numbers of the rows whose end has come."""
+        """Keep the rows that begin; return the numbers of the rows closed by end edges."""
         self.cti = batch.cti
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         if not ends.any():
@@ -92,7 +92,7 @@ class Side(Stateful):
         rows, end = rows[rows >= 0], end[rows >= 0]
         columns = self.rows.columns
         columns[END][rows], columns[OPENED][rows] = end, False
-        # the end of a row that has not begun is queued when it begins
+        # a row that has not begun has its end queued when it begins
         begun = columns[BEFORE][rows] != NOT_LISTED
         self.ends.push(end[begun], rows[begun])
         return rows
@@ -145,10 +145,10 @@ class Pairs(Stateful):
     """Pairs of rows of two inputs that meet, by key, in order of time.
 
     Rows begin when both CTIs have passed their starts, and then meet the rows of the other side
-    that are alive. A pair's end is the earlier of its rows' ends; while that is not certain the
+    that are alive. A pair's end is the earlier of its rows' ends; while that is not certain, the
     pair is remembered under the id that its owner gives it.
 
-    Holds rows until they have ended before the CTI, and pairs of rows that are open.
+    Holds rows until they have ended before the CTI, and pairs whose end is not certain.
     """
 
     held = ("sides", "_pairs", "_ended")
@@ -158,7 +158,7 @@ class Pairs(Stateful):
     ) -> None:
         self.sides = Side(payloads[0], tagged=tagged), Side(payloads[1], tagged=False)
         self._pairs = np.zeros((PLACES, 1), np.int64)
-        # rows whose end has come since the last commit, of each side
+        # for each side the rows closed since the last commit
         self._ended: list[Int64s] = [np.empty(0, np.int64), np.empty(0, np.int64)]
 
     @property
@@ -168,14 +168,14 @@ class Pairs(Stateful):
 
     @property
     def has_ended(self) -> bool:
-        """True if the end of a row has come since the last commit."""
+        """True if an end edge has closed a row since the last commit."""
         return any(len(rows) for rows in self._ended)
 
     def __len__(self) -> int:
         return len(self.sides[0]) + len(self.sides[1])
 
     def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
-        """Take a batch of one side; rows of key -1 meet nothing, left ones may carry a tag."""
+        """Take a batch of one side; rows of key -1 meet nothing, left rows may have a tag."""
         ended = self.sides[side].take(batch, key, tag)
         self._ended[side] = np.concatenate([self._ended[side], ended])
 
@@ -192,9 +192,9 @@ class Pairs(Stateful):
         return self.column(0, which), self.column(1, which)
 
     def find(self, keys: int) -> NewPairs:
-        """Find the pairs that have begun to meet before the CTI."""
+        """Return the pairs that have begun to meet before the CTI."""
         left, right = self.sides
-        times, rows = zip(*(side.starts.due(self.cti) for side in self.sides), strict=True)
+        times, rows = zip(*(side.starts.pop_due(self.cti) for side in self.sides), strict=True)
         time, what = merge(times[0], rows[0] << 1, times[1], (rows[1] << 1) | 1)
         for side in self.sides:
             side.head = grow(side.head, keys, -1)
@@ -207,7 +207,7 @@ class Pairs(Stateful):
         return self._find_certain_ends(a, b, start)
 
     def _find_certain_ends(self, left: Int64s, right: Int64s, start: Int64s) -> NewPairs:
-        """Return the pairs with their ends, where these are certain."""
+        """Return the pairs, with those ends that are certain."""
         end = find_ends(left, right, self._both(END))
         if not len(self.sides[0].open) and not len(self.sides[1].open):
             return NewPairs(left, right, start, end, np.ones(len(end), np.bool_))
@@ -241,7 +241,7 @@ class Pairs(Stateful):
         end, opened, first = (self._both(which) for which in (END, OPENED, FIRST))
         self._over: list[Int64s] = []
         for number, side in enumerate(self.sides):
-            _, over = side.ends.due(self.cti + 1)
+            _, over = side.ends.pop_due(self.cti + 1)
             over = np.concatenate([over, self._brief[number]])
             if int(self._pairs[7, 0]) < self._pairs.shape[1] - 1:
                 known = np.concatenate([self._ended[number], over])

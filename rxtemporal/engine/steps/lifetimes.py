@@ -1,4 +1,4 @@
-"""Lifetimes altered row by row, with hardly any state."""
+"""Lifetimes altered row by row, almost without state."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def drop_vanished(before: EventBatch, altered: EventBatch) -> EventBatch:
 class ShiftStep(Stateful):
     """Moves both ends of each lifetime, and the CTI, by a fixed span. Keeps edge ids.
 
-    Shifted backwards, an open row that then starts at the beginning of time may still become empty,
-    so its edges wait until the output CTI is above that. Holds those; shifted forwards, nothing.
+    An open row shifted back to the beginning of time may still become empty, so its edges wait
+    until the output CTI is above that. Holds those; a shift forwards holds nothing.
     """
 
     held = ("_early", "_past_beginning")
@@ -40,7 +40,7 @@ class ShiftStep(Stateful):
     def __init__(self, by: int) -> None:
         self._by = by
         self._early: list[EventBatch] = []
-        # true once the output CTI is above the beginning of time, so that no end can reach it
+        # True once the output CTI is above the beginning of time: no later end can lie there
         self._past_beginning = by >= 0
 
     @property

@@ -1,4 +1,4 @@
-"""Open rows, found by edge id when their end comes, or by time when they are due."""
+"""Open rows, found by edge id when they end, or by time when they are due."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OpenEdges(Stateful):
         self._table = IntTable.restore(*saved)
 
     def open(self, edges: Int64s, rows: Int64s) -> None:
-        """Remember the rows opened under these ids."""
+        """Add rows, opened under these ids."""
         if len(edges):
             self._table.insert(edges, rows)
 
@@ -46,24 +46,27 @@ class OpenEdges(Stateful):
         return self._table.pop(edges)
 
     def renumber(self, new: Int64s) -> None:
-        """Give the rows their new numbers; remove those that are gone."""
+        """Give the rows their new numbers; remove those without one."""
         edges, rows, counts = self._table.state()
         rows = new[rows]
         self._table = IntTable.restore(edges[rows >= 0], rows[rows >= 0], counts)
 
 
 class _DueRows(Queue):
-    """Queue of row numbers, some of which are gone before they are due."""
+    """Queue of row numbers, some of which are removed before they are due."""
 
-    def first_alive(self, alive: Column) -> int | None:
-        """Return the time at which the first row alive is due; drop those gone before it."""
+    def find_first_alive(self, alive: Column) -> int | None:
+        """Return the time at which the first row alive is due; drop removed rows before it."""
         trimmed = [(_count_gone(what, alive), time, what) for time, what in self._runs]
         self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
-        return self.first()
+        return self.find_first()
 
 
 def _count_gone(what: Int64s, alive: Column) -> int:
-    """Count the rows gone at the head of a run, looking at no more than twice as many."""
+    """Return the number of removed rows at the head of a run.
+
+    Looks at no more than twice as many rows.
+    """
     at, size = 0, 16
     while at < len(what):
         ahead = alive[what[at : at + size]]
@@ -74,11 +77,11 @@ def _count_gone(what: Int64s, alive: Column) -> int:
 
 
 class WaitingRows(Stateful):
-    """Rows whose end is not known, or never comes; each is due at one time.
+    """Rows whose end is not known, or that never end; each is due at one time.
 
     A row without an edge id never ends and is found only when it is due. ``own`` is the number of
-    int64 columns that a step keeps with each row. Costs what is added, ends and is due, not what
-    waits.
+    int64 columns that a step keeps with each row. A batch costs the rows that are added, end or are
+    due, not those that wait.
     """
 
     held = ("_rows", "_ids", "_queue")
@@ -93,16 +96,16 @@ class WaitingRows(Stateful):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def own(self, column: int) -> Column:
+    def get_own(self, column: int) -> Column:
         """Return one of the step's own columns, to be read and written by row number."""
         return self._rows.columns[_OWN + column]
 
-    def alive(self) -> Int64s:
+    def list_alive(self) -> Int64s:
         """Return the numbers of all rows that are kept."""
         return np.flatnonzero(self._rows.columns[_ALIVE])
 
     def add(self, batch: EventBatch, due: Int64s, *own: Int64s) -> None:
-        """Keep the rows of a batch, each until its end comes or it is dropped when due."""
+        """Keep the rows of a batch, each until it is closed, or dropped when due."""
         if not len(batch):
             return
         codes = np.zeros(len(batch), np.int64) if batch.groups is None else batch.groups.codes
@@ -113,7 +116,7 @@ class WaitingRows(Stateful):
         self._queue.push(due, numbers)
 
     def close(self, ids: Int64s) -> Int64s:
-        """Forget the rows with these edge ids; return their numbers, -1 where none is kept.
+        """Forget the rows with these edge ids; return their numbers, -1 for an unknown id.
 
         The numbers stay valid until ``compact``.
         """
@@ -121,16 +124,16 @@ class WaitingRows(Stateful):
         self._forget(numbers[numbers >= 0])
         return numbers
 
-    def due(self, before: int) -> Int64s:
+    def pop_due(self, before: int) -> Int64s:
         """Return the numbers of the rows that are due before a time, in order of time.
 
-        They stay, and are due again only if ``requeue`` says when.
+        The rows are kept, and are due again only after ``requeue``.
         """
-        _, numbers = self._queue.due(before)
+        _, numbers = self._queue.pop_due(before)
         return numbers[self._rows.columns[_ALIVE][numbers]]
 
     def requeue(self, numbers: Int64s, due: Int64s) -> None:
-        """Set the time at which rows that were due are due again."""
+        """Set the times at which rows are due again."""
         self._queue.push(due, numbers)
 
     def drop(self, numbers: Int64s) -> None:
@@ -143,9 +146,9 @@ class WaitingRows(Stateful):
         self._rows.columns[_ALIVE][numbers] = False
         self._rows.release(numbers)
 
-    def first(self) -> int | None:
-        """Return the time at which the next row is due; None where none is kept."""
-        return self._queue.first_alive(self._rows.columns[_ALIVE])
+    def find_first(self) -> int | None:
+        """Return the time at which the next row is due; None if no row is kept."""
+        return self._queue.find_first_alive(self._rows.columns[_ALIVE])
 
     def batch(self, numbers: Int64s, like: EventBatch) -> EventBatch:
         """Return rows as start edges, with the CTI and the groups' coder of ``like``."""

@@ -1,4 +1,4 @@
-"""Least and greatest value of other types than numbers: strings, bytes, decimals."""
+"""Least and greatest values of types other than numbers: strings, bytes, decimals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class _ReverseOrder:
-    """Value in reverse order, for ``heapq`` finds the least."""
+    """Value in reverse order, since ``heapq`` finds the least."""
 
     __slots__ = ("value",)
 
@@ -31,16 +31,16 @@ class _ReverseOrder:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _plain(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value.value if isinstance(value, _ReverseOrder) else value
 
 
 class ObjectExtreme(Stateful):
-    """Least or greatest value of any ordered type; null of nothing.
+    """Least or greatest value of any ordered type; null if there are no values.
 
-    Each key has two heaps, of values that came and of values removed; equal tops cancel out, and
-    the heaps are rebuilt when more values are removed than alive. Python objects cost some
-    microseconds for each change; ``Extreme`` takes a tenth of one for numbers.
+    Each key has two heaps, of the values added and of those removed; equal tops cancel out, and the
+    heaps are rebuilt when more values are removed than alive. Python objects cost some microseconds
+    for each change; ``Extreme`` needs a tenth of one for numbers.
     """
 
     once = False
@@ -54,9 +54,9 @@ class ObjectExtreme(Stateful):
 
     @property
     def values(self) -> dict[int, list[list[Any]]]:
-        """The values that came and those removed, by key, to be saved."""
+        """The values added and those removed, by key, to be saved."""
         return {
-            key: [[_plain(value) for value in heap] for heap in (heaps, self._removed[key])]
+            key: [[_unwrap(value) for value in heap] for heap in (heaps, self._removed[key])]
             for key, heaps in self._living.items()
         }
 
@@ -81,19 +81,19 @@ class ObjectExtreme(Stateful):
         keys, values = changes.key[rows].tolist(), own[0][rows]
         for i in range(len(changes) + 1):
             while len(results) < len(wanted) and wanted[len(results)] == i:
-                results.append(self._top(of[len(results)]))
+                results.append(self._find_top(of[len(results)]))
             if i < len(changes) and values[i] is not None:
                 heap = self._removed if ends[i] else self._living
                 heapq.heappush(heap[keys[i]], self._wrap(values[i]))
                 self._clean(keys[i])
         return pl.Series(results)
 
-    def _top(self, key: int) -> Any:
+    def _find_top(self, key: int) -> Any:
         living, removed = self._living[key], self._removed[key]
         while removed and removed[0] == living[0]:
             heapq.heappop(removed)
             heapq.heappop(living)
-        return _plain(living[0]) if living else None
+        return _unwrap(living[0]) if living else None
 
     def _clean(self, key: int) -> None:
         living, removed = self._living[key], self._removed[key]

@@ -1,4 +1,4 @@
-"""Outer joins: a join, and the rows without a partner, their missing fields null."""
+"""Outer joins: a join, and the rows without a partner, their other fields null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rxtemporal.engine.steps.step import TwoInputStep
 
 
 class NullFields:
-    """Payloads of rows without a partner: their own fields by the joined names, the others null."""
+    """Payloads of rows without a partner: own fields under their joined names, the others null."""
 
     def __init__(self, names: dict[str, str], schema: pl.Schema) -> None:
         self._names = names
@@ -64,7 +64,7 @@ class OuterJoinStep(Stateful):
         return self._unite(self._join.on_right(batch), unmatched)
 
     def _unite(self, joined: EventBatch, unmatched: list[EventBatch]) -> EventBatch:
-        """Return the rows of all, with distinct ids."""
+        """Return the rows of all parts, with distinct ids."""
         parts = [joined, *(
             batch.replace(payload=missing(batch.payload))
             for batch, missing in zip(unmatched, self._missing, strict=True)

@@ -1,4 +1,4 @@
-"""Rows held by number, until they are released."""
+"""Store of rows, found by number until they are released."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ LARGE = 1 << 18
 
 
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """Return the array, doubled along its last axis until it holds ``size``, the rest ``fill``."""
+    """Return the array, made longer along its last axis if it is shorter than ``size``.
+
+    It doubles at least; the new elements are ``fill``.
+    """
     have = array.shape[-1]
     if have >= size:
         return array
@@ -29,7 +32,7 @@ def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
 
 
 def grow_rows(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """Return the array ``[n, columns]``, doubled along its first axis until it holds ``size``."""
+    """Return the array ``[n, columns]``, made longer along its first axis like ``grow``."""
     have = array.shape[0]
     if have >= size:
         return array
@@ -42,7 +45,7 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
     """Update linked lists of rows to new row numbers.
 
     ``head`` ``int64[keys]``; ``keys`` and ``links`` are columns of the remaining rows. Only the
-    heads of their keys are updated: the list of any other key is empty.
+    heads of these keys are updated, since the list of any other key is empty.
     """
     for link in links:
         link[link >= 0] = new[link[link >= 0]]
@@ -51,11 +54,11 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
 
 
 class RowStore(Stateful):
-    """Numbered rows: columns as arrays, and the payload where a step needs it again.
+    """Numbered rows: columns as arrays, and the payload if a step needs it again.
 
     Rows get rising numbers. Released rows stay until most rows are released; then ``compact``
-    renumbers the others, so that memory is a small multiple of the rows alive, and a row is moved
-    O(1) times. The payload is kept in a few frames of falling size.
+    renumbers the others, so that memory is a small multiple of the rows alive, and each row is
+    moved O(1) times. The payload is kept in a few frames, each shorter than the one before.
     """
 
     held = ("content", "_frames", "_released")

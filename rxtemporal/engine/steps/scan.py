@@ -1,4 +1,4 @@
-"""scan: a user's function called with each key's rows in order, and with a state of the key."""
+"""scan: a user's function, called with each row of a key in order and with the key's state."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _START, _STAYS, _END = "", "\0stays", "\0end"
 def _sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
     """Return the row numbers in order of (start, payload), the part of a row that users see.
 
-    Of equal rows those that end first come first, then those that may still end, then those that
-    never do (``stays``). ``start`` never falls.
+    Equal rows are ordered by their ends: first those with a known end, then open rows, then rows
+    that never end (``stays``). ``start`` never falls.
     """
     if len(start) < 2 or bool((start[1:] > start[:-1]).all()):
         return np.arange(len(start))
@@ -56,12 +56,12 @@ def _number_runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
 
 
 def _count_up(count: Int64s) -> Int64s:
-    """Return 0, 1, … count - 1 for each count, one after the other."""
+    """Return the numbers 0, 1, … count - 1 for each count, as one array."""
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
 def _group_like(batch: EventBatch, codes: Int64s) -> Groups | None:
-    """Return the groups of rows with these keys, as the batch is grouped."""
+    """Return groups of these codes with the batch's coder; None if the batch is not grouped."""
     return None if batch.groups is None else Groups(codes, batch.groups.coder)
 
 
@@ -69,8 +69,8 @@ class _OpenResults(Stateful):
     """Results of rows that are open, until the rows end.
 
     Rows of equal start and payload differ only in their ends, which come later. So their calls form
-    one line, and the row that ends first ends the results of the first call. Holds the results, and
-    an entry for each call of a line until the line's last row has ended.
+    a *line*: the row that ends first ends the results of the line's first call, and so on. Holds
+    the results, and an entry for each call of a line until the line's last row has ended.
     """
 
     held = ("_results", "_calls", "_open", "_ends", "_next_edge")
@@ -78,9 +78,9 @@ class _OpenResults(Stateful):
     def __init__(self, schema: pl.Schema) -> None:
         # start, edge id, key
         self._results = RowStore([np.int64] * 3, schema)
-        # its first result, how many it has; of the line's first call: how many calls, and ended
+        # first result and number of results; for a line's first call also its calls, and ended ones
         self._calls = RowStore([np.int64] * 4)
-        # the first call of a row's line: by its edge id, and by when it ends
+        # the first call of each row's line, by edge id and by end
         self._open = OpenEdges()
         self._ends = Queue()
         self._next_edge = 1
@@ -93,8 +93,8 @@ class _OpenResults(Stateful):
     ) -> Int64s:
         """Keep the results of calls, and return the results' edge ids.
 
-        For each call ``line`` (never falls), ``end`` and ``edge`` of its row, and ``many``, the
-        number of its results; ``made`` are the results.
+        For each call: the number of its ``line``, which never falls; ``end`` and ``edge`` of its
+        row; and ``many``, the number of its results. ``made`` are the results.
         """
         ids = np.arange(self._next_edge, self._next_edge + len(made))
         self._next_edge += len(made)
@@ -113,13 +113,13 @@ class _OpenResults(Stateful):
         return ids
 
     def end(self, edge: Int64s, end: Int64s) -> None:
-        """Note the ends of open rows."""
+        """Queue the ends of open rows."""
         leader = self._open.close(edge)
         self._ends.push(end, leader)
 
     def pop_ended(self, batch: EventBatch) -> EventBatch | None:
         """Remove and return the results of rows that end before the CTI, as end edges."""
-        end, leader = self._ends.due(batch.cti)
+        end, leader = self._ends.pop_due(batch.cti)
         if not len(leader):
             return None
         order = np.argsort(leader, kind="stable")
@@ -156,10 +156,10 @@ class ScanStep(Stateful):
     """Calls a user's function with each row once, when its start is committed.
 
     ``fn(state, start, payload)`` returns the key's next state, and None, a payload or a list of
-    them; these live as long as the row. Rows of one key come in order of (start, payload), nulls
-    first. The results of an open row leave as start edges, which end when the CTI has passed its
-    end. Holds the rows whose start is not committed, the results of open rows, and one state for
-    each key seen. Costs a call for each row.
+    payloads, which live as long as the row. Rows of one key come in order of (start, payload),
+    nulls first. The results of an open row leave as start edges, and their end edges follow when
+    the CTI has passed the row's end. Holds the rows whose start is not committed, the results of
+    open rows, and one state for each key seen. Costs a call for each row.
     """
 
     held = ("_waiting", "_starts", "_open", "_states", "_open_results")
@@ -185,7 +185,7 @@ class ScanStep(Stateful):
         return len(self._waiting) + len(self._open_results)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return the results of rows that start before the CTI, and the ends before it."""
+        """Return the results of rows that start before the CTI, and the end edges before it."""
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         if closes.any():
             self._keep(batch.take(~closes))
@@ -205,7 +205,7 @@ class ScanStep(Stateful):
             self._open.open(batch.edge[opens], numbers[opens])
 
     def _end(self, edge: Int64s, end: Int64s) -> None:
-        """Give rows that have not begun their ends, and the results of the others theirs."""
+        """Set the ends of rows that have not begun; end the results of the others."""
         rows = self._open.close(edge)
         waits = rows >= 0
         self._waiting.columns[END][rows[waits]] = end[waits]
@@ -214,7 +214,7 @@ class ScanStep(Stateful):
 
     def _begin(self, batch: EventBatch) -> EventBatch:
         """Call the function with the rows that are due, and return the results."""
-        _, due = self._starts.due(batch.cti)
+        _, due = self._starts.pop_due(batch.cti)
         if not len(due):
             none = EventBatch.empty(self._output, batch.cti)
             return none.replace(groups=_group_like(batch, due))
@@ -239,9 +239,9 @@ class ScanStep(Stateful):
     def _open_uncertain(
         self, made: EventBatch, of: Int64s, end: Int64s, edge: Int64s, run: Int64s
     ) -> EventBatch:
-        """Return the results, open where their end is not certain, and keep those.
+        """Return the results, as start edges if their end is not certain; keep these.
 
-        While one row of a run is open, it is not certain which of them ends first.
+        While one row of a run of equal rows is open, it is not certain which one ends first.
         """
         unsure = np.zeros(int(run[-1]) + 1, np.bool_)
         unsure[run[edge != 0]] = True
@@ -297,7 +297,7 @@ class ScanStep(Stateful):
         return pl.DataFrame([*keys.get_columns(), *frame.get_columns()])
 
     def _forget(self, due: Int64s, edge: Int64s) -> None:
-        """Release the rows that are due, of which those with an edge id are open."""
+        """Release the rows that are due; those with an edge id are open."""
         self._waiting.release(due)
         if edge.any():
             self._open.close(edge[edge != 0])

@@ -18,7 +18,7 @@ from rxtemporal.engine.steps.state import Stateful
 LONGEST = MAX_TIME - MIN_TIME
 
 
-def key_codes(batch: EventBatch) -> tuple[Int64s, int]:
+def get_key_codes(batch: EventBatch) -> tuple[Int64s, int]:
     """Return the code of each row's key, and the number of keys."""
     if batch.groups is None:
         return np.zeros(len(batch), np.int64), 1
@@ -27,10 +27,10 @@ def key_codes(batch: EventBatch) -> tuple[Int64s, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EndedSessions:
-    """Sessions that have ended, ``int64[w]`` each.
+    """Sessions that have ended, ``int64[w]`` each, and rows that began one.
 
     ``first`` start, ``end``, ``key``; the rows are a list of ``count`` from ``head`` on. ``began``
-    ``int64[b]`` is about others: the rows that began a session, in order of start.
+    ``int64[b]``: the rows that began a session, ended or not, in order of start.
     """
 
     began: Int64s
@@ -44,10 +44,10 @@ class EndedSessions:
 class Sessions(Stateful):
     """Sessions of every key, over rows that the owner keeps by number.
 
-    A session ends ``timeout`` after its last start, or at its cap if that is earlier. It is known
-    to have ended once the CTI has reached its end, since a row that starts there belongs to the
-    next session. Each open session is in the queue once; if it has been extended by the time it is
-    due, it is queued again for its new end. Holds some numbers for each key seen.
+    A session ends ``timeout`` after its last start, or at its cap if that is earlier. It has ended
+    once the CTI has reached its end, since a row that starts there belongs to the next session.
+    Each open session is in the queue once; if it has been extended when it is due, it is queued
+    again for its new end. Holds a few numbers for each key seen.
     """
 
     held = ("_state", "_queued", "_expiry")
@@ -55,7 +55,7 @@ class Sessions(Stateful):
     def __init__(self, timeout: int, max_duration: int | None) -> None:
         self._timeout = min(timeout, LONGEST)
         self._grid = 0 if max_duration is None else min(max_duration, LONGEST)
-        # first, last, cap, end, head, tail, count by key; no cap and no last start closed nothing
+        # first, last, cap, end, head, tail, count by key
         self._state = [np.zeros(0, np.int64) for _ in range(7)]
         self._queued = np.zeros(0, np.bool_)
         self._expiry = Queue()
@@ -81,7 +81,7 @@ class Sessions(Stateful):
             due, start, key, link, self._timeout, self._grid,
             first, last, cap, end, head, tail, count, self._queued,
         )  # fmt: skip
-        asked = np.concatenate([self._expiry.due(cti + 1)[1], asking])
+        asked = np.concatenate([self._expiry.pop_due(cti + 1)[1], asking])
         keys, goes_on = expire_sessions(asked, cti, end, count, self._queued)
         self._expiry.push(end[goes_on], goes_on)
         by_time = first[keys], end[keys], keys, head[keys], count[keys]
@@ -106,11 +106,11 @@ START, KEY, LINK, EDGE = range(4)
 
 
 class SessionLifetimesStep(Stateful):
-    """Each row lives from its start to the end of its session; only starts count.
+    """Lets each row live from its start to the end of its session; its own end is ignored.
 
-    A row leaves as a start edge once its start is committed, and its end follows when the session
-    has ended; where both are known at once it leaves complete. Holds the rows whose session has not
-    ended, and some numbers for each key seen.
+    A row leaves as a start edge once its start is committed, and its end edge follows when the
+    session has ended; if both are known at once, it leaves complete. Holds the rows whose session
+    has not ended, and a few numbers for each key seen.
     """
 
     held = ("_rows", "_starts", "_sessions", "_next_edge")
@@ -129,21 +129,21 @@ class SessionLifetimesStep(Stateful):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI, and the ends of sessions up to it."""
         self._keep(batch)
-        _, due = self._starts.due(batch.cti)
+        _, due = self._starts.pop_due(batch.cti)
         start, key, link, edge = self._rows.columns
         closed = self._sessions.advance(batch.cti, due, start, key, link)
         session, ended = follow_links(closed.head, closed.count, link)
         left = edge[ended]
-        edge[ended] = -1  # so that rows that are due and have not ended are those without an edge
+        edge[ended] = -1  # then the rows that are due and have not ended are those with edge 0
         begun = due[edge[due] == 0]
         edge[begun] = np.arange(self._next_edge, self._next_edge + len(begun))
         self._next_edge += len(begun)
         # a row that never ends and has left as a start edge stays as it is
-        telling = (closed.end[session] < MAX_TIME) | (left == 0)
-        result = self._result(
-            np.concatenate([ended[telling], begun]),
-            np.concatenate([closed.end[session][telling], np.full(len(begun), MAX_TIME)]),
-            np.concatenate([left[telling], edge[begun]]),
+        changed = (closed.end[session] < MAX_TIME) | (left == 0)
+        result = self._make_result(
+            np.concatenate([ended[changed], begun]),
+            np.concatenate([closed.end[session][changed], np.full(len(begun), MAX_TIME)]),
+            np.concatenate([left[changed], edge[begun]]),
             batch,
         )
         self._forget(ended)
@@ -152,13 +152,15 @@ class SessionLifetimesStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         batch = batch if begins.all() else batch.take(begins)
-        key, keys = key_codes(batch)
+        key, keys = get_key_codes(batch)
         self._sessions.grow(keys)
         n = len(batch)
         columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]
         self._starts.push(batch.start, self._rows.append(columns, batch.payload))
 
-    def _result(self, numbers: Int64s, end: Int64s, edge: Int64s, batch: EventBatch) -> EventBatch:
+    def _make_result(
+        self, numbers: Int64s, end: Int64s, edge: Int64s, batch: EventBatch
+    ) -> EventBatch:
         columns = self._rows.columns
         groups = batch.groups
         if groups is not None:

@@ -10,10 +10,10 @@ from rxtemporal.engine.steps.start_windows import FinalWindows, StartBounds
 
 
 class SessionBounds(StartBounds):
-    """One window ``[first start, session end)`` for each session of a key.
+    """Bounds of one window ``[first start, session end)`` for each session of a key.
 
-    It is final once the CTI has reached its end. Where results live for the whole window, the
-    output CTI is held at the start of the oldest session that is still open.
+    A window is final once the CTI has reached its end. If results live for the whole window, the
+    output CTI waits at the start of the oldest session that is still open.
     """
 
     held = (*StartBounds.held, "_sessions")

@@ -21,14 +21,14 @@ class _SortedRows:
     def __init__(self, rows: EventBatch) -> None:
         order = np.argsort(rows.start, kind="stable")
         in_order = rows if bool((order[1:] > order[:-1]).all()) else rows.take(order)
-        # copied, for ends and edges are updated when end edges come
+        # copied, since end edges update ends and edges in place
         self.rows = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
         self.done = 0
 
     def __len__(self) -> int:
         return len(self.rows) - self.done
 
-    def leave(self, cti: int) -> EventBatch | None:
+    def pop_before(self, cti: int) -> EventBatch | None:
         """Remove and return the rows that start before ``cti``."""
         upto = int(np.searchsorted(self.rows.start, cti))
         if upto <= self.done:
@@ -37,35 +37,36 @@ class _SortedRows:
         self.done = upto
         return left
 
-    def rest(self) -> EventBatch:
+    def get_rest(self) -> EventBatch:
         """Return the rows that have not left."""
         return self.rows.slice(self.done, len(self.rows))
 
 
 class IntervalStep(Stateful):
-    """Every row complete, in order of start; a row waits for its end.
+    """Returns every row complete, in order of start; a row waits for its end.
 
-    The CTI is held at the start of the oldest row that is open, and after a batch with CTI ``t``
-    exactly the rows with ``start < t`` have left. At the end of time rows that never end leave as
+    The output CTI waits at the start of the oldest open row, and after an output CTI ``t`` exactly
+    the rows with ``start < t`` have left. At the end of time rows that never end leave as
     ``[start, MAX_TIME)``.
 
-    Holds the open rows and those that start at or after the oldest of them, as a few sorted runs of
-    growing size: a row is moved O(log n) times in all, and a batch costs the rows that are new and
-    those that leave, not those that wait.
+    Holds the open rows, and the rows that start at or after the oldest open one, as a few sorted
+    runs, each at least twice as long as the next: a row is moved O(log n) times in all, and a batch
+    costs the rows that are new and those that leave, not those that wait.
     """
 
     held = ("waiting",)
 
     def __init__(self) -> None:
         self._runs: list[_SortedRows] = []
-        # the place of each open row, and the open rows by start; closed ones leave the heap later
+        # the place of each open row by edge id, and a heap of (start, edge id): a row that has been
+        # closed stays in the heap until it is at the top
         self._open: dict[int, tuple[_SortedRows, int]] = {}
         self._oldest: list[tuple[int, int]] = []
 
     @property
     def waiting(self) -> list[EventBatch]:
         """The rows that wait, run by run, to be saved."""
-        return [run.rest() for run in self._runs]
+        return [run.get_rest() for run in self._runs]
 
     @waiting.setter
     def waiting(self, saved: list[EventBatch]) -> None:
@@ -84,7 +85,7 @@ class IntervalStep(Stateful):
         for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
             run, row = self._open.pop(edge)
             run.rows.end[row], run.rows.edge[row] = end, 0
-        left = self._leave(self._hold_cti(batch.cti))
+        left = self._pop_before(self._hold_cti(batch.cti))
         return left if left is not None else batch.none(self._hold_cti(batch.cti))
 
     def _push(self, rows: EventBatch) -> None:
@@ -93,7 +94,9 @@ class IntervalStep(Stateful):
         self._add(_SortedRows(rows), new=True)
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             last, before = self._runs.pop(), self._runs.pop()
-            self._add(_SortedRows(EventBatch.concat([before.rest(), last.rest()])), new=False)
+            self._add(
+                _SortedRows(EventBatch.concat([before.get_rest(), last.get_rest()])), new=False
+            )
 
     def _add(self, run: _SortedRows, *, new: bool) -> None:
         self._runs.append(run)
@@ -109,8 +112,8 @@ class IntervalStep(Stateful):
             heapq.heappop(self._oldest)
         return min(cti, self._oldest[0][0]) if self._oldest and cti < MAX_TIME else cti
 
-    def _leave(self, cti: int) -> EventBatch | None:
-        parts = [part for run in self._runs if (part := run.leave(cti)) is not None]
+    def _pop_before(self, cti: int) -> EventBatch | None:
+        parts = [part for run in self._runs if (part := run.pop_before(cti)) is not None]
         self._runs = [run for run in self._runs if len(run)]
         if not parts:
             return None
@@ -122,7 +125,7 @@ class IntervalStep(Stateful):
 
 
 class EdgeStep(Stateless):
-    """Rows as they come: starts at once and ends when they are known. Holds nothing."""
+    """Returns rows as they come: start edges at once, end edges when known. Holds nothing."""
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the batch."""
@@ -130,7 +133,7 @@ class EdgeStep(Stateless):
 
 
 class PointStep(Stateless):
-    """Starts only: each row as ``[start, start + 1 tick)``, when it begins. Holds nothing."""
+    """Returns each row as a point at its start; drops end edges. Holds nothing."""
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that begin, as points."""

@@ -1,4 +1,4 @@
-"""Lifetimes whose ends move to earlier, so that some rows vanish."""
+"""Lifetimes whose ends are moved to earlier, so that some rows vanish."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rxtemporal.core.ticks import MAX_TIME, add
 from rxtemporal.engine.kernels.lifetimes import shift
 from rxtemporal.engine.steps.open_rows import WaitingRows
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.step import earliest_due
+from rxtemporal.engine.steps.step import find_earliest_due
 
 
 class ShortenStep(Stateful):
     """Moves the ends of lifetimes to earlier by a fixed span; rows not longer than that vanish.
 
-    An open row may still vanish, so it waits until its end can only come late enough: until the
-    CTI less the span is above its start. Then it leaves as a start edge, and while any such row is
-    open the CTI has to stay behind by the span, since its end edge comes that much earlier. Keeps
-    edge ids. Holds the open rows that wait.
+    An open row may still vanish, so it waits until the CTI less the span is above its start: any
+    end edge then comes late enough. It leaves as a start edge, and while any such row is open the
+    output CTI is behind by the span, since the row's end moves to earlier. Keeps edge ids. Holds
+    the open rows that wait.
     """
 
     held = ("_waiting", "_left")
@@ -37,16 +37,16 @@ class ShortenStep(Stateful):
 
     @property
     def next_due(self) -> int | None:
-        """The start of the oldest of them, which the CTI less the span has to pass."""
-        first = earliest_due(self._waiting)
+        """The CTI with which the oldest waiting row leaves: its start and the span."""
+        first = find_earliest_due(self._waiting)
         return None if first is None else add(first, -self._by)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return the shortened rows that are certain to be there."""
+        """Return the shortened rows that are certain not to vanish."""
         opens = (batch.edge != 0) & (batch.end == MAX_TIME)
         self._waiting.add(batch.take(opens), batch.start[opens])
         result = [self._end_rows(batch.take(~opens))]
-        numbers = self._waiting.due(add(batch.cti, self._by))
+        numbers = self._waiting.pop_due(add(batch.cti, self._by))
         if len(numbers):
             result.insert(0, self._waiting.batch(numbers, batch))
             self._waiting.drop(numbers)
@@ -66,7 +66,7 @@ class ShortenStep(Stateful):
         return shorter.take(shorter.start < shorter.end)
 
     def _promise(self, cti: int) -> int:
-        """Return min(t, max(t + d, start of the oldest open row)).
+        """Return min(t, max(t + d, start of the oldest open row)), for CTI t and change d of ends.
 
         A row that has left started before t + d, and one that waits did not.
         """
@@ -74,5 +74,5 @@ class ShortenStep(Stateful):
             return cti
         if self._left:
             return add(cti, self._by)
-        oldest = self._waiting.first()
+        oldest = self._waiting.find_first()
         return cti if oldest is None else min(cti, oldest)

@@ -14,10 +14,10 @@ from rxtemporal.engine.steps.state import Stateful
 class SnapStep(Stateful):
     """Alters each lifetime to cover the assigned interval of every window that it touches.
 
-    Rows that touch no window vanish; that needs a period longer than the duration. An open row in
-    such a gap may still vanish, so it waits until the CTI has passed the next window's start. A row
-    from the beginning of time on is in no gap: it touches all windows before it. Holds the waiting
-    rows; without gaps, none. Keeps edge ids.
+    Rows that touch no window vanish; there are gaps between windows only if the period is longer
+    than the duration. An open row in a gap may still vanish, so it waits until the CTI has passed
+    the next window's start. A row that starts at the beginning of time is in no gap: it touches
+    all windows before its end. Holds the waiting rows; without gaps, none. Keeps edge ids.
     """
 
     held = ("_waiting",)
@@ -56,7 +56,7 @@ class SnapStep(Stateful):
         undecided = self._find_undecided(batch)
         self._waiting = batch.take(np.flatnonzero(undecided)) if undecided.any() else None
         empty = altered.start >= altered.end
-        # a row that vanishes takes both its edges along, and so does one that still waits
+        # both edges of a row that vanishes are dropped
         gone = np.isin(batch.edge, batch.edge[empty & (batch.edge != 0)])
         return altered.take(~(empty | gone | undecided))
 
@@ -68,7 +68,7 @@ class SnapStep(Stateful):
         )
 
     def _find_undecided(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
-        """Return which start edges may still vanish: their end could come before any window."""
+        """Return the mask of start edges whose row may still end before any window."""
         duration, period, alignment = self._windows
         opens = (batch.edge != 0) & (batch.end == MAX_TIME)
         closed = np.isin(batch.edge, batch.edge[(batch.edge != 0) & ~opens])

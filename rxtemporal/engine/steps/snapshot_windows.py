@@ -1,4 +1,4 @@
-"""Bounds of snapshot windows: stretches in which the rows alive do not change."""
+"""Bounds of snapshot windows: stretches of time in which the rows alive do not change."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rxtemporal.engine.steps.window_bounds import Windows
 class SnapshotBounds(Stateful):
     """Bounds of one window for each maximal stretch of time in which a key's rows do not change.
 
-    ``finished``: only windows that have ended are returned, and the CTI waits for the oldest that
-    has not; otherwise a window that has begun leaves as a start edge.
+    With ``finished``, only windows that have ended are returned, and the output CTI waits for the
+    oldest one that has not; otherwise a window that has begun leaves as a start edge.
     """
 
     once = False
@@ -40,14 +40,14 @@ class SnapshotBounds(Stateful):
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the limits below which starts and ends are known: the CTI, and the tick after it.
 
-        Starts at the CTI itself are not all known. Each of them ends the snapshot before it,
-        though, and where only finished snapshots are returned nothing else counts; so there the
-        tick after the CTI is the limit of starts too.
+        Starts at the CTI itself are not all known. But one of them is enough to end the snapshot
+        before it, and nothing else matters if only finished snapshots are returned; so then the
+        tick after the CTI is the limit for starts too.
         """
         return (cti + 1 if self._finished else cti), cti + 1
 
-    def due(self, at: int | None) -> int | None:
-        """Return the place itself: the axis is time, and windows are cut only at changes."""
+    def find_next_due(self, at: int | None) -> int | None:
+        """Return the place itself: it is a time, and windows are cut only at changes."""
         return at
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
@@ -62,7 +62,7 @@ class SnapshotBounds(Stateful):
         return Windows(*columns)
 
     def _end_all(self, columns: list[Int64s], at: int) -> list[Int64s]:
-        """Return the columns with the snapshots that never end, complete at the end of time."""
+        """Return the columns and those of the snapshots that never end, as complete rows."""
         keys = np.flatnonzero(self._state[:, 0])
         alive, since = self._state[keys, 0], self._state[keys, 1]
         self._state[keys, 0] = 0

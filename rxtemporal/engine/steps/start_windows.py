@@ -1,4 +1,4 @@
-"""Windows of the rows that start in them (sessions, counts), and the results over them."""
+"""Windows that hold the rows that start in them (sessions, counts), and results over them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow
-from rxtemporal.engine.steps.session_lifetimes import key_codes
+from rxtemporal.engine.steps.session_lifetimes import get_key_codes
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.engine.steps.window_results import ResultRows, WindowResults
@@ -33,9 +33,9 @@ START, END, KEY, LINK, EDGE = range(5)
 class FinalWindows:
     """Windows that are final, and the rows that start in them.
 
-    ``start``, ``end``, ``key`` ``int64[w]``, in order of (end, key), each window once. ``window``,
-    ``row`` ``int64[p]``: row number ``row[i]`` starts in window number ``window[i]``; in order of
-    window, then of the row's start. A window that reaches ``MAX_TIME`` never ends.
+    ``start``, ``end``, ``key`` ``int64[w]``: each window once, in order of (end, key). ``window``,
+    ``row`` ``int64[p]``: row number ``row[i]`` starts in window number ``window[i]``, in order of
+    window and start. A window that reaches ``MAX_TIME`` never ends.
     """
 
     start: Int64s
@@ -50,11 +50,11 @@ class FinalWindows:
 
 
 class _Waits(Stateful):
-    """Times since which keys wait for the end of a window, of which the oldest is wanted.
+    """Times since which keys wait for the end of a window; the oldest one is wanted.
 
-    Keys begin to wait in order of time, so entries are added at the end, and those that are over
-    are passed once at the head; the others that are over are removed when the room is full. Holds
-    an entry for each wait that lasts, and up to as many more.
+    Keys begin to wait in order of time, so entries are added at the end. Entries of finished waits
+    are skipped at the head, and elsewhere removed when the arrays are full. Holds an entry for each
+    unfinished wait, and up to as many more.
     """
 
     held = ("_time", "_key", "_done", "_height")
@@ -82,23 +82,23 @@ class _Waits(Stateful):
         self._key = grow(key[waits], room)
         return self._height + more
 
-    def first(self, since: Int64s) -> int:
-        """Return the oldest time since which a key still waits, the end of time for none."""
+    def find_first(self, since: Int64s) -> int:
+        """Return the oldest time since which a key still waits; the end of time if none does."""
         self._done = find_oldest(self._time, self._key, self._done, self._height, since)
         return int(self._time[self._done]) if self._done < self._height else MAX_TIME
 
 
 class StartBounds(Stateful):
-    """Bounds of windows of rows that start in them, returned when they are final.
+    """Bounds of windows that hold the rows that start in them, returned when final.
 
-    For each batch, in this order:
+    Its owner calls, for each batch and in this order:
 
-    1. ``take(batch)`` keeps the rows that begin. An end edge gives its row its end, if the row is
+    1. ``take(batch)``: keeps the rows that begin. An end edge sets the end of its row if that is
        still held; a window never waits for it.
-    2. ``close(cti)`` returns the windows that are final with the batch's CTI. Their rows can be
+    2. ``close(cti)``: returns the windows that are final with the batch's CTI. Their rows can be
        read until the next ``take``: ``payload(numbers)``, ``starts``, ``ends``.
-    3. ``cti(t, points=…)`` is the output CTI, for results that are points at the windows' ends or
-       that live for the whole window.
+    3. ``cti(t, points=…)``: returns the output CTI, for results that are points at the windows'
+       ends or that live for the whole window.
 
     Holds the rows that a later window may hold; ``rows`` counts them.
     """
@@ -123,17 +123,17 @@ class StartBounds(Stateful):
 
     @property
     def ends(self) -> Int64s:
-        """The rows' ends as far as they are known, by row number; ``MAX_TIME`` of open rows."""
+        """The rows' known ends, by row number; ``MAX_TIME`` for open rows."""
         return self._rows.columns[END]
 
     def payload(self, numbers: Int64s) -> pl.DataFrame:
-        """Return the payload of these rows, which may come several times and in any order."""
+        """Return the payload of these rows, which may repeat and be in any order."""
         return self._rows.payload(numbers)
 
     def take(self, batch: EventBatch) -> None:
-        """Keep the rows that begin, and the ends of those that are held already."""
+        """Keep the rows that begin; set the ends of rows that are held already."""
         self._compact()
-        key, keys = key_codes(batch)
+        key, keys = get_key_codes(batch)
         self._grow(keys)
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         if not closes.any():
@@ -155,14 +155,14 @@ class StartBounds(Stateful):
 
     def close(self, cti: int) -> FinalWindows:
         """Return the windows that are final with this CTI."""
-        _, due = self._starts.due(cti)
+        _, due = self._starts.pop_due(cti)
         return self._close(cti, due)
 
     def cti(self, cti: int, *, points: bool) -> int:
-        """Return the output CTI for this one; after ``close``."""
+        """Return the output CTI for a CTI; call it after ``close``."""
         if points or cti == MAX_TIME:
             return cti
-        return min(cti, self._waiting.first(self._since))
+        return min(cti, self._waiting.find_first(self._since))
 
     def _release(self, rows: Int64s) -> None:
         self._rows.release(rows)
@@ -183,7 +183,7 @@ class StartBounds(Stateful):
 
     @property
     def _since(self) -> Int64s:
-        """The oldest start of each key's open window, by key; the end of time for none."""
+        """The oldest start of each key's open window, by key; the end of time if it has none."""
         raise NotImplementedError
 
     def _grow(self, keys: int) -> None:
@@ -191,11 +191,11 @@ class StartBounds(Stateful):
         raise NotImplementedError
 
     def _close(self, cti: int, due: Int64s) -> FinalWindows:
-        """Return the windows that are final; ``due`` are the rows now committed, by start."""
+        """Return the windows that are final; ``due``: the rows committed now, in order of start."""
         raise NotImplementedError
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:
-        """Renumber the rows; ``keys`` are those of all rows."""
+        """Update to new row numbers; ``keys`` has the key of each remaining row."""
         raise NotImplementedError
 
     def _in_order(
@@ -207,9 +207,9 @@ class StartBounds(Stateful):
 
 
 class StartWindowStep(Stateful):
-    """Results over windows of rows that start in them, once a window is final.
+    """Computes the results of windows that hold the rows that start in them, once they are final.
 
-    Holds the rows that a later window may hold. Computes each window's results from its rows.
+    Holds the rows that a later window may hold.
     """
 
     held = ("_bounds",)
@@ -263,12 +263,12 @@ class StartWindowStep(Stateful):
         at, alive = np.full(count, pairs), np.bincount(found.window, minlength=count)
         no = np.zeros(count, np.int64)
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
-        # each pair of a window and a row is a row of its own here, and the window is its key
+        # to the aggregates each pair of a window and a row is a row, with the window as its key
         changes = Changes(np.arange(pairs) << BITS, found.window)
         swept = results.sweep(windows, changes, results.columns(payload), count)
         contents = None
         if results.lists:
-            contents = Contents.of(
+            contents = Contents.from_pairs(
                 found.window, payload, self._bounds.starts[found.row],
                 self._bounds.ends[found.row], found.start, found.end,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""State of a step: which attributes are saved, and how they are loaded in place."""
+"""State of a step: the attributes that are saved, and loaded in place."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Stateful:
 
     held: ClassVar[tuple[str, ...]] = ()
     made_for: str = ""
-    """Operator and fields that its owner made it for; the state of any other is refused."""
+    """The operator and fields that its owner made it for; the state of any other is refused."""
 
     def save(self) -> bytes:
-        """Return the state, so that ``load`` of an equal object continues from here."""
+        """Return the state; an equal object that ``load``s it continues from here."""
         return dumps("step", {"for": self.made_for, "state": self}, _state_of)
 
     def load(self, data: bytes) -> None:
@@ -45,7 +45,7 @@ def _state_of(value: Any) -> Any:
 
 
 def _check_fit(saved: Any, into: Any) -> None:
-    """Refuse the state of an object of another make, before anything of it is loaded."""
+    """Refuse a state that does not fit the object, before any of it is loaded."""
     if isinstance(into, Stateful):
         found = saved.get("class") if isinstance(saved, dict) else None
         if found != type(into).__name__ or set(saved["held"]) != set(into.held):
@@ -60,7 +60,7 @@ def _check_fit(saved: Any, into: Any) -> None:
 
 
 def _restore(saved: Any, into: Any) -> Any:
-    """Return the saved value; what is a ``Stateful`` in ``into`` is loaded in place."""
+    """Return the saved value; a ``Stateful`` in ``into`` is loaded in place."""
     if isinstance(into, Stateful):
         for name, value in saved["held"].items():
             setattr(into, name, _restore(value, getattr(into, name)))

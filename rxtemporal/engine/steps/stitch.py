@@ -14,22 +14,22 @@ from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
-BITS = 2  # the lowest bits of a change say what happens to its row
+BITS = 2  # the number of bits of a change that say what happens to its row
 # columns of the rows that are held: the payload's code, the group's, and the first chain
 VALUE, KEY, STRETCH = range(3)
-# payload codes are rebuilt when there are so many more than twice the rows alive
+# payloads are numbered anew when so many more than twice the rows alive have been seen
 MANY_VALUES = 1024
 
 
 class StitchStep(Stateful):
-    """Joins rows of equal payload where one ends at the tick at which the other starts.
+    """Joins rows of equal payload if one ends at the tick at which the other starts.
 
-    Where more rows end than start, the chains that began first continue; of rows that start
-    together the one that ends first continues the chain that began last. A chain leaves as a start
-    edge when the CTI has passed its start, and its end follows when the CTI has passed it: until
-    then a row may still begin there.
+    If more rows end than start, the chains that began first continue; of rows that start together,
+    the one that ends first continues the chain that began last. A chain leaves as a start edge when
+    the CTI has passed its start, and its end edge follows when the CTI has passed its end: until
+    then a row may still start there.
 
-    Holds the rows that have not ended before the CTI, and for each a chain.
+    Holds the rows that have not ended before the CTI, and a chain for each.
     """
 
     held = ("_values", "_rows", "_changes", "_open", "_chains", "_next_edge")
@@ -40,7 +40,7 @@ class StitchStep(Stateful):
         self._rows = RowStore([np.int64] * 3, schema)
         self._changes = Queue()
         self._open = OpenEdges()
-        # start, edge id, and the number of chains that their rows still have
+        # start, edge id, and the number of chains not yet taken of the stretch that begins here
         self._chains = RowStore([np.int64] * 3)
         self._latest = np.zeros(0, np.int64)
         self._next_edge = 1
@@ -59,7 +59,7 @@ class StitchStep(Stateful):
             self._changes.push(batch.end[closes], (ended << BITS) | ENDS)
         else:
             self._keep(batch)
-        time, what = self._changes.due(batch.cti)
+        time, what = self._changes.pop_due(batch.cti)
         if not len(what):
             return batch.none(batch.cti)
         result, used = self._join(time, what, batch)
@@ -94,7 +94,7 @@ class StitchStep(Stateful):
         return EventBatch(start, end, edge, payload, batch.cti, groups), used
 
     def _forget(self, what: Int64s, used: Int64s) -> None:
-        """Release rows that have ended or never will, and chains that are done with."""
+        """Release rows that have ended or never will, and chains whose rows have ended."""
         over = what[(what & 3) != STARTS] >> BITS
         self._rows.columns[STRETCH][over] = -1
         self._rows.release(over)

@@ -1,4 +1,4 @@
-"""Rows of the best ranks in each window."""
+"""top_k: the rows of the best ranks in each window."""
 
 from __future__ import annotations
 

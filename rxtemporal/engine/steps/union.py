@@ -17,9 +17,9 @@ _LARGEST = 2**62 - 1
 
 
 class UnionStep(Stateful):
-    """Passes on the rows of both inputs; ids of the left become even, of the right odd.
+    """Passes on the rows of both inputs; edge ids of the left become even, of the right odd.
 
-    Holds no rows. After many unions an id is too large to be doubled; then each open row gets a
+    Holds no rows. After many unions an id is too large to be doubled; such an open row gets a
     negative id until it ends.
     """
 
@@ -28,7 +28,7 @@ class UnionStep(Stateful):
 
     def __init__(self, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._ctis = [MIN_TIME, MIN_TIME]
-        # by side the negative ids of rows whose ids cannot be doubled, and the last of them
+        # for each side the negative ids of rows whose ids cannot be doubled; the last such id
         self._numbers: list[dict[int, int]] = [{}, {}]
         self._last = 0
         self._fields = list(schema)

@@ -1,4 +1,4 @@
-"""The user's functions of time and of rows, as columns: polars expressions and plain Python."""
+"""Users' functions of time and of rows, applied to columns: polars expressions and plain Python."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _compute(frame: pl.DataFrame, expression: pl.Expr) -> pl.Series:
 
 
 class ExpressionTimes:
-    """A polars expression over ``start``, which has the type ``time``: datetimes, or ticks."""
+    """A polars expression over ``start``, a column of type ``time``: datetimes or ticks."""
 
     def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
         self._expression = expression
@@ -50,9 +50,9 @@ class ExpressionTimes:
 
 
 class FunctionTimes:
-    """A Python function of a time in ticks, or in datetimes if it takes only those.
+    """A Python function of a time: in ticks, or as a datetime if the function takes only those.
 
-    That is found out once, by the first time, unless its annotation says so.
+    The first call finds out, unless the function's annotation says so.
     """
 
     def __init__(self, function: Callable[[Any], Any], *, takes_datetime: bool) -> None:
@@ -67,7 +67,7 @@ class FunctionTimes:
         if self._takes_datetime is None:
             self._takes_datetime = self._fails_on_ticks(time)
         landed = self._function(to_datetime(time) if self._takes_datetime else time)
-        tick = _integer(landed)
+        tick = _to_integer(landed)
         if tick is None and isinstance(landed, datetime) and landed.tzinfo is not None:
             tick = ticks(landed)
         if tick is None:
@@ -85,7 +85,7 @@ class FunctionTimes:
             try:
                 self._function(to_datetime(time))
             except Exception:
-                return False  # it fails either way: let the user see that error
+                return False  # it fails on both: the user gets the error on ticks
             return True
         except Exception:
             return False
@@ -93,7 +93,7 @@ class FunctionTimes:
 
 
 class ExpressionLength:
-    """A polars expression over the payload and ``start`` and ``end``, of the type ``time``."""
+    """A polars expression over the payload, and ``start`` and ``end`` of type ``time``."""
 
     def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
         self._expression = expression
@@ -110,11 +110,11 @@ class ExpressionLength:
             lengths = lengths.dt.cast_time_unit("us").to_physical()
         lengths = lengths.cast(pl.Int64)
         none = lengths.is_null()
-        return _positive(lengths.fill_null(0).to_numpy(writable=True), batch, none.to_numpy())
+        return _check_positive(lengths.fill_null(0).to_numpy(writable=True), batch, none.to_numpy())
 
 
 class FunctionLength:
-    """A Python function of a row, given as an ``IntervalEvent`` whose end is known."""
+    """A Python function of a row, which it gets as an ``IntervalEvent`` with a known end."""
 
     reads_end = True
 
@@ -122,19 +122,19 @@ class FunctionLength:
         self._function = function
 
     def apply(self, batch: EventBatch) -> Int64s:
-        """Return the duration of each row in ticks, by a call for each."""
+        """Return the duration of each row in ticks; costs a call for each row."""
         rows = zip(
             batch.start.tolist(),
             batch.end.tolist(),
             batch.payload.iter_rows(named=True),
             strict=True,
         )
-        return _positive(np.array([self._call(*row) for row in rows], np.int64), batch)
+        return _check_positive(np.array([self._call(*row) for row in rows], np.int64), batch)
 
     def _call(self, start: int, end: int, payload: dict[str, Any]) -> int:
         event = IntervalEvent(start, end, payload)
         length = self._function(event)
-        tick = ticks(length) if isinstance(length, timedelta) else _integer(length)
+        tick = ticks(length) if isinstance(length, timedelta) else _to_integer(length)
         if tick is None:
             raise SchemaError(
                 "a function of a row's duration returns a timedelta or an int of ticks, got "
@@ -143,15 +143,15 @@ class FunctionLength:
         return min(max(tick, -LONGEST), LONGEST)
 
 
-def _integer(value: Any) -> int | None:
-    """Return an int, also for numpy's integers; None for anything else, bools included."""
+def _to_integer(value: Any) -> int | None:
+    """Return an int or numpy integer as an int; None for anything else, bools included."""
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         return None
     return int(value.__index__())
 
 
-def _positive(lengths: Int64s, batch: EventBatch, none: Any = None) -> Int64s:
-    """Return the lengths, if all of them are positive; name the first row where one is not."""
+def _check_positive(lengths: Int64s, batch: EventBatch, none: Any = None) -> Int64s:
+    """Return the lengths; raise unless all are positive, and name the first such row."""
     if len(lengths) and lengths.min() <= 0:
         row = int((lengths <= 0).argmax())
         length = "none" if none is not None and none[row] else f"{lengths[row]} ticks"

@@ -29,13 +29,13 @@ from rxtemporal.errors import SchemaError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A window ``[start, end)`` in ticks, as time-sensitive user code gets it."""
+    """A window ``[start, end)`` in ticks, as passed to a user's time-sensitive code."""
 
     start: int
     end: int
 
 
-def _series(
+def _make_series(
     name: str,
     values: Sequence[Any],
     dtype: pl.DataType,
@@ -66,11 +66,13 @@ def _fits(value: Any, dtype: pl.DataType) -> bool:
     return True
 
 
-def _payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
+def _list_payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return rows.drop(WINDOW, ROW_START, ROW_END).to_dicts()
 
 
-def _events(rows: pl.DataFrame, window: TimeWindow, payloads: list[Any]) -> list[IntervalEvent]:
+def _make_events(
+    rows: pl.DataFrame, window: TimeWindow, payloads: list[Any]
+) -> list[IntervalEvent]:
     """Return a window's rows as events, their lifetimes clipped to the window."""
     starts, ends = rows[ROW_START].to_list(), rows[ROW_END].to_list()
     return [
@@ -80,7 +82,7 @@ def _events(rows: pl.DataFrame, window: TimeWindow, payloads: list[Any]) -> list
 
 
 class WindowAggregate(ListedAggregate):
-    """Aggregate that a user's function computes from the values, or the events, of each window."""
+    """Aggregate that a user's function computes from the values or events of each window."""
 
     def __init__(
         self,
@@ -98,23 +100,23 @@ class WindowAggregate(ListedAggregate):
     def values(self, name: str, contents: Contents) -> pl.Series:
         """Call the user's function for each window."""
         results = []
-        for w, rows in contents.each():
+        for w, rows in contents.list_windows():
             if self.finished:
                 window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
-                events = _events(rows, window, self._read(rows))
+                events = _make_events(rows, window, self._read(rows))
                 results.append(self._compute(events, window))
             else:
                 results.append(self._compute([x for x in self._read(rows) if x is not None]))
-        return _series(name, results, self._dtype)
+        return _make_series(name, results, self._dtype)
 
     def _read(self, rows: pl.DataFrame) -> list[Any]:
         if self._reads is None:
-            return _payloads(rows)
+            return _list_payloads(rows)
         return rows.select(self._reads).to_series().to_list()
 
 
 class IncrementalAggregate(Stateful):
-    """Aggregate with a state for each key, to which rows are added and removed again."""
+    """Aggregate with a state for each key; the user's code adds and removes rows."""
 
     once = False
     dtypes = (object,)
@@ -156,7 +158,7 @@ class IncrementalAggregate(Stateful):
             if i < len(changes) and values[i] is not None:
                 change = user.remove if ends[i] else user.add
                 states[keys[i]] = change(states[keys[i]], values[i])
-        return _series(self._name, results, self._dtype)
+        return _make_series(self._name, results, self._dtype)
 
 
 class ApplyResults(ListedResults):
@@ -181,7 +183,7 @@ class ApplyResults(ListedResults):
         payloads: list[dict[str, Any]] = []
         of: list[int] = []
         lifetimes: list[tuple[int, int]] = []
-        for w, rows in contents.each():
+        for w, rows in contents.list_windows():
             window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
             for result in self._call(rows, window):
                 payload, lifetime = self._check_result(result, window)
@@ -190,7 +192,7 @@ class ApplyResults(ListedResults):
                 of.append(w)
         made = pl.DataFrame(
             [
-                _series(name, [p[name] for p in payloads], t, "schema= says what type it has")
+                _make_series(name, [p[name] for p in payloads], t, "schema= says what type it has")
                 for name, t in self._schema.items()
             ]
         )
@@ -200,9 +202,9 @@ class ApplyResults(ListedResults):
 
     def _call(self, rows: pl.DataFrame, window: TimeWindow) -> Iterable[Any]:
         if self.finished:
-            results = self._function(_events(rows, window, _payloads(rows)), window)
+            results = self._function(_make_events(rows, window, _list_payloads(rows)), window)
         else:
-            results = self._function(_payloads(rows))
+            results = self._function(_list_payloads(rows))
         if isinstance(results, (dict, str)) or not isinstance(results, Iterable):
             raise SchemaError(
                 f"a user-defined operator returns an iterable of payloads, got {results!r}"

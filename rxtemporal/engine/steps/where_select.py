@@ -1,4 +1,4 @@
-"""Filters and projections, which hold nothing."""
+"""Filters and projections; their steps hold nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WhereRowStep(Stateless):
 
 
 class SelectStep(Stateless):
-    """Gives every row a new payload, computed from its own. Holds nothing."""
+    """Computes a new payload for each row from its own. Holds nothing."""
 
     def __init__(self, expressions: Sequence[pl.Expr], schema: pl.Schema) -> None:
         self._expressions = list(expressions)
@@ -76,10 +76,10 @@ class SelectStep(Stateless):
 
 
 class SelectRowStep(Stateless):
-    """Gives every row a new payload, computed by a Python function from its own. Holds nothing.
+    """Computes a new payload for each row from its own, by a Python function. Holds nothing.
 
-    ``schema`` are the fields that the function returns; ``keys`` stay, before those. Costs two
-    dicts and a call for each row, some microseconds.
+    ``schema`` has the fields that the function returns; ``keys`` are kept, in front of them. Costs
+    two dicts and a call for each row, a few microseconds.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Bounds of windows: which windows there are, and where rows enter and leave them.
+"""Bounds of windows, and the places at which rows enter and leave windows.
 
 Rows begin and end along an *axis* of integers: ticks for snapshot windows, the numbers of the
 windows for hopping windows.
@@ -21,8 +21,8 @@ from rxtemporal.engine.steps.aggregates import Changes
 class Windows:
     """Windows that have become known, ``int64[w]`` each, in order of ``at``.
 
-    ``start``, ``end``, ``edge`` as in a batch; ``key`` the key's code; ``alive`` the number of rows
-    that it holds, those alive before change number ``at``.
+    ``start``, ``end``, ``edge``: as in a batch. ``key``: the key's code. ``alive``: the number of
+    rows that the window holds, which are those alive before change number ``at``.
     """
 
     start: Int64s
@@ -42,7 +42,7 @@ class Windows:
 
     @property
     def is_end(self) -> npt.NDArray[np.bool_]:
-        """The mask of windows that left before, as start edges, and end now."""
+        """The mask of windows that end now and left earlier as start edges."""
         return np.asarray((self.edge != 0) & (self.end != MAX_TIME))
 
 
@@ -50,22 +50,22 @@ class Bounds(Protocol):
     """Bounds of one kind of windows."""
 
     once: bool
-    """True if a row may be held by only one window, and then be a single change."""
+    """True if a row that only one window holds may be a single change."""
 
     def begins(self, batch: EventBatch) -> Int64s:
         """Return the place on the axis from which each row is held."""
 
     def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
-        """Return the place up to which each row is held; any for endless rows."""
+        """Return the place up to which each row is held; any place for rows that never end."""
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return the places on the axis below which all starts are known, and all ends."""
+        """Return the place below which all starts are known, and that for ends."""
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Apply the changes, each at its place on the axis; return the windows now known."""
 
-    def due(self, at: int | None) -> int | None:
-        """Return the CTI with which a window may next become known; None for none.
+    def find_next_due(self, at: int | None) -> int | None:
+        """Return the CTI with which a window may next become known; None if there is none.
 
         ``at`` is the place on the axis of the next start or end, None where there is none.
         """

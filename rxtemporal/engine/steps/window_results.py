@@ -20,7 +20,8 @@ from rxtemporal.engine.steps.window_rows import Contents, ListedAggregate
 class ResultRows:
     """Result rows: their fields without the keys, and the number of each row's window.
 
-    ``of`` None: one row for each window. ``lifetimes``: starts and ends that are not the windows'.
+    ``of``: None if there is one row for each window. ``lifetimes``: starts and ends if they differ
+    from the windows'.
     """
 
     columns: list[pl.Series]
@@ -78,7 +79,7 @@ class Output(Stateful):
         return None if isinstance(self.by, ListedAggregate) else self.by
 
     def field(self, payload: pl.DataFrame) -> pl.Series:
-        """Return the value read of each row."""
+        """Return the value that the aggregate reads, for each row."""
         if self.column is not None:
             return payload.get_column(self.column)
         field = payload.select(self.reads.alias(self.name)).to_series()
@@ -142,7 +143,7 @@ class AggregateResults(Stateful):
 
 
 class ListedResults(Stateful):
-    """Looks at the rows of each window, keeps no columns of its own and holds nothing."""
+    """Base of results computed from the rows of each window; keeps no columns, holds nothing."""
 
     lists = True
     finished = False

@@ -1,4 +1,4 @@
-"""Rows of each window, one by one: for expressions, ranks, and users' own code."""
+"""Rows of each window, one by one, for expressions, ranks and users' own code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WINDOW, ROW_START, ROW_END = "__window__", "__start__", "__end__"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Rows that windows hold, in order of window, then of (start, payload), nulls first.
+    """Rows that windows hold, in order of window and then of (start, payload), nulls first.
 
     ``rows`` has the payload's fields, and ``__window__``, ``__start__``, ``__end__``: the number of
-    the window and the row's lifetime. ``starts``, ``ends`` ``int64[w]`` are the windows'.
+    the window and the row's lifetime. ``starts``, ``ends`` ``int64[w]``: the windows' own.
     """
 
     rows: pl.DataFrame
@@ -29,7 +29,7 @@ class Contents:
     ends: Int64s
 
     @staticmethod
-    def of(
+    def from_pairs(
         window: Int64s,
         payload: pl.DataFrame,
         start: Int64s,
@@ -37,13 +37,13 @@ class Contents:
         starts: Int64s,
         ends: Int64s,
     ) -> Contents:
-        """Return the contents of pairs of windows and rows, put in order."""
+        """Return the contents for pairs of windows and rows, sorted."""
         # cut at the window's end: a later end may not be known yet
         end = np.minimum(end, ends[window])
         rows = payload.with_columns(
             pl.Series(WINDOW, window), pl.Series(ROW_START, start), pl.Series(ROW_END, end)
         )
-        # the end last, so that the order of arrival never shows
+        # the end comes last, so that the order never depends on arrival
         by = [WINDOW, ROW_START, *payload.columns, ROW_END]
         sortable = [name for name in by if not isinstance(rows.schema[name], pl.List)]
         return Contents(rows.sort(sortable, nulls_last=False, maintain_order=True), starts, ends)
@@ -52,7 +52,7 @@ class Contents:
         """Return the number of windows."""
         return len(self.starts)
 
-    def each(self) -> list[tuple[int, pl.DataFrame]]:
+    def list_windows(self) -> list[tuple[int, pl.DataFrame]]:
         """Return each window's number and its rows, the windows in order."""
         numbers = self.rows[WINDOW].to_numpy()
         cuts = np.flatnonzero(np.diff(numbers)) + 1

@@ -1,4 +1,4 @@
-"""Windows along an axis: one sweep finds the bounds, further sweeps compute the results."""
+"""Windows along an axis: one sweep finds the windows, further sweeps compute the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.step import earliest_due
+from rxtemporal.engine.steps.step import find_earliest_due
 from rxtemporal.engine.steps.window_bounds import Bounds, Windows
 from rxtemporal.engine.steps.window_results import WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
@@ -29,14 +29,14 @@ KEY, START, END, AFTER, BEFORE = range(5)
 
 
 class WindowStep(Stateful):
-    """Windows over rows with starts and ends, for all keys at once.
+    """Computes results over windows of rows with starts and ends, for all keys at once.
 
     A row's start and its end are two changes, at their places on the bounds' axis; those below the
-    bounds' limit are swept in order. A window that has begun and not ended by then leaves as a
+    bounds' limits are swept in order. A window that has begun and not ended by then leaves as a
     start edge, and the change that ends it closes that edge.
 
     Holds the rows that have not ended before the CTI, and for each key seen its running aggregates
-    and open window. Costs what is due, not what is alive.
+    and open window. A batch costs the changes that are due, not the rows alive.
     """
 
     held = (
@@ -77,23 +77,23 @@ class WindowStep(Stateful):
     @property
     def next_due(self) -> int | None:
         """The CTI with which a window may next become known."""
-        return self._bounds.due(earliest_due([self._begins, self._ends]))
+        return self._bounds.find_next_due(find_earliest_due([self._begins, self._ends]))
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Take rows that begin, end, or both; return the windows that have become known."""
+        """Take rows that begin, end, or both; return the results that are known now."""
         if len(batch):
             self._keep(batch)
         limits = self._bounds.limits(batch.cti)
-        at, what = merge(*self._begins.due(limits[0]), *self._ends.due(limits[1]))
+        at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
         keys = len(batch.groups.coder) if batch.groups is not None else 1
         changes = Changes(what, self._rows.columns[KEY])
         windows = self._bounds.cut(at, changes, keys, batch.cti)
-        result = self._result(windows, changes, keys, batch)
+        result = self._make_result(windows, changes, keys, batch)
         self._forget(what)
         return result
 
     def _keep(self, batch: EventBatch) -> None:
-        """Keep the rows and queue their changes; an end edge ends a row that is kept already."""
+        """Keep the rows and queue their changes; an end edge ends a row kept earlier."""
         if not batch.edge.any():
             self._begin(batch)
             return
@@ -130,7 +130,7 @@ class WindowStep(Stateful):
             own += [batch.start, batch.end, none, none]
         return own + self._results.columns(batch.payload)
 
-    def _result(
+    def _make_result(
         self, windows: Windows, changes: Changes, keys: int, batch: EventBatch
     ) -> EventBatch:
         swept = self._results.sweep(windows, changes, self._rows.columns[self._own :], keys)
@@ -162,8 +162,8 @@ class WindowStep(Stateful):
     ) -> EventBatch:
         """Return the results of windows whose rows are read one by one.
 
-        The results of a window that leaves as a start edge are kept until it ends, for a user's
-        code need not return the same twice.
+        The results of a window that leaves as a start edge are kept until it ends, since a user's
+        code may return something else when called again.
         """
         self._head = grow(self._head, keys, -1)
         columns = self._rows.columns
@@ -194,7 +194,7 @@ class WindowStep(Stateful):
         batch: EventBatch,
     ) -> EventBatch:
         columns = self._rows.columns
-        held = Contents.of(
+        held = Contents.from_pairs(
             window, self._rows.payload(row), columns[START][row], columns[END][row],
             windows.start, windows.end,
         )  # fmt: skip

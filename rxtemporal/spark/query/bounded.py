@@ -43,7 +43,7 @@ def run_bounded(job: Job) -> DataFrame:
 
 def _is_split_by_any_row(job: Job) -> bool:
     """Return True if any row may be in any bucket, so that none has to be moved."""
-    free = job.split.reason is None and not any(map(job.split.of, job.sources))
+    free = job.split.reason is None and not any(map(job.split.get_fields, job.sources))
     inputs = job.inputs.values()
     return free and all(each.advance_time is None and each.cti is None for each in inputs)
 

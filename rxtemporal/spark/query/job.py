@@ -40,7 +40,7 @@ class Job:
     cti: str | None = None
 
     @classmethod
-    def of(
+    def compose(
         cls, query: Query, given: Mapping[str, Any], buckets: int | None, cti: str | None = None
     ) -> Job:
         """Compose a query and find its split."""
@@ -89,7 +89,9 @@ class Job:
 
     def split_by(self, name: str) -> Keys:
         """Return the columns that an input is split by; none if any row may be in any bucket."""
-        return next(self.split.of(n) for n in self.sources if n.source and n.source.name == name)
+        return next(
+            self.split.get_fields(n) for n in self.sources if n.source and n.source.name == name
+        )
 
     @cached_property
     def tick_schema(self) -> StructType:

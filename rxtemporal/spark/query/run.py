@@ -50,7 +50,7 @@ def run(
     one CTI, the end of time, or an earlier one if an input's time ends earlier; then rows also pass
     through one task.
     """
-    job = Job.of(query, dataframes, buckets, cti)
+    job = Job.compose(query, dataframes, buckets, cti)
     if job.split.reason is not None:
         log.warning("spark.one_bucket", reason=job.split.reason)
     return job.name_columns(run_streaming(job) if job.is_streaming else run_bounded(job))
@@ -58,4 +58,4 @@ def run(
 
 def explain(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> str:
     """Return the plan of a query as text, with the columns that split its inputs, if any do."""
-    return Job.of(query, dataframes, buckets).explain()
+    return Job.compose(query, dataframes, buckets).explain()
