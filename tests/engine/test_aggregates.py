@@ -107,7 +107,7 @@ def test_integer_aggregates(made: list[tuple[int, int, Any]], data: st.DataObjec
 
 @given(made=comings_and_goings(FLOATS), data=st.data())
 def test_float_aggregates(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
-    """Float sums keep their bound; NaN and infinities leave as they came."""
+    """Float sums stay within their bound; removed NaN and infinities leave no trace."""
     cut = data.draw(st.integers(0, len(made)))
     alive = alive_of_key_0(made, cut)
     bound = 1e-12 * sum(abs(v) for _, _, v in made if v is not None and math.isfinite(v))
@@ -124,7 +124,7 @@ def test_float_aggregates(made: list[tuple[int, int, Any]], data: st.DataObject)
 
 @given(made=comings_and_goings(FLOATS), data=st.data())
 def test_variances(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
-    """Variances are those of the values alive, whatever has come and gone."""
+    """Variances are those of the values alive, whatever was added and removed."""
     cut = data.draw(st.integers(0, len(made)))
     largest = max((abs(v) for _, _, v in made if v is not None and math.isfinite(v)), default=0)
     found = sampled(Variance(root=False), made, pl.Float64, cut)
@@ -142,7 +142,7 @@ def test_variances(made: list[tuple[int, int, Any]], data: st.DataObject) -> Non
 
 @given(made=comings_and_goings(FLOATS), data=st.data())
 def test_float_extremes(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
-    """Least and greatest leave NaN out, unless there is nothing else."""
+    """Least and greatest ignore NaN unless all values are NaN."""
     cut = data.draw(st.integers(0, len(made)))
     for greatest, pick in ((False, min), (True, max)):
         found = sampled(Extreme(pl.Float64(), greatest=greatest), made, pl.Float64, cut)
@@ -165,7 +165,7 @@ def test_extremes_of_strings(made: list[tuple[int, int, Any]], data: st.DataObje
 
 
 def test_sum_does_not_drift() -> None:
-    """After a hundred thousand adds and removes, large ones among them, what is left is exact."""
+    """After a hundred thousand adds and removes, also of large values, the sum is exact."""
     rng = np.random.default_rng(7)
     values = rng.normal(size=50_000) * 10.0 ** rng.integers(-8, 8, 50_000)
     column = pl.Series(np.concatenate([[0.5], values, values]))
@@ -195,7 +195,7 @@ RUNNING: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", RUNNING)
 @given(data=st.data())
-def test_what_is_added_and_removed_leaves_no_trace(name: str, data: st.DataObject) -> None:
+def test_adding_and_removing_values_leaves_no_trace(name: str, data: st.DataObject) -> None:
     """remove(add(s, x), x) == s, and the order in which values are added does not matter."""
     make, values, dtype = RUNNING[name]
     held = data.draw(st.lists(values, max_size=6))
@@ -217,7 +217,7 @@ def test_what_is_added_and_removed_leaves_no_trace(name: str, data: st.DataObjec
 
 
 def test_ten_million_adds_and_removes_do_not_drift() -> None:
-    """Sums and variances of what is left stay within their bound, however much has passed."""
+    """Sums and variances of the remaining values stay within their bound."""
     rng = np.random.default_rng(11)
     rounds, size = (100, 50_000) if not os.environ.get("NUMBA_DISABLE_JIT") else (2, 5_000)
     total, spread = FloatSum(), Variance(root=False)
@@ -243,7 +243,7 @@ def sweep_all(runs: Any, values: pl.Series, sign: list[int], samples: Samples) -
 
 
 def test_integer_sum_overflow_is_an_error() -> None:
-    """A sum beyond Int64 raises, and one that only passed beyond it on the way does not."""
+    """A sum beyond Int64 raises; an intermediate sum beyond it does not."""
     large = 2**62
     running = IntegerSum("total")
     changes, columns = changes_of([0, 0, 0], [1, 1, -1]), running.columns(pl.Series([large] * 3))
@@ -253,8 +253,8 @@ def test_integer_sum_overflow_is_an_error() -> None:
         running.sweep(changes_of([0], [1]), columns, Samples(np.array([1]), np.array([0]), 1))
 
 
-def test_extreme_holds_no_more_than_what_lives() -> None:
-    """A value that stays on top does not make what is beneath it pile up."""
+def test_extremes_keep_few_removed_values() -> None:
+    """Removed values do not pile up under a value that stays on top of the heap."""
     running = Extreme(pl.Int64(), greatest=True)
     for time in range(2_000):
         value = pl.Series([10**6 if time == 0 else time] * 2)
@@ -268,8 +268,8 @@ def test_extreme_holds_no_more_than_what_lives() -> None:
     pushes=st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=12),
     ctis=st.lists(st.integers(0, 60), min_size=12, max_size=12),
 )
-def test_queue_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> None:
-    """However runs are merged, a commit takes out just what lies before it, in order."""
+def test_a_queue_returns_the_due_entries(pushes: list[list[int]], ctis: list[int]) -> None:
+    """However runs are merged, the entries before a time are removed, in order."""
     queue, model = Queue(), []
     for times, cti in zip(pushes, sorted(ctis), strict=False):
         time = np.array(times, np.int64)
@@ -299,7 +299,7 @@ def test_queue_gives_what_is_due(pushes: list[list[int]], ctis: list[int]) -> No
     ],
 )
 def test_extremes_keep_the_type(dtype: pl.DataType, values: list[Any]) -> None:
-    """min and max are of the field's own type, whatever it is."""
+    """min and max have the field's own type."""
     field = pl.Series("v", values).cast(dtype)
     frame = pl.DataFrame({"t": [0, 0], "e": [9, 9]}).with_columns(field)
     query = from_polars(frame, start="t", end="e").snapshot_window()

@@ -68,8 +68,8 @@ def test_arrays_and_frames_come_back_as_they_were() -> None:
     "value",
     [collections.Counter("aab"), collections.defaultdict(int), Pair(1, 2), object(), {1: object()}],
 )
-def test_what_would_come_back_as_something_else_is_refused(value: Any) -> None:
-    """A subclass of a plain type, or an object, cannot be saved, and the message says what can."""
+def test_values_that_cannot_be_restored_are_refused(value: Any) -> None:
+    """A subclass of a plain type or an object cannot be saved; the message says what can."""
     with pytest.raises(CheckpointError, match="made of numbers, strings, times, lists"):
         dumps("test", value)
 
@@ -87,7 +87,7 @@ def test_keys_come_back_with_their_codes() -> None:
 
 @pytest.mark.parametrize("rows", [0, 3])
 def test_batches_come_back_as_they_were(rows: int) -> None:
-    """A batch keeps columns, CTI and codes, and of its keys their names and types."""
+    """A batch keeps columns, CTI and codes, and the names and types of its keys."""
     frame = pl.DataFrame({"start_time": [1, 2, 3], "end_time": [4, 5, None], "k": ["a", "b", "a"]})
     batch = EventBatch.from_polars(frame.head(rows), cti=7)
     for one in (batch, batch.replace(payload=pl.DataFrame(height=rows))):
@@ -112,7 +112,7 @@ def test_a_default_writes_other_objects() -> None:
 
 @pytest.mark.parametrize("place", [0, 3, 5, 7, 10, 14, 20, 60, -1])
 def test_damaged_states_are_refused(place: int) -> None:
-    """One flipped bit anywhere, a cut, or no bytes at all raise a CheckpointError, nothing else."""
+    """One flipped bit, a cut, or no bytes at all raise a CheckpointError and nothing else."""
     saved = dumps("test", [np.arange(5), {"a": 1}])
     damaged = bytearray(saved)
     damaged[place] ^= 8
@@ -121,8 +121,8 @@ def test_damaged_states_are_refused(place: int) -> None:
             loads("test", data)  # type: ignore[arg-type]
 
 
-def test_a_state_says_what_it_is() -> None:
-    """Another kind and another version are refused by name, with what to do instead."""
+def test_a_state_has_a_kind_and_a_version() -> None:
+    """Another kind and another version are refused; the message names them and gives a hint."""
     saved = dumps("run", 1)
     with pytest.raises(CheckpointError, match=r"FILE is the state of a run, not of a bucket.*or X"):
         loads("bucket", saved, "FILE", "or X")

@@ -7,8 +7,8 @@ from numba.core import event as numba_event
 from rxtemporal.engine.kernels.compiled import on_first_compile
 
 
-def test_who_asked_is_told_of_the_first_kernel_that_is_compiled() -> None:
-    """Once, and inside the block alone: whoever has ended says nothing later."""
+def test_the_first_compilation_calls_back_once() -> None:
+    """The callback is called once, and only inside the block."""
     told: list[str] = []
 
     def compile_one() -> None:

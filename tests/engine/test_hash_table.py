@@ -21,13 +21,13 @@ MOVES = st.lists(st.tuples(st.sampled_from(["insert", "pop", "find"]), st.lists(
 
 
 def ints(values: list[int]) -> np.ndarray:
-    """Return the values as the table takes them."""
+    """Return the values as an array of the table's type."""
     return np.array(values, np.int64)
 
 
 @given(batches=BATCHES)
 def test_numbers_are_by_first_appearance(batches: list[list[int]]) -> None:
-    """Each distinct value has the next number, in every batch the same."""
+    """Each distinct value has the next number, which is the same in every batch."""
     table, model = IntTable(), {}
     for values in batches:
         known = len(model)
@@ -41,7 +41,7 @@ def test_numbers_are_by_first_appearance(batches: list[list[int]]) -> None:
 
 @given(batches=st.lists(st.lists(st.one_of(st.none(), KEYS), max_size=90), max_size=5))
 def test_null_has_a_number_of_its_own(batches: list[list[int | None]]) -> None:
-    """Null is one more value, whatever integer stands in its place."""
+    """Null is a value of its own, whatever integer fills its place."""
     table, model = IntTable(), {}
     for values in batches:
         expected = [model.setdefault(value, len(model)) for value in values]
@@ -54,8 +54,8 @@ def test_null_has_a_number_of_its_own(batches: list[list[int | None]]) -> None:
 
 
 @given(moves=MOVES)
-def test_it_is_a_dict(moves: list[tuple[str, list[int]]]) -> None:
-    """Whatever is inserted and popped in whatever order, what is found is what a dict holds."""
+def test_a_table_is_a_dict(moves: list[tuple[str, list[int]]]) -> None:
+    """After any inserts and pops the table has the entries of a dict."""
     table, model, row = IntTable(), {}, 0
     for move, keys in moves:
         if move == "insert":
@@ -72,19 +72,19 @@ def test_it_is_a_dict(moves: list[tuple[str, list[int]]]) -> None:
 
 
 @given(moves=MOVES)
-def test_it_is_a_dict_where_all_keys_collide(moves: list[tuple[str, list[int]]]) -> None:
-    """The definition of the kernels holds for any hash: here all keys have few homes at the end."""
+def test_a_table_whose_keys_all_collide_is_a_dict(moves: list[tuple[str, list[int]]]) -> None:
+    """The kernels are correct for any hash: here all keys hash to a few slots at the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hashing, "_home", lambda key, mask: (int(key) % 3 - 2) & int(mask))
         for kernel in ("find", "insert", "remove", "refill"):
             interpreted = getattr(getattr(hashing, kernel), "py_func", getattr(hashing, kernel))
             patch.setattr(hashing, kernel, interpreted)
-        test_it_is_a_dict.hypothesis.inner_test(moves)
+        test_a_table_is_a_dict.hypothesis.inner_test(moves)
 
 
 @given(batches=BATCHES, more=st.lists(KEYS, max_size=90), nulls=st.booleans())
-def test_a_restored_table_goes_on(batches: list[list[int]], more: list[int], nulls: bool) -> None:
-    """What was saved and restored gives the numbers that the original gives."""
+def test_a_restored_table_continues(batches: list[list[int]], more: list[int], nulls: bool) -> None:
+    """A restored table gives the numbers that the original gives."""
     table = IntTable()
     for values in batches:
         valid = np.arange(len(values)) % 7 > 0 if nulls else None
@@ -96,7 +96,7 @@ def test_a_restored_table_goes_on(batches: list[list[int]], more: list[int], nul
 
 
 def test_keys_that_come_and_go_do_not_fill_it() -> None:
-    """A table of as many entries at a time stays as large, however many have passed through."""
+    """The size of a table depends on the entries that it has at a time, not on all it ever had."""
     table = IntTable()
     for begin in range(0, 20_000, 100):
         keys = np.arange(begin, begin + 100, dtype=np.int64)
@@ -108,7 +108,7 @@ def test_keys_that_come_and_go_do_not_fill_it() -> None:
 
 @pytest.mark.parametrize("distance", [1, 1_000_003, 86_400_000_000, 2**20, 2**32, 2**40, 2**52])
 def test_regular_keys_lie_spread(distance: int) -> None:
-    """Keys at any regular distance are found after a few slots."""
+    """Keys at any regular distance are found within a few slots."""
     table = IntTable()
     with np.errstate(over="ignore"):
         keys = np.arange(2_000, dtype=np.int64) * distance
@@ -120,13 +120,13 @@ def test_regular_keys_lie_spread(distance: int) -> None:
 
 
 def test_a_value_below_0_is_refused() -> None:
-    """-1 says that a key is not there."""
+    """-1 is the answer for a missing key."""
     with pytest.raises(ValueError, match="must not be negative, got -1"):
         IntTable().insert(ints([1]), ints([-1]))
 
 
 def test_strided_and_read_only_arrays_are_taken() -> None:
-    """A column of a matrix and a view that may not be written are as good as any array."""
+    """A column of a matrix and a read-only view give the same results as any array."""
     matrix = np.arange(20, dtype=np.int64).reshape(10, 2) % 6
     matrix.flags.writeable = False
     table = IntTable()

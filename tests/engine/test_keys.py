@@ -59,7 +59,7 @@ def schema_of(names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def key(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    """Return what is the same for equal keys; times as instants, whatever the clock shows."""
+    """Return a value that is equal for equal keys; times as instants in any time zone."""
     values = (row[name] for name in names)
     return tuple(
         oracle.freeze(v.timestamp() if isinstance(v, datetime) and v.tzinfo else v) for v in values
@@ -67,7 +67,7 @@ def key(row: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def limited(patch: pytest.MonkeyPatch, few: int) -> None:
-    """Let batches of so many rows be looked up one by one."""
+    """Set the number of rows up to which a batch is looked up row by row."""
     patch.setattr(keys, "FEW_ROWS", few)
     patch.setattr(keys, "FEW_HASHED_ROWS", few)
 
@@ -99,7 +99,7 @@ def agrees(names: tuple[str, ...], batches: list[list[dict[str, Any]]]) -> KeyCo
 def test_codes_are_by_first_appearance(
     few: int, names: tuple[str, ...], data: st.DataObject
 ) -> None:
-    """Equal keys have one code across batches, and decode to the first that came."""
+    """Equal keys have one code across batches, and decode to the first of them."""
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, few)
         agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
@@ -112,7 +112,7 @@ def test_codes_are_by_first_appearance(
 def test_values_of_one_hash_stay_apart(
     hashes: int, names: tuple[str, ...], data: st.DataObject
 ) -> None:
-    """Where hashes collide, at once or after many keys, codes are what they would have been."""
+    """Hashes that collide, early or late, do not change the codes."""
 
     def colliding(values: pl.Series) -> np.ndarray:
         texts = [str(value) for value in values.to_list()]
@@ -142,8 +142,8 @@ def test_cuts_do_not_matter(data: st.DataObject, names: tuple[str, ...]) -> None
 
 @FEW
 @given(data=st.data(), names=st.sampled_from(NAMES))
-def test_a_restored_coder_goes_on(few: int, data: st.DataObject, names: tuple[str, ...]) -> None:
-    """What was saved and restored gives old keys their codes, and new ones the next."""
+def test_a_restored_coder_continues(few: int, data: st.DataObject, names: tuple[str, ...]) -> None:
+    """A restored coder gives known keys their codes, and new keys the next ones."""
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, few)
         coder = agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
@@ -155,7 +155,7 @@ def test_a_restored_coder_goes_on(few: int, data: st.DataObject, names: tuple[st
 
 
 def test_a_state_with_a_key_twice_is_refused() -> None:
-    """Saved keys are distinct; others would give every later key a wrong code."""
+    """Saved keys are distinct; otherwise every later key would get a wrong code."""
     with pytest.raises(CheckpointError, match=r"\['k'\] are 3 rows, of which 2 differ"):
         KeyCoder.restore(pl.DataFrame({"k": [1, 2, 1]}))
 
@@ -174,7 +174,7 @@ def test_many_keys(make: Any) -> None:
 
 
 def test_many_batches_of_new_keys_stay_quick_to_decode() -> None:
-    """However many batches brought new keys, the keys lie in few parts, and in one once read."""
+    """The keys of many batches are kept in few parts, and in one part after they are read."""
     coder = KeyCoder({"k": pl.Int64})
     for number in range(511):
         coder.encode(pl.DataFrame({"k": [number]}))
@@ -184,8 +184,8 @@ def test_many_batches_of_new_keys_stay_quick_to_decode() -> None:
     assert len(coder._keys._parts) == 1
 
 
-def test_few_rows_read_do_not_join_what_many_keys_have_grown() -> None:
-    """A few new keys and a few rows decoded copy a few rows, however many keys there are."""
+def test_reading_few_rows_does_not_join_all_parts() -> None:
+    """Adding and decoding a few keys copies a few rows, however many keys there are."""
     coder = KeyCoder({"k": pl.Int64})
     coder.encode(pl.DataFrame({"k": range(100_000)}))
     many = coder._keys._parts[0]
@@ -196,7 +196,7 @@ def test_few_rows_read_do_not_join_what_many_keys_have_grown() -> None:
 
 
 def test_nan_in_small_batches_is_held_once() -> None:
-    """What small batches asked for does not grow with NaN, which to Python is not itself."""
+    """The look-up table of small batches has NaN once, although NaN does not equal itself."""
     coder = KeyCoder({"y": pl.Float64})
     for _ in range(10):
         assert coder.encode(pl.DataFrame({"y": [float("nan")]})).tolist() == [0]
@@ -204,7 +204,7 @@ def test_nan_in_small_batches_is_held_once() -> None:
 
 
 def test_a_key_does_not_keep_its_batch() -> None:
-    """What is kept of a string is its own bytes, not those of the column in which it came."""
+    """A kept string keeps only its own bytes, not those of its whole column."""
     coder = KeyCoder({"k": pl.String})
     values = [f"a key of more than twelve bytes {i % 2}" for i in range(10_000)]
     coder.encode(pl.DataFrame({"k": values}))
@@ -212,7 +212,7 @@ def test_a_key_does_not_keep_its_batch() -> None:
 
 
 def test_a_coder_loads_kernels_only_when_made() -> None:
-    """Importing the module leaves numba alone."""
+    """Importing the module does not import numba."""
     code = "import sys, rxtemporal.engine.keys; print('numba' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True

@@ -51,7 +51,7 @@ OPERATORS: dict[str, Callable[[], Any]] = {
 
 
 def stepwise(made: list[EventBatch], operator: Any, *, saved: bool) -> list[EventBatch]:
-    """What a step gives for each batch; if ``saved``, each is taken by a new, loaded step."""
+    """Return a step's output for each batch; with ``saved``, by a newly loaded step for each."""
     step = operator.make(made[0].schema, ())
     out = []
     for batch in made:
@@ -65,8 +65,8 @@ def stepwise(made: list[EventBatch], operator: Any, *, saved: bool) -> list[Even
 @pytest.mark.parametrize("name", OPERATORS)
 @settings(max_examples=max(5, settings().max_examples // 3))
 @given(data=st.data())
-def test_a_step_goes_on_from_what_was_saved(name: str, data: st.DataObject) -> None:
-    """Saved and loaded after every batch, it gives the same, batch by batch and id by id."""
+def test_a_step_continues_from_its_saved_state(name: str, data: st.DataObject) -> None:
+    """A step saved and loaded after every batch gives the same batches with the same ids."""
     items = data.draw(strategies.streams())
     if name == "chop":
         items = [item for item in items if item != ("cti", MAX_TIME)]
@@ -85,7 +85,7 @@ def test_a_step_goes_on_from_what_was_saved(name: str, data: st.DataObject) -> N
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_groups_follow_their_rows(name: str) -> None:
-    """The codes of a grouped stream are those of the keys in the payload, held rows' too."""
+    """The codes of a grouped stream are those of the payload's keys, for held rows too."""
     key = {"a": A, "b": B, "c": C}
     items: list[Any] = []
     for time in range(40):
@@ -107,7 +107,7 @@ def test_groups_follow_their_rows(name: str) -> None:
 @pytest.mark.parametrize("name", ["extend_lifetime, back", "clip_event_duration", "chop"])
 @pytest.mark.parametrize("lasts", [2, 40])
 def test_many_open_rows_come_and_go(name: str, lasts: int) -> None:
-    """Rows get new numbers many times over, and still each is closed once and none is kept."""
+    """Rows are renumbered many times; each is closed once, and none is kept."""
     operator = {
         "extend_lifetime, back": extend_lifetime(-30),
         "clip_event_duration": clip_to_limit(30),

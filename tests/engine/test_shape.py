@@ -20,7 +20,7 @@ END = ("cti", MAX_TIME)
 
 @given(data=st.data())
 def test_intervals_are_complete_and_in_order(data: st.DataObject) -> None:
-    """After a batch with CTI t exactly the rows with start < t have left, whole and in order."""
+    """After a batch with CTI t exactly the rows with start < t have left, complete and in order."""
     items = [*data.draw(strategies.streams()), END]
     step = IntervalStep()
     out: list[EventBatch] = []
@@ -38,7 +38,7 @@ def test_intervals_are_complete_and_in_order(data: st.DataObject) -> None:
 
 @given(data=st.data())
 def test_the_cti_is_held_at_the_oldest_open_row(data: st.DataObject) -> None:
-    """An interval stream's CTI is the input's, or the start of the oldest row that is open."""
+    """An interval stream's CTI is the input's, or the start of the oldest open row."""
     items = data.draw(strategies.streams(extremes=False))
     step = IntervalStep()
     open_rows: list[tuple[int, object]] = []
@@ -56,7 +56,7 @@ def test_the_cti_is_held_at_the_oldest_open_row(data: st.DataObject) -> None:
 @pytest.mark.parametrize("shape", [EventShape.POINT, EventShape.EDGE])
 @given(data=st.data())
 def test_points_and_edges_pass_at_once(shape: EventShape, data: st.DataObject) -> None:
-    """Point shape gives each start as it comes, edge shape everything; the CTI is the input's."""
+    """Point shape returns starts at once, edge shape all rows; the CTI is the input's."""
     items = [*data.draw(strategies.streams()), END]
     step = make_shape_step(shape)
     given_batches = physical.batches(items, data.draw(strategies.cuts(len(items))))

@@ -57,7 +57,7 @@ def test_parts_are_loaded_in_place() -> None:
     assert all(one is other for one, other in zip(before, after, strict=True))
 
 
-def test_an_object_of_another_make_is_left_as_it_was() -> None:
+def test_the_state_of_another_class_changes_nothing() -> None:
     """The state of another class, or of another number of parts, changes nothing."""
     loaded = Whole(7)
     before = loaded.values()
@@ -68,12 +68,12 @@ def test_an_object_of_another_make_is_left_as_it_was() -> None:
 
 
 def stepper(query: Query) -> Stepper:
-    """A query, to be stepped."""
+    """Return the steps of a query."""
     return Stepper(query(rxt.from_events([], schema=SCHEMA, name="s")))
 
 
 def batch(rows: list[dict[str, Any]], cti: int) -> rxt.EventBatch:
-    """Rows as a batch."""
+    """Return rows as a batch."""
     return rxt.EventBatch.from_dicts(rows, schema={"k": pl.String, "x": pl.Int64}, cti=cti)
 
 
@@ -98,7 +98,7 @@ OTHERS: list[tuple[Query, Query]] = [
 
 @pytest.mark.parametrize(("one", "other"), OTHERS)
 def test_the_state_of_another_query_is_refused(one: Query, other: Query) -> None:
-    """A changed operator does not go on from the old one's state, and is left as it was."""
+    """A changed operator refuses the old one's state and keeps its own."""
     saved = stepper(one)
     saved.push("s", batch(ROWS, 5))
     changed = stepper(other)

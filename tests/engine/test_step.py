@@ -23,8 +23,8 @@ CASES = {
 }
 
 
-def test_most_operators_are_asked() -> None:
-    """The table has a case of its own for most operators."""
+def test_most_operators_have_a_case() -> None:
+    """The table has a case for most operators."""
     assert len({plan(name)._node.operator.name for name in CASES}) > 20  # type: ignore[union-attr]
 
 
@@ -32,7 +32,7 @@ def test_most_operators_are_asked() -> None:
 @settings(max_examples=max(5, settings().max_examples // 10))
 @given(data=st.data())
 def test_nothing_leaves_before_it_is_due(name: str, data: st.DataObject) -> None:
-    """Where time alone comes and rows leave, the CTI has reached what was told to be due."""
+    """If a CTI alone makes rows leave, it has reached the time at which rows were due."""
     sides, random = drawn(name, data)
     stepper = Stepper(plan(name))
     step = stepper._steps[id(plan(name)._node)]

@@ -117,7 +117,7 @@ FOUND: dict[str, tuple[Any, dict[str, tuple[str, ...]] | str]] = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_what_queries_are_split_by(name: str) -> None:
+def test_queries_are_split_by_these_fields(name: str) -> None:
     """Fields are followed through the plan, through renaming and joins; else there is a reason."""
     query, expected = FOUND[name]
     found, sources = split(query(*streams()))

@@ -34,18 +34,18 @@ OF_OTHERS = {"apply", "multicast"}
 
 
 def parameters(function: Any) -> list[tuple[str, Any]]:
-    """The names and defaults of what a function takes, but for what it is a method of."""
+    """Return a function's parameters with their defaults, without the first one."""
     taken = inspect.signature(function).parameters.values()
     return [(each.name, each.default) for each in taken if each.name != "self"]
 
 
 def public(cls: type) -> set[str]:
-    """The public names of a class."""
+    """Return the public names of a class."""
     return {name for name in dir(cls) if not name.startswith("_")}
 
 
 def test_every_operator_is_a_method_and_every_method_an_operator() -> None:
-    """What works in a pipe works fluently and the other way round."""
+    """Every operator for a pipe is a method of streams, and the other way round."""
     assert public(rxt.Streamable) - NO_OPERATORS == set(ops.__all__)
 
 
@@ -60,13 +60,13 @@ def test_a_method_is_described_by_its_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(ops.__all__)))
-def test_an_operator_says_what_becomes_of_ctis(name: str) -> None:
-    """The docstring of each operator tells of the output CTI."""
+def test_an_operator_describes_its_ctis(name: str) -> None:
+    """The docstring of each operator describes the output CTI."""
     assert "CTI" in (inspect.getdoc(getattr(ops, name)) or "")
 
 
 def test_every_operator_is_explained_here() -> None:
-    """The table of plans knows every operator that is one of its own."""
+    """The table of plans has every operator."""
     assert set(PLANS) == set(ops.__all__) - OF_OTHERS
 
 
@@ -85,7 +85,7 @@ def test_an_operator_explains_itself(name: str, known: bool) -> None:
 
 
 def test_composing_and_explaining_load_no_kernels() -> None:
-    """What compiles is loaded when a query runs: who only composes never waits for it."""
+    """Kernels are loaded when a query runs; composing does not wait for them."""
     code = (
         "import sys, rxtemporal as rxt, operator_plans as here\n"
         "schema = {'k': str, 'x': int}\n"
@@ -104,12 +104,12 @@ def test_composing_and_explaining_load_no_kernels() -> None:
 
 
 def test_the_page_of_the_algebra_has_every_operator() -> None:
-    """Each operator stands in one table of docs/algebra.md."""
+    """Each operator is in one table of docs/algebra.md."""
     assert sorted(name for names in TABLES.values() for name in names) == sorted(ops.__all__)
 
 
 def test_an_operator_without_a_plan_or_a_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever adds an operator reads which entry is missing, and in which file."""
+    """The message for a new operator names the missing entry and its file."""
     monkeypatch.setitem(TABLES, "one stream", TABLES["one stream"][1:])
     with pytest.raises(LookupError, match=r"where stands in 0 tables.*Hint: see TABLES"):
         check_operators()
@@ -118,7 +118,7 @@ def test_an_operator_without_a_plan_or_a_table_is_named(monkeypatch: pytest.Monk
         check_operators()
 
 
-def test_the_page_of_the_algebra_is_what_the_operators_say() -> None:
-    """The tables are made of signatures, docstrings, CTI rules and what is held."""
+def test_the_page_of_the_algebra_is_up_to_date() -> None:
+    """The tables are generated from signatures, docstrings, CTI rules and held rows."""
     page = PAGE.read_text("utf-8")
     assert page == generate(page), "make the tables anew: python tests/support/algebra.py"

@@ -27,7 +27,7 @@ from rxtemporal.operators.lifetimes import extend_lifetime, shift_event_time
 
 @pytest.mark.parametrize("duration", [4, pl.col("x") * 4, timedelta(microseconds=4)])
 def test_a_duration_that_does_not_read_the_end_completes_rows_at_once(duration: Any) -> None:
-    """Rows that never ended do now, and end edges are swallowed."""
+    """Rows that never ended end now, and end edges are dropped."""
     items = [*edges(start=5, end=20, ctis=(15,)), ("interval", 16, MAX_TIME, A)]
     expected = [[(5, 9, 0, "a"), MIN_TIME], [15], [15], [(16, 20, 0, "a"), 15]]
     assert outputs(items, alter_event_duration(duration)) == expected
@@ -35,7 +35,7 @@ def test_a_duration_that_does_not_read_the_end_completes_rows_at_once(duration: 
 
 @pytest.mark.parametrize("duration", [LENGTH + 1, lambda row: row.end - row.start + 1])
 def test_a_duration_that_reads_the_end_leaves_rows_open(duration: Any) -> None:
-    """The end edge gives f(start) + g(row); rows that never end stay so."""
+    """The end edge sets the end to f(start) + g(row); rows that never end stay endless."""
     items = [*edges(start=5, end=20, ctis=(15,)), ("interval", 16, MAX_TIME, A)]
     expected = [[(5, "-", 1, "a"), MIN_TIME], [15], [(5, 21, 1, "a"), 15], [(16, "-", 0, "a"), 15]]
     assert outputs(items, alter_event_duration(duration)) == expected
@@ -65,7 +65,7 @@ def test_a_start_that_lands_before_the_cti_is_a_violation() -> None:
 
 
 def test_an_end_that_lands_before_the_cti_is_a_violation() -> None:
-    """A shorter duration is, if the row is open too long; of complete rows it is not."""
+    """A shorter duration violates a CTI if the row is open too long; a complete row never does."""
     shorter = alter_event_duration(lambda row: row.end - row.start - 5)
     assert history([("interval", 5, 20, A)], shorter) == [(5, 15, "a")]
     with pytest.raises(CtiViolationError, match="the end of"):
@@ -75,7 +75,7 @@ def test_an_end_that_lands_before_the_cti_is_a_violation() -> None:
 @pytest.mark.parametrize("shape", ["interval", "edge", "endless"])
 @pytest.mark.parametrize("duration", [pl.col("x") - 1, pl.when(pl.col("x") > 1).then(1)])
 def test_a_duration_that_is_not_positive_is_an_error(shape: str, duration: pl.Expr) -> None:
-    """In every shape, and the row is shown; null is none."""
+    """It is an error in every shape, the message shows the row, and null is no duration."""
     items = {
         "interval": [("interval", 5, 9, A)],
         "edge": [("start", 5, A)],
@@ -86,7 +86,7 @@ def test_a_duration_that_is_not_positive_is_an_error(shape: str, duration: pl.Ex
 
 
 def test_a_duration_that_is_not_positive_is_an_error_when_the_end_comes() -> None:
-    """A function of the end is asked then."""
+    """A duration that reads the end is computed when the end edge arrives."""
     items = edges(start=5, end=9, ctis=(7,))
     for duration in (LENGTH - 4, lambda row: timedelta(microseconds=row.end - row.start - 6)):
         with pytest.raises(EventError, match="has to be positive"):
@@ -95,7 +95,7 @@ def test_a_duration_that_is_not_positive_is_an_error_when_the_end_comes() -> Non
 
 @pytest.mark.parametrize("result", [1.5, None, True, "1", datetime(2020, 1, 1)])
 def test_a_function_that_returns_something_else_is_refused(result: Any) -> None:
-    """The message shows what it returned, and for what."""
+    """The message shows the argument and the result."""
     with pytest.raises(SchemaError, match=r"function of time returns .* for 1970.*, 3 ticks"):
         history(ROWS, alter_event_start_time(lambda t: result))
     with pytest.raises(SchemaError, match=r"duration returns .* for IntervalEvent\(3, 14"):
@@ -103,12 +103,12 @@ def test_a_function_that_returns_something_else_is_refused(result: Any) -> None:
 
 
 def test_an_expression_that_gives_no_time_is_refused() -> None:
-    """A null start is none."""
+    """A null start is no time."""
     with pytest.raises(EventError, match="gives no time for start 1970"):
         history(ROWS, alter_event_start_time(pl.when(pl.col("start") < 5).then(pl.col("start"))))
 
 
-def test_what_a_function_raises_says_where_it_was_composed() -> None:
+def test_an_exception_of_a_function_names_the_line() -> None:
     """The user's exception keeps its type and text."""
     with pytest.raises(ZeroDivisionError) as raised:
         history(ROWS, alter_event_start_time(lambda t: t // 0))
@@ -136,7 +136,7 @@ def to_the_hour(time: datetime) -> datetime:
     ],
 )
 def test_a_function_of_time_in_every_form(start: Any) -> None:
-    """Functions get ticks, or datetimes if they say or need so; expressions what they can take."""
+    """Functions get ticks, or datetimes if annotated or needed; expressions a type that fits."""
     at = int(datetime(2020, 5, 1, 12, 34, 56, tzinfo=UTC).timestamp()) * 1_000_000
     hour = int(datetime(2020, 5, 1, 12, tzinfo=UTC).timestamp()) * 1_000_000
     rows = [("interval", at, at + 5, A)]
@@ -222,7 +222,7 @@ def test_a_duration_is_checked_against_the_schema(duration: pl.Expr, message: st
 
 @dataclasses.dataclass
 class Slower:
-    """A function of time that is no plain function."""
+    """Callable object as a function of time."""
 
     by: int
 

@@ -221,7 +221,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
 
 @pytest.mark.parametrize(("compose", "message"), BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)
 def test_a_wrong_argument_is_an_error_where_it_is_given(compose: Compose, message: str) -> None:
-    """With or without known fields, the call that was given it raises at once."""
+    """The call with the wrong argument raises at once, whether fields are known or not."""
     for stream in (rxt.from_polars(FRAME, start="t"), rxt.from_events([])):
         with pytest.raises(ArgumentError, match=message):
             compose(stream)
@@ -251,7 +251,7 @@ def test_a_wrong_argument_is_an_error_where_it_is_given(compose: Compose, messag
 def test_a_wrong_type_of_result_is_an_error_where_it_is_named(
     compose: Compose, message: str
 ) -> None:
-    """What a function gives has to be named, and of a type that a payload or a time can have."""
+    """A function's result needs a name, and a type that a payload or a time can have."""
     for stream in (rxt.from_polars(FRAME, start="t"), rxt.from_events([])):
         with pytest.raises(SchemaError, match=message):
             compose(stream)
@@ -268,7 +268,7 @@ def test_a_wrong_type_of_result_is_an_error_where_it_is_named(
     ],
 )
 def test_an_alignment_is_a_time(alignment: Any, message: str) -> None:
-    """A window cannot be aligned with what names no instant, or one outside of time."""
+    """An alignment is an instant within time."""
     stream = rxt.from_polars(FRAME, start="t")
     for window in (stream.hopping_window, stream.hopping_window2, stream.snap_to_window_intervals):
         with pytest.raises(EventError, match=message):
@@ -279,13 +279,13 @@ def test_an_alignment_is_a_time(alignment: Any, message: str) -> None:
 
 @pytest.mark.parametrize("other", [5, rxt.from_polars(FRAME, start="t")], ids=["int", "Streamable"])
 def test_a_pipe_is_joined_with_an_observable(other: Any) -> None:
-    """In a pipe the other stream is an observable of batches, and a Streamable is none."""
+    """In a pipe the other stream is an observable of batches, not a Streamable."""
     with pytest.raises(ArgumentError, match=r"join in a pipe takes another observable .*Hint"):
         Subject[EventBatch]().pipe(ops.join(other, on="x"))
 
 
 def test_a_pipes_operators_name_their_line_too() -> None:
-    """An operator as a value in a pipe is checked at the first batch, and blamed by its line."""
+    """An operator in a pipe is checked at the first batch; the error names its line."""
     batches: Subject[EventBatch] = Subject()
     errors: list[Exception] = []
     batches.pipe(ops.where(z > 1)).subscribe(on_error=errors.append)

@@ -22,7 +22,7 @@ x, s, z = pl.col("x"), pl.col("s"), pl.col("z")
 
 
 def with_list(stream: Stream) -> Stream:
-    """The stream with a list field, as select makes them for explode."""
+    """Return the stream with a list field, as select makes it for explode."""
     return stream.with_columns(many=pl.concat_list("x", "x"))
 
 
@@ -274,10 +274,10 @@ bad_fields = pytest.mark.parametrize(
 
 
 @bad_fields
-def test_what_does_not_fit_the_fields_is_an_error_where_it_is_composed(
+def test_wrong_fields_are_an_error_when_composed(
     compose: Compose, operator: str, message: str
 ) -> None:
-    """The message names operator, field, what there is, and the file and line that composed it."""
+    """The message names the operator, the field, the known fields, and the composing line."""
     with pytest.raises(SchemaError, match=rf"(?s){message}.*{place_pattern(operator, __file__)}"):
         compose(rxt.from_polars(FRAME, start="t"))
 
@@ -286,7 +286,7 @@ def test_what_does_not_fit_the_fields_is_an_error_where_it_is_composed(
 def test_a_query_over_unknown_fields_is_checked_at_the_first_event(
     stream_of: Callable[..., Stream], compose: Compose, operator: str, message: str
 ) -> None:
-    """Where a source has no schema the same error, with the same line, goes to on_error, once."""
+    """If a source has no schema, the same error with the same line goes to on_error, once."""
     events = [PointEvent(1, {"x": 1, "s": "a"}), Cti(2), PointEvent(3, {"x": 1, "s": "a"})]
     out, errors = collect(compose(stream_of(events)))
     assert out == []
@@ -296,7 +296,7 @@ def test_a_query_over_unknown_fields_is_checked_at_the_first_event(
 
 
 def test_the_line_is_that_of_the_call() -> None:
-    """An error's place is the very line that called the method, also from inside a function."""
+    """An error's place is the line that called the method, also inside a function."""
 
     def query(stream: Stream) -> Stream:
         return stream.where(z > 1)  # this line
@@ -307,7 +307,7 @@ def test_the_line_is_that_of_the_call() -> None:
 
 
 def test_a_users_own_package_beside_ours_is_named(tmp_path: Path) -> None:
-    """Code whose folder begins with our package's name is a user's, not ours."""
+    """Code in a folder whose name begins with the package's name is the user's."""
     beside = Path(rxt.__file__).parent.with_name("rxtemporal_app") / "query.py"
     code = compile("query = stream.drop('z')", str(beside), "exec")
     with pytest.raises(SchemaError, match=re.escape(f"composed at {beside}:1")):

@@ -27,7 +27,7 @@ SNAPSHOT, TUMBLING = "snapshot_window().apply", "tumbling_window().apply"
 
 
 def boom(*_: Any) -> Any:
-    """Raise."""
+    """Raise an error."""
     raise OverflowError("too much")
 
 
@@ -54,7 +54,7 @@ class TooLarge(agg.UserDefinedAggregate):
 
 
 class Running(agg.UserDefinedAggregate):
-    """An incremental aggregate, of whose functions one can be told to raise or to be wrong."""
+    """Incremental aggregate, one of whose functions raises or returns a wrong result."""
 
     def __init__(self, **functions: Any) -> None:
         super().__init__("x", dtype=int)
@@ -81,7 +81,7 @@ class RaisingInTime(agg.TimeSensitiveAggregate):
     """A time-sensitive aggregate whose compute raises."""
 
     def compute(self, events: list[Any], window: Any) -> float:
-        """Raise."""
+        """Raise an error."""
         raise OverflowError("too much")
 
 
@@ -94,27 +94,27 @@ class WrongInTime(agg.TimeSensitiveAggregate):
 
 
 def applied(function: Callable[..., Any], **options: Any) -> Compose:
-    """A user-defined operator over snapshots, which says that it gives a field y."""
+    """Return a user-defined operator over snapshots with a field y in its schema."""
     return lambda st: st.snapshot_window().apply(function, schema={"y": int}, **options)
 
 
 def over_time(function: Callable[..., Any]) -> Compose:
-    """The same over tumbling windows of 5, with lifetimes."""
+    """Return the same over tumbling windows of 5, with lifetimes."""
     return lambda st: st.tumbling_window(5).apply(function, schema={"y": int}, time_sensitive=True)
 
 
 def selected(function: Callable[[dict[str, Any]], Any]) -> Compose:
-    """A select of a function, which says that it gives a field y."""
+    """Return a select of a function with a field y in its schema."""
     return lambda st: st.select(function, schema={"y": int})
 
 
 def scanned(result: Any) -> Compose:
-    """A scan whose function gives this result for each row, and says that it gives a field y."""
+    """Return a scan whose function returns this result for each row; its schema has a field y."""
     return lambda st: st.scan(0, lambda state, start, row: (state, result), schema={"y": int})
 
 
 def aggregated(aggregate: agg.Aggregate) -> Compose:
-    """An aggregate over snapshots."""
+    """Return an aggregate over snapshots."""
     return lambda st: st.snapshot_window().aggregate(n=aggregate)
 
 
@@ -143,9 +143,7 @@ RAISING: dict[str, tuple[Compose, str]] = {
 
 
 @pytest.mark.parametrize(("compose", "operator"), RAISING.values(), ids=RAISING)
-def test_what_a_users_function_raises_is_heard_with_the_place(
-    compose: Compose, operator: str
-) -> None:
+def test_an_exception_of_a_users_function_names_the_place(compose: Compose, operator: str) -> None:
     """The exception itself goes to on_error, with a note of the operator and its line."""
     for stream in (rxt.from_polars(FRAME, start="t"), listed()):
         _, errors = collect(compose(stream))
@@ -157,7 +155,7 @@ def test_what_a_users_function_raises_is_heard_with_the_place(
 
 
 def listed() -> Stream:
-    """Two rows of a stream whose fields are known by its first event."""
+    """Return a stream of two rows whose fields are known from its first event."""
     return rxt.from_events(
         [PointEvent(1, {"x": 1, "s": "a"}), Cti(2), PointEvent(3, {"x": 1, "s": "a"})]
     )
@@ -298,10 +296,10 @@ WRONG: dict[str, tuple[Compose, str, str]] = {
 
 
 @pytest.mark.parametrize(("compose", "operator", "message"), WRONG.values(), ids=WRONG)
-def test_what_a_users_function_may_not_return_is_heard_with_row_and_place(
+def test_a_wrong_result_of_a_users_function_names_row_and_place(
     compose: Compose, operator: str, message: str
 ) -> None:
-    """One error of ours shows what was returned, for what, and the line that composed it."""
+    """The error shows the result, its row, and the line that composed the operator."""
     for stream in (rxt.from_polars(FRAME, start="t"), listed()):
         out, errors = collect(compose(stream))
         assert out == []
@@ -310,8 +308,8 @@ def test_what_a_users_function_may_not_return_is_heard_with_row_and_place(
         assert re.search(rf"(?s){message}.*{place_pattern(operator, __file__)}", str(error))
 
 
-def test_a_polars_expression_that_fails_is_heard_with_the_place() -> None:
-    """What polars raises while it computes keeps its type and text, and gets a note."""
+def test_an_error_of_a_polars_expression_names_the_place() -> None:
+    """An error of polars keeps its type and text, and gets a note."""
     number = pl.col("s").cast(pl.Int64)
     for compose in (
         lambda st: st.where(number > 1),
@@ -326,7 +324,7 @@ def test_a_polars_expression_that_fails_is_heard_with_the_place() -> None:
         assert f"composed at {__file__}:" in error.__notes__[0]
 
 
-def test_a_sum_that_overflows_is_heard_with_the_place() -> None:
+def test_a_sum_that_overflows_names_the_place() -> None:
     """An integer sum never wraps."""
     rows = [PointEvent(1, {"x": 2**62}), PointEvent(1, {"x": 2**62})]
     out, [error] = collect(rxt.from_events(rows).snapshot_window().aggregate(n=agg.sum("x")))

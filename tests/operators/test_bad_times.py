@@ -66,7 +66,7 @@ TRAVELS: dict[str, tuple[Compose, list[Any], str, str]] = {
 def test_time_travel_that_breaks_a_promise_is_a_cti_violation(
     compose: Compose, events: list[Any], operator: str, message: str
 ) -> None:
-    """The error names operator, line, row and both times, and the forms that are safe."""
+    """The error names the operator, its line, the row, both times and the safe forms."""
     out, [error] = collect(compose(from_iterator(events)))
     assert all(event.start < 10 for event in out)
     assert isinstance(error, CtiViolationError)
@@ -111,14 +111,14 @@ UNBOUNDED: dict[str, tuple[Compose, str, str]] = {
 def test_rows_that_never_end_have_no_last_window(
     compose: Compose, operator: str, message: str
 ) -> None:
-    """Asked for the end of time, what would need results without number says what to do instead."""
+    """At the end of time an operator with infinitely many results raises an error with a hint."""
     _, [error] = collect(compose(from_iterator(ENDLESS)))
     assert isinstance(error, UnboundedWindowError)
     assert re.search(rf"(?s){message}.*{place_pattern(operator, __file__)}", str(error))
 
 
-def test_up_to_the_cti_windows_of_endless_rows_are_given() -> None:
-    """What is final before the end of time comes out; and hopping_window2 gives a finite result."""
+def test_windows_of_endless_rows_are_returned_up_to_the_cti() -> None:
+    """Results that are final before the end of time leave; those of hopping_window2 are finite."""
     count = {"n": agg.count()}
     out, _ = collect(from_iterator(ENDLESS).tumbling_window(10).aggregate(**count))
     assert [(event.start, event.payload["n"]) for event in out][:2] == [(0, 2), (10, 1)]

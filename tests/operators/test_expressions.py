@@ -181,21 +181,21 @@ OTHER_ROWS = {
 
 
 def cut(expression: pl.Expr) -> list[Any]:
-    """What an expression gives for each row alone."""
+    """Return an expression's result for each row by itself."""
     parts = [FRAME[i : i + 1].with_columns(expression) for i in range(FRAME.height)]
     return pl.concat(parts).rows()
 
 
 @pytest.mark.parametrize("expression", ROW_BY_ROW.values(), ids=ROW_BY_ROW)
-def test_what_is_computed_row_by_row_is_accepted(expression: pl.Expr) -> None:
-    """A row's result is the same in any batch, so the expression is taken."""
+def test_expressions_row_by_row_are_accepted(expression: pl.Expr) -> None:
+    """An expression whose result for a row is the same in any batch is accepted."""
     assert check_row_by_row(expression, "select") is expression
     assert cut(expression) == FRAME.with_columns(expression).rows()
 
 
 @pytest.mark.parametrize("expression", EXPANDED.values(), ids=EXPANDED)
-def test_what_stands_for_several_fields_is_accepted(expression: pl.Expr) -> None:
-    """Selectors and what is computed of them row by row are taken, as polars takes them."""
+def test_selectors_of_several_fields_are_accepted(expression: pl.Expr) -> None:
+    """Selectors, and expressions of them row by row, are accepted as in polars."""
     assert check_row_by_row(expression, "select") is expression
     assert cut(expression) == FRAME.with_columns(expression).rows()
     stream = rxt.from_polars(FRAME, start="Sort").select(expression)
@@ -203,8 +203,8 @@ def test_what_stands_for_several_fields_is_accepted(expression: pl.Expr) -> None
 
 
 @pytest.mark.parametrize("make", OTHER_ROWS.values(), ids=OTHER_ROWS)
-def test_what_looks_at_other_rows_is_refused(make: Any) -> None:
-    """What depends on the rows beside it has no place in a stream; a window has."""
+def test_expressions_over_other_rows_are_refused(make: Any) -> None:
+    """An expression that depends on other rows is refused outside of windows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expression = make()
@@ -212,8 +212,8 @@ def test_what_looks_at_other_rows_is_refused(make: Any) -> None:
         check_row_by_row(expression, "where")
 
 
-def test_each_operator_that_takes_expressions_looks_at_them() -> None:
-    """where, select, with_columns and the aggregates refuse what looks at other rows."""
+def test_each_operator_checks_its_expressions() -> None:
+    """where, select, with_columns and the aggregates refuse expressions over other rows."""
     stream = rxt.from_polars(FRAME, start="Sort")
     for name, compose in {
         "where": lambda e: stream.where(e > 1),
@@ -227,7 +227,7 @@ def test_each_operator_that_takes_expressions_looks_at_them() -> None:
 
 
 @pytest.mark.parametrize("value", ["x", 5, None, FRAME["x"]], ids=repr)
-def test_what_is_no_expression_is_refused(value: Any) -> None:
+def test_values_other_than_expressions_are_refused(value: Any) -> None:
     """The operator and the value are named."""
     with pytest.raises(ArgumentError, match="where takes polars expressions, got"):
         check_row_by_row(value, "where")
@@ -249,7 +249,7 @@ def test_the_output_schema_is_polars() -> None:
         ([s + d], "select: .*there are x"),
     ],
 )
-def test_what_does_not_fit_the_fields_is_refused(expressions: Any, message: str) -> None:
+def test_expressions_that_do_not_fit_the_fields_are_refused(expressions: Any, message: str) -> None:
     """Unknown fields, two fields of one name, nested results and wrong types are named."""
     with pytest.raises(SchemaError, match=message):
         infer_schema(FRAME.schema, expressions, "select")
@@ -270,6 +270,6 @@ def test_an_aggregate_reads_one_field() -> None:
 
 @pytest.mark.parametrize("predicate", [pl.col("x", "y") > 1, pl.all().is_null(), cs.numeric() > 0])
 def test_a_predicate_has_one_result(predicate: pl.Expr) -> None:
-    """A predicate over several fields is refused where it is composed, with the way to say it."""
+    """A predicate over several fields is refused when composed, with a hint."""
     with pytest.raises(SchemaError, match=r"predicates of one result.*all_horizontal.*composed at"):
         rxt.from_polars(FRAME, start="Sort").where(predicate)

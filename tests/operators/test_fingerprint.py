@@ -28,7 +28,7 @@ col = pl.col
 
 
 def test_the_same_in_another_process() -> None:
-    """Nothing in a fingerprint depends on the process: no place in memory, no order of hashing."""
+    """A fingerprint does not depend on the process: on addresses or the order of hashing."""
     code = "import json, case_fingerprints as t; print(json.dumps(t.of_the_table()))"
     env = environment(PYTHONHASHSEED="1")
     done = subprocess.run(
@@ -38,14 +38,14 @@ def test_the_same_in_another_process() -> None:
 
 
 def test_each_query_has_its_own() -> None:
-    """No two queries of the table of laws have the same."""
+    """No two queries of the table of laws have the same fingerprint."""
     found = list(map(tuple, of_the_table().values()))
     assert len(set(found)) == len(found) > 100
 
 
 @pytest.mark.parametrize("name", TWO)
 def test_inputs_that_change_places_are_a_change(name: str) -> None:
-    """Whatever the operator: its state has a left and a right side."""
+    """Every operator's state has a left and a right side."""
     left, right = sides()
     query = CASES[name].query
     assert fingerprints(query, left, right) == fingerprints(query, *sides())
@@ -65,16 +65,16 @@ class Least(agg.UserDefinedAggregate):
 
 @dataclasses.dataclass
 class Most(Least):
-    """Another one, with the same setting."""
+    """Another aggregate with the same setting."""
 
 
 def counted(aggregate: Any) -> Callable[..., rxt.Streamable]:
-    """A query that differs by its aggregate alone."""
+    """Return a query that differs only by its aggregate."""
     return lambda rows: rows.snapshot_window().aggregate(n=aggregate)
 
 
 def among(*others: int) -> Callable[..., rxt.Streamable]:
-    """A query that differs by one of many constants, which polars does not show."""
+    """Return a query that differs by one of many constants, which polars does not show."""
     return lambda rows: rows.where(col("x").is_in([*range(50), *others, *range(50)]))
 
 
@@ -93,8 +93,8 @@ def among(*others: int) -> Callable[..., rxt.Streamable]:
         (counted(Least()), counted(Most())),
     ],
 )
-def test_what_polars_does_not_show_is_a_change(one: Any, other: Any) -> None:
-    """Options of functions, long lists, users' classes: two queries that read alike differ."""
+def test_settings_that_polars_does_not_show_are_a_change(one: Any, other: Any) -> None:
+    """Queries that print alike differ by options of functions, long lists or users' classes."""
     (left, _), (same, _), (right, _) = sides(), sides(), sides()
     assert fingerprints(one, left) == fingerprints(one, same) != fingerprints(other, right)
 
@@ -105,18 +105,18 @@ Query = Callable[[Streams], list[rxt.Streamable]]
 
 
 def wide(stream: rxt.Streamable) -> rxt.Streamable:
-    """The rows of a stream that are wide."""
+    """Return the rows of a stream that are wide."""
     return stream.where(col("x") > 1)
 
 
 def shared(streams: Streams) -> list[rxt.Streamable]:
-    """One filter, computed once."""
+    """Return a query with one filter, computed once."""
     rows = wide(streams[A])
     return [rows.union(rows)]
 
 
 def twice(streams: Streams) -> list[rxt.Streamable]:
-    """Two filters, each with a state of its own."""
+    """Return a query with two filters, each with its own state."""
     return [wide(streams[A]).union(wide(streams[A]))]
 
 
@@ -166,7 +166,7 @@ CHANGES: dict[str, tuple[Query, Query, str]] = {
 
 
 def execution(query: Query) -> tuple[Execution, dict[str, Subject[Any]]]:
-    """A run over two streams, whose names are those of the run, and what pushes into them."""
+    """Return a run over two streams named in the run, and the subjects that push into them."""
     subjects: dict[str, Subject[Any]] = {A: Subject(), B: Subject()}
     in_order = rxt.INCREASING_START_TIME
     streams = {
@@ -179,14 +179,14 @@ def execution(query: Query) -> tuple[Execution, dict[str, Subject[Any]]]:
 
 
 def begun(run: Execution, outputs: int) -> None:
-    """Start a run whose results nobody looks at; what fails, fails here."""
+    """Start a run without reading its results; raise its errors."""
     failed: list[Exception] = []
     run.start_each([lambda batch: None] * outputs, failed.append, lambda: None)
     assert not failed
 
 
 def saved(query: Query) -> tuple[bytes, int]:
-    """The state of a run that has taken an event of each stream; and how many outputs it has."""
+    """Return the state of a run that has taken an event of each stream, and its outputs' number."""
     run, subjects = execution(query)
     outputs = len(run.leaving)
     begun(run, outputs)
@@ -196,8 +196,8 @@ def saved(query: Query) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_run_is_not_gone_on_with_by_another_query(change: str) -> None:
-    """What is refused says readably what was and what is; the query as it was goes on."""
+def test_another_query_cannot_load_a_runs_state(change: str) -> None:
+    """The error shows the saved and the present query; the unchanged query resumes."""
     one, other, says = CHANGES[change]
     state, outputs = saved(one)
     again, _ = execution(one)
@@ -209,8 +209,8 @@ def test_a_run_is_not_gone_on_with_by_another_query(change: str) -> None:
         begun(run, len(run.leaving))
 
 
-def test_a_folder_is_not_gone_on_with_by_another_query(tmp_path: Path) -> None:
-    """Of ``resume=`` the same: the sides of an anti join do not change places unseen."""
+def test_another_query_cannot_resume_from_a_folder(tmp_path: Path) -> None:
+    """Swapping the sides of an anti join is noticed with ``resume=`` too."""
 
     def streams() -> list[rxt.Streamable]:
         frame = pl.DataFrame({"start": range(5), "x": range(5)})

@@ -57,7 +57,7 @@ from rxtemporal.operators.lifetimes import (
     ids=lambda value: value.name if hasattr(value, "name") else "",
 )
 def test_complete_rows(operator: Any, expected: list[Any]) -> None:
-    """Each row gets the lifetime that the definition says, or vanishes."""
+    """Each row gets the lifetime of the definition, or vanishes."""
     assert history(ROWS, operator) == expected
 
 
@@ -83,7 +83,7 @@ def test_chop_with_a_period_longer_than_time() -> None:
 
 
 def test_shift_moves_edges_and_ctis() -> None:
-    """Both edges keep their id; the CTI goes along."""
+    """Both edges keep their id, and the CTI is shifted too."""
     assert outputs(edges(start=5, end=20, ctis=(15,)), shift_event_time(-5)) == [
         [(0, "-", 1, "a"), MIN_TIME],
         [10],
@@ -91,8 +91,8 @@ def test_shift_moves_edges_and_ctis() -> None:
     ]
 
 
-def test_points_are_told_once() -> None:
-    """A point at the start needs no end, and one at the end comes with the end."""
+def test_each_point_leaves_once() -> None:
+    """A point at the start leaves with the start edge, a point at the end with the end edge."""
     items = edges(start=5, end=20, ctis=(15,))
     assert outputs(items, to_point_events()) == [[(5, 6, 0, "a"), MIN_TIME], [15], [15]]
     assert outputs(items, point_at_end()) == [[MIN_TIME], [15], [(20, 21, 0, "a"), 15]]
@@ -113,7 +113,7 @@ def test_a_shortened_row_waits_until_it_cannot_vanish() -> None:
 
 
 def test_a_shortened_row_that_ends_soon_vanishes() -> None:
-    """It has never left, and frees the CTI; another that waits goes on to hold it."""
+    """The row never leaves and no longer holds the CTI; another waiting row still does."""
     items = [("start", 5, A), ("start", 7, B), ("cti", 8), ("end", 5, 10, A), ("end", 7, 13, B)]
     assert outputs(items, extend_lifetime(-5)) == [
         [MIN_TIME],
@@ -124,15 +124,15 @@ def test_a_shortened_row_that_ends_soon_vanishes() -> None:
     ]
 
 
-def test_an_extended_row_that_comes_to_end_never_is_not_closed() -> None:
-    """Its end edge would say nothing that its start edge has not said."""
+def test_a_row_extended_to_the_end_of_time_is_not_closed() -> None:
+    """Its end edge would add nothing to its start edge."""
     items = edges(start=5, end=MAX_TIME - 3, ctis=(15,))
     assert outputs(items, extend_lifetime(3)) == [[(5, "-", 1, "a"), MIN_TIME], [15], [15]]
     assert outputs(items, extend_lifetime(2))[-1] == [(5, MAX_TIME - 1, 1, "a"), 15]
 
 
 def test_a_limited_row_is_closed_by_the_cti() -> None:
-    """Its start leaves at once; its own end, which comes later, is swallowed."""
+    """Its start leaves at once; its own later end is dropped."""
     items = edges(start=5, end=20, ctis=(9, 10, 18))
     assert outputs(items, clip_to_limit(5)) == [
         [(5, "-", 1, "a"), MIN_TIME],
@@ -145,7 +145,7 @@ def test_a_limited_row_is_closed_by_the_cti() -> None:
 
 @pytest.mark.parametrize(("end", "limited"), [(9, 9), (12, 10)])
 def test_a_limited_row_is_closed_by_its_own_end(end: int, limited: int) -> None:
-    """Where that comes before the CTI reaches the limit; and only once."""
+    """An end before the CTI reaches the limit closes the row, and only once."""
     items = [*edges(start=5, end=end, ctis=(8,)), ("cti", 30)]
     assert outputs(items, clip_to_limit(5))[2:] == [[(5, limited, 1, "a"), 8], [30]]
 
@@ -157,7 +157,7 @@ def test_a_limit_beyond_the_end_of_time_is_none() -> None:
 
 
 def test_an_open_row_is_chopped_as_the_cti_passes() -> None:
-    """Pieces that end by the CTI are complete; the one that goes on is a start edge of its own."""
+    """Pieces that end by the CTI are complete; the current one is a start edge with its own id."""
     items = edges(start=3, end=20, ctis=(3, 4, 10, 11, 12))
     assert outputs(items, chop(5)) == [
         [MIN_TIME],
@@ -171,13 +171,13 @@ def test_an_open_row_is_chopped_as_the_cti_passes() -> None:
 
 
 def test_an_open_row_that_ends_at_a_boundary_has_no_piece_after_it() -> None:
-    """The piece that ended there was complete when the CTI came to the boundary."""
+    """The piece that ended there was complete when the CTI reached the boundary."""
     items = [*edges(start=3, end=5, ctis=(5,)), ("cti", 9)]
     assert outputs(items, chop(5)) == [[MIN_TIME], [(3, 5, 0, "a"), 5], [5], [9]]
 
 
 def test_an_endless_row_is_chopped_up_to_the_cti_and_never_to_the_end() -> None:
-    """At the end of time its pieces would be without number."""
+    """At the end of time it would have infinitely many pieces."""
     items = [("interval", 3, MAX_TIME, A), ("cti", 6)]
     assert outputs(items, chop(5))[1] == [(3, 5, 0, "a"), (5, "-", 1, "a"), 6]
     with pytest.raises(UnboundedWindowError, match=r"1 rows never end.*clip_event_duration"):
@@ -198,7 +198,7 @@ def test_an_absurd_number_of_pieces_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_ends_of_time_stay_and_the_rest_saturates() -> None:
-    """What is emptied by it is no row."""
+    """A row that becomes empty by it is dropped."""
     rows = [("interval", MIN_TIME, 5, A), ("interval", MAX_TIME - 9, MAX_TIME - 3, B)]
     assert history(rows, shift_event_time(4)) == [
         (MIN_TIME, 9, "a"),
@@ -217,7 +217,7 @@ def test_the_ends_of_time_stay_and_the_rest_saturates() -> None:
 
 
 def test_a_row_shifted_to_the_beginning_of_time_waits_until_it_cannot_vanish() -> None:
-    """An open one may be emptied there; once the CTI is above, it may not."""
+    """An open row may become empty there, but not once the CTI is above it."""
     first, second = MIN_TIME + 2, MIN_TIME + 3
     items = [
         ("start", first, A),
@@ -238,7 +238,7 @@ def test_a_row_shifted_to_the_beginning_of_time_waits_until_it_cannot_vanish() -
 
 
 def test_every_rule_gives_the_end_of_time_for_the_end_of_time() -> None:
-    """Open rows leave as ones that never end."""
+    """Open rows leave as rows that never end."""
     items = [("start", 5, A), ("cti", MAX_TIME)]
     for operator in (shift_event_time(-9), extend_lifetime(-9), alter_event_duration(LENGTH)):
         out = outputs(items, operator)
@@ -246,8 +246,8 @@ def test_every_rule_gives_the_end_of_time_for_the_end_of_time() -> None:
         assert sum(map(len, out)) == 3, "one row"
 
 
-def test_operators_tell_their_rules() -> None:
-    """The plan says what each promises and holds."""
+def test_operators_describe_their_rules() -> None:
+    """The plan names each operator's CTI rule and held rows."""
 
     def told(operator: Any) -> tuple[str, str, str]:
         return operator.name, operator.cti_rule, operator.holds

@@ -34,7 +34,7 @@ class Counted:
 
 
 def test_a_stream_used_twice_is_read_and_computed_once() -> None:
-    """A join of a stream with itself asks its source once, and its function once for each row."""
+    """A join of a stream with itself reads its source once and calls its function once per row."""
     source, called = Counted(), []
     rows = rxt.from_events(source, schema=SCHEMA).where(lambda row: not called.append(row["x"]))
     joined = rows.join(rows.select("k", y="x"), on="k").to_events()
@@ -43,14 +43,14 @@ def test_a_stream_used_twice_is_read_and_computed_once() -> None:
 
 
 def test_each_run_has_a_state_of_its_own() -> None:
-    """The same query run twice gives the same twice."""
+    """The same query, run twice, gives the same results twice."""
     stream = rxt.from_events(ROWS)
     query = stream.union(stream).snapshot_window().aggregate(n=agg.count())
     assert query.to_events() == query.to_events() != []
 
 
 def test_bounded_sources_are_read_side_by_side() -> None:
-    """The source that has come least far is asked next, so none runs ahead of the other."""
+    """The source that is furthest behind is read next, so none runs ahead."""
     asked: list[str] = []
 
     def noting(name: str, times: range) -> Iterator[Any]:
@@ -75,7 +75,7 @@ def test_bounded_sources_are_read_side_by_side() -> None:
 
 
 def test_two_threads_push_into_one_query() -> None:
-    """Subjects pushed by threads of their own lose nothing on the way through a union."""
+    """Nothing is lost in a union of subjects that are pushed by different threads."""
     left, right = Subject[Any](), Subject[Any]()
     streams = [rxt.from_observable(each, schema=SCHEMA) for each in (left, right)]
     seen: list[Any] = []
@@ -150,7 +150,7 @@ def test_a_side_without_events_matches_nothing(side: str, early: bool) -> None:
 
 
 def test_explain_draws_the_plan() -> None:
-    """Each operator stands above what it takes, with its CTI rule; a shared stream is named."""
+    """Each operator is above its inputs, with its CTI rule; a shared stream is named."""
     rows = rxt.from_events([], schema=SCHEMA, name="rows").where(pl.col("x") > 1)
     text = rows.join(rows.select("k", y="x"), on="k").explain()
     assert text.splitlines() == [
@@ -174,7 +174,7 @@ FIVE = timedelta(seconds=5)
 
 
 def generated(frequency: Any, delay: Any, flag: bool = True, policy: Any = DROP) -> Any:
-    """Settings that make CTIs out of events."""
+    """Return settings that generate CTIs from events."""
     generation = rxt.AdvanceTimeGenerationSettings(frequency, delay, flag)
     return rxt.AdvanceTimeSettings(generation, policy=policy)
 
@@ -219,19 +219,19 @@ def generated(frequency: Any, delay: Any, flag: bool = True, policy: Any = DROP)
     ],
 )
 def test_explain_says_where_time_comes_from(options: Any, words: str) -> None:
-    """Generation, delay, imports, policy, heartbeat and time-out of each source, in words."""
+    """The plan describes generation, delay, imports, policy, heartbeat and time-out of a source."""
     text = rxt.from_observable(Subject[Any](), schema=SCHEMA, **options).explain()
     assert text.splitlines()[1] == f"  | time: {words}"
 
 
 def test_explain_says_that_a_frame_is_final_at_its_end() -> None:
-    """A frame without settings sends no CTIs, and the hint says what makes some."""
+    """A frame without settings sends no CTIs; the hint says which settings generate them."""
     text = rxt.from_polars(pl.DataFrame({"t": [1]}), start="t").explain()
     assert "| time: it sends no CTIs, so nothing is final before its end\n  | hint: adv" in text
 
 
-def test_diagnostics_tell_what_operators_hold() -> None:
-    """While a query runs, the rows that each of its operators holds can be read."""
+def test_diagnostics_count_the_rows_held() -> None:
+    """Diagnostics of a running query show the rows that each operator holds."""
     source = Subject[Any]()
     query = rxt.from_observable(source, schema=SCHEMA).snapshot_window().aggregate(n=agg.count())
 

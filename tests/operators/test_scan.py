@@ -26,7 +26,7 @@ RESULT = {"n": int, "seen": str}
 
 
 def remember(state: dict[str, Any], start: int, payload: dict[str, Any]) -> tuple[Any, Any]:
-    """Number the rows, and give none, one or two results with what the last rows were."""
+    """Number the rows; return no, one or two results that contain the last rows."""
     state["last"] = [*state["last"], (start, payload["x"], payload["k"])][-3:]
     state["n"] += 1
     result = {"n": state["n"], "seen": repr(state["last"])}
@@ -43,14 +43,14 @@ def row(k: str, x: int | None = None) -> dict[str, Any]:
 
 
 def scanned(items: list[Any], fn: Any, seed: Any = 0, schema: Any = None) -> list[Row]:
-    """Return what comes of a stream in one batch, by start."""
+    """Return the results of a stream in one batch, by start."""
     made = physical.batches(arrangements.finish(items), [slice(0, len(items) + 1)])
     out = physical.run(made, scan(seed, fn, schema=schema or {"n": int}))
     return sorted(physical.rows(out), key=lambda each: (each.start, str(each.payload)))
 
 
-def test_the_function_goes_along_in_order_of_start() -> None:
-    """It sees starts as ticks, payloads as dicts, and the state that it returned last."""
+def test_the_function_is_called_in_order_of_start() -> None:
+    """The function gets starts as ticks, payloads as dicts, and its last state."""
     seen: list[Any] = []
 
     def total(state: int, start: int, payload: dict[str, Any]) -> tuple[int, dict[str, int]]:
@@ -64,7 +64,7 @@ def test_the_function_goes_along_in_order_of_start() -> None:
 
 
 def test_rows_of_one_start_come_in_order_of_payload() -> None:
-    """By the fields in the order of the schema, nulls first, NaN last."""
+    """Rows are sorted by the fields in the schema's order, nulls first, NaN last."""
     seen: list[Any] = []
 
     def note(state: int, start: int, payload: dict[str, Any]) -> tuple[int, None]:
@@ -85,8 +85,8 @@ def test_rows_of_one_start_come_in_order_of_payload() -> None:
     )
 
 
-def test_a_row_may_give_nothing_one_or_several() -> None:
-    """None, a payload, or a list of them; a dataclass is a payload too."""
+def test_a_call_returns_no_one_or_several_results() -> None:
+    """A result is None, a payload or a list of payloads; a dataclass is a payload too."""
 
     @dataclasses.dataclass
     class Told:
@@ -99,7 +99,7 @@ def test_a_row_may_give_nothing_one_or_several() -> None:
 
 
 def test_results_live_as_long_as_the_row() -> None:
-    """Those of an open row leave as start edges once it is committed, and end with it."""
+    """Results of an open row leave as start edges once it is committed, and end with it."""
     items = [
         ("start", 3, row("a")), ("cti", 3), ("cti", 4),
         ("start", 5, row("b")), ("end", 3, 8, row("a")), ("end", 5, 9, row("b")), ("cti", 6),
@@ -120,8 +120,8 @@ def test_results_live_as_long_as_the_row() -> None:
     ]  # fmt: skip
 
 
-def test_of_equal_rows_the_first_to_end_ends_what_came_first() -> None:
-    """Rows that differ in their ends alone are called alike, whichever arrives first."""
+def test_the_first_of_equal_rows_to_end_ends_the_first_results() -> None:
+    """Rows that differ only in their ends are treated alike, whichever arrives first."""
 
     def number(state: int, start: int, payload: dict[str, Any]) -> tuple[int, dict[str, int]]:
         return state + 1, {"n": state + 1}
@@ -140,7 +140,7 @@ def test_of_equal_rows_the_first_to_end_ends_what_came_first() -> None:
 
 
 def test_each_key_has_a_state_of_its_own() -> None:
-    """It begins as a copy of the seed, and the keys stand in front of what comes back."""
+    """A key's state begins as a copy of the seed; results begin with the keys."""
 
     def collect(state: list[Any], start: int, payload: dict[str, Any]) -> tuple[Any, Any]:
         state.append(payload["x"])
@@ -160,7 +160,7 @@ def test_each_key_has_a_state_of_its_own() -> None:
 @given(data=st.data(), keys=st.sampled_from([(), ("k",)]))
 @settings(max_examples=3 * settings().max_examples)
 def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> None:
-    """Under any cut, saved and loaded before each batch, each row is taken once and in order."""
+    """Under any cut and restarts before each batch, each row is read once and in order."""
     values = data.draw(st.sampled_from([strategies.payloads(), strategies.few_payloads()]))
     items = arrangements.finish(data.draw(strategies.streams(payload=values)))
     made = physical.batches(items, data.draw(strategies.cuts(len(items))))
@@ -181,8 +181,8 @@ def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> N
 
 
 @pytest.mark.full
-def test_many_rows_are_taken_like_few() -> None:
-    """What is held gets new numbers now and then, and nothing comes of it."""
+def test_renumbering_rows_changes_no_results() -> None:
+    """Renumbering the rows held does not change the results."""
     items = arrangements.make_tangled_stream(2_000)
     cut = arrangements.cut_evenly(items, 97)
     out = physical.run(physical.batches(items, cut), scan(SEED, remember, schema=RESULT))
@@ -190,8 +190,8 @@ def test_many_rows_are_taken_like_few() -> None:
     assert oracle.history(physical.rows(out)) == oracle.history(expected)
 
 
-def test_only_what_is_open_is_held() -> None:
-    """Rows until they are committed, and what open rows gave until these end."""
+def test_only_open_rows_and_results_are_held() -> None:
+    """Rows are held until committed, and results of open rows until the rows end."""
     items: list[Any] = []
     for t in range(1_500):
         items += [("start", t, row("a", t)), ("point", t + 1, row("b", t))]
@@ -221,13 +221,13 @@ def test_only_what_is_open_is_held() -> None:
     ],
 )
 def test_a_result_that_does_not_fit_is_refused(told: Any, message: str) -> None:
-    """The error says what came back and what the schema is."""
+    """The error shows the result and the schema."""
     with pytest.raises(rxt.SchemaError, match=message):
         scanned([("point", 1, row("a"))], lambda state, start, payload: told)
 
 
-def test_what_the_function_raises_is_raised() -> None:
-    """It keeps its type, and a note says where the operator was composed."""
+def test_an_exception_of_the_function_is_raised() -> None:
+    """The exception keeps its type and gets a note of where the operator was composed."""
 
     def bad(state: int, start: int, payload: dict[str, Any]) -> Any:
         raise ZeroDivisionError("a user's own")
@@ -238,7 +238,7 @@ def test_what_the_function_raises_is_raised() -> None:
 
 
 def test_a_group_key_is_not_returned() -> None:
-    """The keys come by themselves: in the schema and in a payload they are refused."""
+    """A schema or result with a group key is refused, since keys are added to each result."""
     operator = scan(0, lambda state, start, payload: (state, payload), schema={"x": int})
     batch = EventBatch.from_dicts([{"start_time": 1, "k": "a", "x": 2}], cti=9)
     step = GroupStep(batch.schema, ("k",))
@@ -249,7 +249,7 @@ def test_a_group_key_is_not_returned() -> None:
 
 
 def test_a_state_that_cannot_be_saved_is_named() -> None:
-    """States are made of plain values; the error says what is not."""
+    """A state is made of plain values; the error names any other value."""
     operator = scan(None, lambda state, start, payload: (object, None), schema={"n": int})
     step = operator.make(SCHEMA, ())
     step.on_batch(physical.batches([("point", 1, row("a")), ("cti", 2)], [slice(0, 2)])[0])
@@ -258,7 +258,7 @@ def test_a_state_that_cannot_be_saved_is_named() -> None:
 
 
 def test_arguments_are_checked_when_composed() -> None:
-    """A seed that stands where the function should be, and a schema that is none."""
+    """A seed in the function's place and an invalid schema are refused."""
     with pytest.raises(rxt.RxTemporalError, match="takes a seed and a function"):
         scan(print, 0, schema={"n": int})  # type: ignore[arg-type]
     with pytest.raises(rxt.SchemaError, match="schema= is a mapping"):

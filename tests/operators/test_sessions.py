@@ -56,14 +56,14 @@ def test_a_gap_of_exactly_the_timeout_closes_a_session() -> None:
 
 
 def test_a_session_is_capped_on_the_grid() -> None:
-    """One that begins on a boundary ends at the next; another at the one after the next."""
+    """A session that begins on a boundary ends at the next, any other one boundary later."""
     assert lifetimes(points(10, 12, 14, 17), 4, 10) == [(t, 20) for t in (10, 12, 14, 17)]
     assert lifetimes(points(11, 14, 17, 20, 23, 26, 28), 4, 10)[-1] == (28, 30)
     assert lifetimes(points(-3, 0), 4, 10) == [(-3, 4), (0, 4)]
 
 
 def test_after_a_cap_the_next_session_is_capped_at_its_own_boundary() -> None:
-    """It follows a session that was cut short, however much later it begins."""
+    """This holds however much later the session after a capped one begins."""
     starts = [11, 14, 17, 20, 23, 26, 29, 31, 34, 37]
     ends = [end for _, end in lifetimes(points(*starts), 4, 10)]
     assert ends == [30] * 7 + [40] * 3
@@ -71,7 +71,7 @@ def test_after_a_cap_the_next_session_is_capped_at_its_own_boundary() -> None:
 
 
 def test_a_session_at_the_end_of_time_never_ends() -> None:
-    """Its end saturates, and so its rows are rows that never end."""
+    """Its end is limited to the end of time, so its rows never end."""
     late = MAX_TIME - 3
     assert lifetimes(points(late), 5) == [(late, MAX_TIME)]
     items = [("point", late, {"k": None, "x": 1, "y": None}), ("cti", late + 1), ("cti", MAX_TIME)]
@@ -82,7 +82,7 @@ def test_a_session_at_the_end_of_time_never_ends() -> None:
 
 
 def test_a_row_leaves_when_it_is_committed_and_ends_when_its_session_does() -> None:
-    """A start edge leaves once the CTI has passed the start; the end follows at the session's."""
+    """A start edge leaves once the CTI has passed it; the end edge leaves at the session's end."""
     row = {"k": "a", "x": 1, "y": None}
     items = [("point", 2, row), ("cti", 2), ("cti", 3), ("cti", 6), ("cti", 7)]
     made = physical.batches(items, arrangements.cut_evenly(items, 1))
@@ -95,8 +95,8 @@ def test_a_row_leaves_when_it_is_committed_and_ends_when_its_session_does() -> N
     assert told == [(3, 2, MAX_TIME, True), (7, 2, 7, True)]
 
 
-def test_ends_do_not_count() -> None:
-    """End edges are swallowed: an open row ends with its session like any other."""
+def test_ends_of_rows_are_ignored() -> None:
+    """End edges are dropped: an open row ends with its session like any other."""
     row = {"k": "a", "x": 1, "y": None}
     items = [("start", 0, row), ("interval", 3, MAX_TIME, row), ("cti", 2), ("end", 0, 90, row)]
     assert lifetimes([*items, ("cti", MAX_TIME)], 5) == [(0, 8), (3, 8)]
@@ -107,7 +107,7 @@ def test_ends_do_not_count() -> None:
 def test_lifetimes_are_the_definitions(
     data: st.DataObject, spans: tuple[int, int | None], keys: list[str]
 ) -> None:
-    """Under any cut, stopped and loaded before each batch, each key's rows live as is defined."""
+    """Under any cut and restarts before each batch, lifetimes are those of the definition."""
     items = arrangements.finish(data.draw(strategies.streams(payload=strategies.few_payloads())))
     cut = physical.batches(items, data.draw(strategies.cuts(len(items))))
     made = physical.group(cut, keys)
@@ -124,8 +124,8 @@ def test_lifetimes_are_the_definitions(
 
 
 @pytest.mark.full
-def test_many_rows_live_like_few() -> None:
-    """What is held gets new numbers now and then, and nothing comes of it."""
+def test_renumbering_rows_changes_no_lifetimes() -> None:
+    """Renumbering the rows held does not change the results."""
     items = arrangements.make_tangled_stream(2_000)
     cut = arrangements.cut_evenly(items, 97)
     for spans, keys in (((4, None), ["x"]), ((900, 2_000), []), ((5, 700), ["k", "x"])):
@@ -136,7 +136,7 @@ def test_many_rows_live_like_few() -> None:
 
 
 def test_only_open_sessions_are_held() -> None:
-    """Rows are held until their session has ended, however many there have been."""
+    """Rows are held only until their session has ended."""
     items: list[Any] = []
     for t in range(1_500):
         items += [("point", 10 * t, {"k": str(t % 3), "x": t, "y": None}), ("cti", 10 * t)]
@@ -150,7 +150,7 @@ def test_only_open_sessions_are_held() -> None:
 
 
 def test_spans_are_checked_when_composed() -> None:
-    """Neither span may be anything but positive."""
+    """Both spans have to be positive."""
     with pytest.raises(rxt.RxTemporalError, match="timeout must be positive, got 0"):
         session_lifetimes(0)
     with pytest.raises(rxt.RxTemporalError, match="max_duration must be positive, got -1"):
@@ -176,7 +176,7 @@ def gathered(bounds: StartBounds, batch: EventBatch) -> list[tuple[int, int, Any
 
 
 def of_starts(windows: list[Any]) -> list[Any]:
-    """Return windows with the starts alone of their rows."""
+    """Return windows with only the starts of their rows."""
     return [(start, end, [row.start for row in rows]) for start, end, _, rows in windows]
 
 
@@ -185,14 +185,14 @@ def one_batch(items: list[Any]) -> EventBatch:
     return physical.batches(items, [slice(0, len(items))])[0]
 
 
-def test_a_session_window_holds_what_starts_in_it() -> None:
-    """It reaches from its first start to its end."""
+def test_a_session_window_holds_the_rows_that_start_in_it() -> None:
+    """The window reaches from the session's first start to its end."""
     found = gathered(SessionBounds(5, None, SCHEMA), one_batch(points(1, 4, 9, 4)))
     assert of_starts(found) == [(1, 9, [1, 4, 4]), (9, 14, [9])]
 
 
 def test_a_count_window_holds_n_distinct_starts() -> None:
-    """It slides by one distinct start; fewer than n make none."""
+    """The window slides by one distinct start; fewer than n starts make none."""
     found = gathered(CountBounds(2, SCHEMA), one_batch(points(1, 4, 9, 4)))
     assert of_starts(found) == [(1, 5, [1, 4, 4]), (4, 10, [4, 4, 9])]
     assert gathered(CountBounds(4, SCHEMA), one_batch(points(1, 4, 9, 4))) == []
@@ -202,7 +202,7 @@ def test_a_count_window_holds_n_distinct_starts() -> None:
 
 
 def test_a_window_shows_the_end_known_so_far() -> None:
-    """An end edge that comes before its row's window is final is seen, a later one is not."""
+    """An end edge counts if it arrives before its row's window is final."""
     a, b = ({"k": k, "x": 1, "y": None} for k in "ab")
     items = [("start", 0, a), ("start", 1, b), ("end", 0, 7, a), ("cti", 6), ("end", 1, 8, b)]
     bounds = SessionBounds(5, None, SCHEMA)
@@ -267,7 +267,7 @@ def assert_windows(
 def test_windows_are_the_definitions(
     data: st.DataObject, window: tuple[str, Any], keys: list[str]
 ) -> None:
-    """Under any cut, saved and loaded before each batch, windows come once, when they are final."""
+    """Under any cut and restarts before each batch, windows leave once, when they are final."""
     items = arrangements.finish(data.draw(strategies.streams(payload=strategies.few_payloads())))
     assert_windows(items, data.draw(strategies.cuts(len(items))), window, keys)
 
@@ -276,8 +276,8 @@ def test_windows_are_the_definitions(
 @pytest.mark.parametrize(
     "window", [("session", (4, None)), ("session", (50, 700)), ("count", (9,))]
 )
-def test_windows_of_many_rows_are_those_of_few(window: tuple[str, Any]) -> None:
-    """What is held gets new numbers now and then, and nothing comes of it."""
+def test_renumbering_rows_changes_no_windows(window: tuple[str, Any]) -> None:
+    """Renumbering the rows held does not change the results."""
     items = arrangements.make_tangled_stream(2_000)
     cut = arrangements.cut_evenly(items, 97)
     assert_windows(items, cut, window, ["x"])
@@ -287,7 +287,7 @@ def test_windows_of_many_rows_are_those_of_few(window: tuple[str, Any]) -> None:
     "make", [lambda: SessionBounds(25, 100, SCHEMA), lambda: CountBounds(3, SCHEMA)]
 )
 def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
-    """Rows, their edges and the times that are waited for do not pile up."""
+    """Rows, their edges and waiting times do not pile up."""
     items: list[Any] = [("start", 0, {"k": "silent", "x": 0, "y": None})]
     for t in range(1_500):
         row = {"k": str(t % 3), "x": t, "y": None}
@@ -305,7 +305,7 @@ def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
 
 
 def test_the_stream_has_it_as_an_operator() -> None:
-    """Grouped, each key has sessions of its own, and the keys stay."""
+    """In a grouped stream each key has its own sessions, and the keys are kept."""
     clicks = [rxt.PointEvent(t, {"user": user}) for t, user in [(0, "a"), (3, "b"), (6, "a")]]
     batches = rxt.from_events(clicks).group_by("user").to_batches()
     out = physical.run(list(batches), session_lifetimes(5))

@@ -31,7 +31,7 @@ def stitched(*lifetimes: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 def told(items: list[Any]) -> list[tuple[int, int, int, bool]]:
-    """Return what leaves when: the CTI, the lifetime, whether it is an edge; one event a batch."""
+    """Return CTI, start, end and True for an edge of each output row; one event is a batch."""
     made = physical.batches(items, arrangements.cut_evenly(items, 1))
     return [
         (batch.cti, int(start), int(end), bool(edge))
@@ -41,20 +41,20 @@ def told(items: list[Any]) -> list[tuple[int, int, int, bool]]:
 
 
 def test_rows_that_touch_are_joined() -> None:
-    """One that ends where the other starts; a gap and an overlap leave them apart."""
+    """Rows touch if one ends where the other starts; a gap or an overlap keeps them apart."""
     assert stitched((0, 5), (5, 9), (9, 12)) == [(0, 12)]
     assert stitched((0, 5), (6, 9)) == [(0, 5), (6, 9)]
     assert stitched((0, 5), (4, 9)) == [(0, 5), (4, 9)]
     assert stitched((0, 5), (5, MAX_TIME)) == [(0, MAX_TIME)]
 
 
-def test_the_oldest_chains_go_on() -> None:
-    """Of three that end where two start, the two that began first."""
+def test_the_oldest_chains_continue() -> None:
+    """Of three chains that end where two rows start, the two oldest continue."""
     assert stitched((0, 9), (1, 9), (2, 9), (9, 12), (9, 12)) == [(0, 12), (1, 12), (2, 9)]
 
 
 def test_rows_that_nothing_continues_begin_chains_of_their_own() -> None:
-    """Of two that start where one ends, the one that ends first is a chain of its own."""
+    """Of two rows that start where one ends, the one that ends first begins its own chain."""
     assert stitched((0, 9), (9, 12), (9, 20)) == [(0, 20), (9, 12)]
 
 
@@ -84,13 +84,13 @@ def test_equal_means_equal_as_a_key() -> None:
 
 
 def test_an_end_waits_for_the_cti_above_it() -> None:
-    """At a CTI equal to a row's end another row may still begin there."""
+    """At a CTI equal to a row's end another row may still start there."""
     items = [("interval", 0, 5, A), ("cti", 1), ("cti", 5), ("point", 5, A), ("cti", 6), ("cti", 7)]
     assert told(items) == [(1, 0, MAX_TIME, True), (7, 0, 6, True)]
 
 
 def test_an_open_row_continues_a_chain() -> None:
-    """Its end edge ends the chain; a chain whose ends are known at once leaves complete."""
+    """The row's end edge ends the chain; a chain whose end is known at once leaves complete."""
     items = [("point", 4, A), ("start", 5, A), ("cti", 5), ("end", 5, 7, A), ("cti", 7), ("cti", 9)]
     assert told(items) == [(5, 4, MAX_TIME, True), (9, 4, 7, True)]
     items = [("point", 4, A), ("point", 5, A), ("cti", 9)]
@@ -100,7 +100,7 @@ def test_an_open_row_continues_a_chain() -> None:
 @given(data=st.data(), keys=st.sampled_from([(), ("k",)]))
 @settings(max_examples=4 * settings().max_examples)
 def test_stitch_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> None:
-    """Under any cut, saved and loaded before each batch, chains are as the plain model has them."""
+    """Under any cut and restarts before each batch, chains are those of the plain model."""
     values = data.draw(st.sampled_from([strategies.few_payloads(), st.just(A)]))
     items = arrangements.finish(data.draw(strategies.streams(payload=values)))
     made = physical.batches(items, data.draw(strategies.cuts(len(items))))
@@ -120,8 +120,8 @@ def test_stitch_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) ->
 
 
 @pytest.mark.full
-def test_many_rows_are_stitched_like_few() -> None:
-    """What is held gets new numbers now and then, and nothing comes of it."""
+def test_renumbering_rows_changes_no_chains() -> None:
+    """Renumbering the rows held does not change the results."""
     items = arrangements.make_tangled_stream(2_000)
     cut = arrangements.cut_evenly(items, 97)
     found = physical.rows(physical.run(physical.batches(items, cut), stitch()))
@@ -131,7 +131,7 @@ def test_many_rows_are_stitched_like_few() -> None:
 
 @pytest.mark.parametrize("endless", [False, True])
 def test_only_rows_that_have_not_ended_are_held(endless: bool) -> None:
-    """Chains, edges and payloads that are gone are forgotten, however many there have been."""
+    """Chains, edges and payloads of ended rows are forgotten."""
     items: list[Any] = []
     for t in range(2_500):
         row = {"k": str(t), "x": t, "y": None}
@@ -150,7 +150,7 @@ def test_only_rows_that_have_not_ended_are_held(endless: bool) -> None:
 
 
 def test_a_payload_without_fields_is_equal_to_itself() -> None:
-    """Rows of which nothing is left but their lifetimes are stitched like any other."""
+    """Rows without fields are stitched like any others."""
     batch = EventBatch.of_rows(
         *([pl.Series(times).to_numpy() for times in ([0, 5], [5, 9])]), pl.DataFrame(height=2), 99
     )
@@ -159,7 +159,7 @@ def test_a_payload_without_fields_is_equal_to_itself() -> None:
 
 
 def test_a_pipeline_has_it_as_an_operator() -> None:
-    """Grouped, it keeps the grouping."""
+    """A grouped stream stays grouped."""
     lamps = [rxt.IntervalEvent(s, e, {"lamp": "on"}) for s, e in ((0, 5), (5, 9))]
     batches = list(rxt.from_events(lamps).group_by("lamp").to_batches())
     out = physical.run(batches, stitch())

@@ -33,7 +33,7 @@ READINGS = rxt.EventBatch.from_dicts(
 
 
 def results(*operators: Any) -> list[tuple[Any, ...]]:
-    """What operators make of the readings: (start, end, *fields)."""
+    """Return the operators' output for the readings: (start, end, *fields)."""
     return [
         (row.start, row.end, *row.payload.values())
         for row in rows(physical.run([READINGS], *operators))
@@ -41,7 +41,7 @@ def results(*operators: Any) -> list[tuple[Any, ...]]:
 
 
 def select(function: Any, **named: Any) -> Any:
-    """The select of a function."""
+    """Return the select of a function."""
     return select_by_function((function,), named)
 
 
@@ -104,7 +104,7 @@ def test_select_by_a_function(selecting: Any) -> None:
 
 
 def test_select_by_a_function_keeps_the_keys() -> None:
-    """They come first, and the function does not name them."""
+    """Keys come first, and the function does not return them."""
     lengths = select(lambda row: {"n": len(row["text"] or "")}, schema={"n": int})
     assert results(group_by("room"), lengths) == [
         (1, 5, "lab", 5),
@@ -126,13 +126,13 @@ def test_select_by_a_function_keeps_the_keys() -> None:
     ],
 )
 def test_a_result_that_does_not_fit_is_shown_with_its_row(result: Any, message: str) -> None:
-    """What the function returned, for which payload, and what is wrong with it."""
+    """The message shows the result, its payload, and the fault."""
     with pytest.raises(SchemaError, match=message):
         results(select(lambda row: result, schema={"n": int}))
 
 
-def test_what_select_takes_is_checked_when_composed() -> None:
-    """A function needs its fields named, and stands alone."""
+def test_the_arguments_of_select_are_checked_when_composed() -> None:
+    """A function needs a schema, and is the only argument."""
     with pytest.raises(ArgumentError, match=r"cannot see what a function returns.*schema="):
         select(lambda row: {})
     with pytest.raises(ArgumentError, match="cannot see"):
@@ -147,7 +147,7 @@ def test_what_select_takes_is_checked_when_composed() -> None:
 
 
 def test_select_by_a_function_of_no_rows() -> None:
-    """The schema is the output's."""
+    """The output schema is known without rows."""
     (out,) = physical.run([READINGS.none(20)], select(as_dict, schema=Length))
     assert dict(out.schema) == {"room": pl.String, "length": pl.Int64}
 
@@ -162,7 +162,7 @@ def words(*others: str) -> Select:
 
 
 def test_explode_gives_a_row_for_each_element() -> None:
-    """The element takes the list's place; an empty and a null list give none."""
+    """The element replaces the list; an empty or null list gives no row."""
     assert results(words("room"), explode("word")) == [
         (1, 5, "lab", "to", 7),
         (1, 5, "lab", "be", 7),
@@ -183,7 +183,7 @@ def test_explode_keeps_the_grouping() -> None:
 
 
 def exploded_by_x() -> list[Any]:
-    """Two rows of x elements each, open when the first CTI comes."""
+    """Return two rows of x elements each, open at the first CTI."""
     lists = select(
         lambda row: {"k": row["k"], "n": list(range(row["x"]))}, schema={"k": str, "n": list[int]}
     )
@@ -196,7 +196,7 @@ def exploded_by_x() -> list[Any]:
 
 
 def test_exploded_edges_have_ids_of_their_own() -> None:
-    """Each is closed once, when its row is."""
+    """Each edge is closed once, with its row."""
     out = physical.run(exploded_by_x(), explode("n"))
     assert sorted(batch for each in out for batch in each.edge.tolist()) == [
         1, 1, 2, 2, 3, 3, 4, 4, 5, 5,
@@ -206,8 +206,8 @@ def test_exploded_edges_have_ids_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_explode_goes_on_from_what_was_saved() -> None:
-    """Saved and loaded after every batch, it gives the same ids."""
+def test_explode_continues_from_its_saved_state() -> None:
+    """A step saved and loaded after every batch gives the same ids."""
     made = exploded_by_x()
     step, plain = (explode("n").make(made[0].schema, ()) for _ in range(2))
     for batch in made:
@@ -219,7 +219,7 @@ def test_explode_goes_on_from_what_was_saved() -> None:
 
 
 def test_explode_takes_a_list_field() -> None:
-    """What is no field, or no list, is refused when composed."""
+    """An unknown field, or one that is no list, is refused when composed."""
     schema = pl.Schema({"x": pl.Int64, "l": pl.List(pl.String)})
     assert dict(explode("l").check(schema, ())) == {"x": pl.Int64, "l": pl.String}
     with pytest.raises(SchemaError, match=r"no field 'y'; there are \['x', 'l'\].*in explode"):
@@ -234,8 +234,8 @@ def test_explode_takes_a_list_field() -> None:
 # Lists -------------------------------------------------------------------------------------------
 
 
-def test_lists_do_not_enter() -> None:
-    """Neither by a frame nor by a schema nor in an event."""
+def test_lists_are_refused_at_the_input() -> None:
+    """A list is refused in a frame, in a schema and in an event."""
     frame = pl.DataFrame({"t": [1], "x": [[1, 2]]})
     with pytest.raises(SchemaError, match=r"'x' has type List\(Int64\).*lists exist only inside"):
         rxt.from_polars(frame, start="t")
@@ -262,13 +262,13 @@ def test_lists_are_of_scalars_and_nothing_is_computed_over_them() -> None:
 
 @pytest.mark.parametrize("value", [5, "ab", [1.5], [True], {"a": 1}])
 def test_a_list_field_takes_lists_of_its_type(value: Any) -> None:
-    """Anything else is refused, and the row is shown."""
+    """Any other value is refused, and the message shows the row."""
     with pytest.raises(SchemaError, match=r"field 'x' is List\(Int64\) and cannot hold"):
         results(select(lambda row: {"x": value}, schema={"x": list[int]}))
 
 
 def test_lists_travel_through_lifetimes() -> None:
-    """They are held and saved like other fields."""
+    """Lists are held and saved like other fields."""
     lists = select(lambda row: {"k": row["k"], "x": [1, 2]}, schema={"k": str, "x": list[int]})
     made = physical.batches([("start", 3, A), ("cti", 7)], [slice(0, 1), slice(1, 2)])
     made = physical.run(made, lists)
