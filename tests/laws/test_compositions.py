@@ -29,7 +29,7 @@ Model = Callable[..., Rows]
 
 def in_runs(sides: Sides, random: Random, alone: bool = False) -> list[tuple[int, rxt.EventBatch]]:
     """The streams cut into batches, or into single events, and interleaved at random."""
-    cuts = [arrangements.cut_singly(s) if alone else arrangements.cut(s, random) for s in sides]
+    cuts = [arrangements.cut_evenly(s, 1) if alone else arrangements.cut(s, random) for s in sides]
     made = [physical.batches(items, runs) for items, runs in zip(sides, cuts, strict=True)]
     return arrangements.interleave(made, random)
 

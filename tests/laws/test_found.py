@@ -123,7 +123,7 @@ def test_unions_of_many_streams_keep_their_open_rows_apart(union: str) -> None:
 def test_a_row_from_the_beginning_of_time_is_in_no_gap(query: Any, end: list[Any]) -> None:
     """It touches all windows before it, so it leaves at once, and no CTI comes before it."""
     items = [("start", MIN_TIME, A), ("cti", MIN_TIME + 1), ("cti", MIN_TIME + 9), *end]
-    made = physical.batches([*items, ("cti", 0)], arrangements.cut_singly([*items, 0]))
+    made = physical.batches([*items, ("cti", 0)], arrangements.cut_evenly([*items, 0], 1))
     some = physical.stepped(physical.planned(query), [(0, batch) for batch in made])
     (row,) = oracle.clip(physical.rows(batch for out in some for batch in out), 0)
     assert row[:2] == (MIN_TIME, MIN_TIME + 14 if end else 0)
