@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import MIN_TIME
@@ -15,6 +16,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
+from rxtemporal.runtime.plain_values import to_plain
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stall_search import SIDES, find_stalls
 from rxtemporal.runtime.stalls import Stall, format_age, format_time
@@ -116,12 +118,16 @@ class QueryDiagnostics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """Counters of a process, and its stalls; times are ticks.
+    """Counters of a process, its state and its stalls.
 
     The counters are the sums over all streams and queries; ``largest_lateness`` is the highest of
-    the streams and the CTI the lowest of the queries.
-    ``streams``, ``operators`` and ``queries`` have the counters of each. Printed, it is a table
-    that begins with the stalls.
+    the streams and the CTI the lowest of the queries. ``streams``, ``operators`` and ``queries``
+    have the counters of each. ``error`` is the type and the message of the error that ended the
+    process; ``running`` is False from then on, ``ended`` True once its sinks are closed. Printed,
+    it is a table that begins with the stalls.
+
+    Attributes that are times or spans are ticks. ``to_dict`` and the table have them in the form
+    that the sources use, ``time``: as datetimes or as ticks.
     """
 
     name: str
@@ -137,6 +143,26 @@ class Diagnostics:
     queries: tuple[QueryDiagnostics, ...] = ()
     stalls: tuple[Stall, ...] = ()
     time: TimeForm = "datetime"
+    ended: bool = False
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of this as plain values, for JSON.
+
+        Where the sources give datetimes, a time is an ISO string and a span a number of seconds; a
+        CTI before the first is None. ``holding_back`` has the stalls as sentences.
+
+        >>> import json
+        >>> import rxtemporal as rxt
+        >>> process = rxt.from_events([rxt.PointEvent(4, 2)]).run(rxt.Collect())
+        >>> process.wait()
+        True
+        >>> there = json.loads(json.dumps(process.diagnostics().to_dict()))
+        >>> there["name"], there["ended"], there["error"], there["events_in"]
+        ('query', True, None, 1)
+        """
+        sentences = [str(each) for each in self.holding_back()]
+        return {**to_plain(self, self.time), "holding_back": sentences}
 
     def holding_back(self) -> tuple[Stall, ...]:
         """Return the stall of each waiting query, printable as a sentence; empty if none waits."""
@@ -146,7 +172,7 @@ class Diagnostics:
         """Return the stalls, then streams, operators and queries as tables."""
         late = sum(self.late.values())
         lines = [
-            f"process {self.name!r} {'runs' if self.running else 'has ended'}: "
+            f"process {self.name!r} {self._state}: "
             f"{self.events_in:,} events in, {late:,} late, {self.rows_out:,} rows out",
             *(f"  {each}" for each in self.holding_back()),
             *_table(self._stream_lines()),
@@ -154,6 +180,12 @@ class Diagnostics:
             *_table(self._query_lines()),
         ]
         return "\n".join(lines)
+
+    @property
+    def _state(self) -> str:
+        if self.error is not None:
+            return f"has failed ({self.error})"
+        return "runs" if self.running else "has ended" if self.ended else "is ending"
 
     def _stream_lines(self) -> Iterable[tuple[str, ...]]:
         yield ("stream", "in", "late", "out", "waiting", "oldest", "CTI", "for")
@@ -209,6 +241,7 @@ def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
 def diagnose(
     name: str,
     running: bool,
+    ended: bool,
     error: BaseException | None,
     execution: Execution,
     outlets: Sequence[Outlet],
@@ -235,6 +268,8 @@ def diagnose(
         queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaving, strict=True)),
         stalls=find_stalls(execution, [outlet.name for outlet in outlets]),
         time=execution.time,
+        ended=ended,
+        error=None if error is None else f"{type(error).__name__}: {error}",
     )
 
 

@@ -344,12 +344,13 @@ class Process:
         return any(outlet.sink.in_callback() for outlet in self._outlets)
 
     def diagnostics(self) -> Diagnostics:
-        """Return the counts so far, and what the process waits for.
+        """Return the counts so far, the error that ended the process, and what it waits for.
 
-        Print the result, or call its ``holding_back()`` for the sentences alone. Times are ticks;
-        ages are seconds of the wall clock. This call never waits.
+        Print the result, call its ``holding_back()`` for the sentences alone, or its ``to_dict()``
+        for JSON. Ages are seconds of the wall clock. This call never waits.
         """
-        return diagnose(self.name, self.running, self.error, self._execution, self._outlets)
+        ended = self.ended
+        return diagnose(self.name, self.running, ended, self.error, self._execution, self._outlets)
 
     def __enter__(self) -> Process:
         return self

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -252,3 +255,85 @@ def test_a_run_that_goes_on_can_be_looked_at() -> None:
         gauge.inputs = tuple(Rising() for _ in gauge.inputs)
     assert process.diagnostics().holding_back()
     process.dispose()
+
+
+# As plain values --------------------------------------------------------------------------------
+
+
+def numbers(value: Any) -> list[float]:
+    """All numbers in a tree of plain values."""
+    if isinstance(value, dict):
+        return [each for part in value.values() for each in numbers(part)]
+    if isinstance(value, list):
+        return [each for part in value for each in numbers(part)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def at(seconds: float) -> datetime:
+    """A moment of a day in 2026."""
+    return datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+def test_diagnostics_are_json_with_the_times_of_the_sources() -> None:
+    """Datetimes come out as ISO strings, spans as seconds; no number is one of ticks."""
+    drop = rxt.AdvanceTimeSettings(
+        rxt.AdvanceTimeGenerationSettings(1, 0), policy=rxt.AdvanceTimePolicy.DROP
+    )
+    left, right = Subject[Any](), Subject[Any]()
+    schema = {"x": int}
+    readings = rxt.from_observable(
+        left, schema=schema, name="readings", advance_time=drop, hand_off=rxt.HandOff(9)
+    )
+    rooms = rxt.from_observable(right, schema=schema, name="rooms")
+    process = readings.join(rooms, on="x").run(Log(), name="house")
+    for seconds in (5, 9, 2):
+        left.on_next(PointEvent(at(seconds), {"x": 1}))
+    right.on_next(IntervalEvent(at(0), at(90), {"x": 1}))
+    right.on_next(Cti(at(1)))
+    while process.diagnostics().operators[0].inputs[0].cti < rxt.ticks(at(9)):
+        threading.Event().wait(0.001)  # until the hand-off has delivered
+    told = json.loads(json.dumps(process.diagnostics().to_dict(), allow_nan=False))
+    assert (told["name"], told["running"], told["ended"], told["error"]) == (
+        "house", True, False, None,
+    )  # fmt: skip
+    first, second = told["streams"]
+    assert (first["cti"], first["late"], first["largest_lateness"]) == (
+        "2026-03-01T00:00:09Z", {"dropped": 1}, 7.0,
+    )  # fmt: skip
+    assert first["hand_off"]["blocked"] == 0.0
+    assert second["cti"] == "2026-03-01T00:00:01Z"
+    (join,) = told["operators"]
+    assert [each["cti"] for each in join["inputs"]] != [None, None]
+    assert told["stalls"][0]["time"] == "datetime"
+    assert "2026-03-01T00:00:01Z" in told["holding_back"][0]
+    assert all(abs(each) < 1_000_000 for each in numbers(told))
+    process.stop()
+    told = json.loads(json.dumps(process.diagnostics().to_dict()))
+    assert (told["running"], told["ended"], told["holding_back"]) == (False, True, [])
+
+
+def test_diagnostics_in_ticks_stay_ticks() -> None:
+    """Sources that give ticks have ticks in the dict; a CTI before the first is None."""
+    house = House()
+    told = house.process.diagnostics().to_dict()
+    assert {each["cti"] for each in told["streams"]} == {None}
+    house.rooms.on_next(IntervalEvent(4, 90, row(7)))
+    house.rooms.on_next(Cti(5))
+    told = house.process.diagnostics().to_dict()
+    assert [each["cti"] for each in told["streams"] if each["name"] == "rooms"] == [5]
+    assert told["time"] == "ticks"
+    house.process.stop()
+
+
+def test_diagnostics_name_the_error() -> None:
+    """The dict and the table say what ended the process."""
+    subject: Subject[Any] = Subject()
+    process = rxt.from_observable(subject, name="visits").run(Log(), name="house")
+    subject.on_next(PointEvent(3, 3))
+    subject.on_next(Cti(4))
+    subject.on_next(PointEvent(1, 1))
+    diagnostics = process.diagnostics()
+    assert not diagnostics.running
+    assert (diagnostics.error or "").startswith("CtiViolationError: ")
+    assert diagnostics.to_dict()["error"] == diagnostics.error
+    assert str(diagnostics).startswith("process 'house' has failed (CtiViolationError: ")
