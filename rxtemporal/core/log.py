@@ -1,8 +1,9 @@
 """Logging: structlog over the standard library's logging, which the host configures.
 
 structlog, left to itself, prints to standard output. A library must not, so every logger here wraps
-a standard one under ``rxtemporal``. A host that configures no logging sees errors alone, on
-standard error; only the command line configures more.
+a standard one under ``rxtemporal``. A host that configures no logging sees nothing but critical
+messages, on standard error: a process has ended by an error of which nobody else is told. Only the
+command line configures more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import structlog
 
 
 class _LastHandler(logging.Handler):
-    """Handler that shows an error on standard error if the host has no handler for it."""
+    """Handler that writes to standard error if the host has no handler for a message."""
 
     def emit(self, record: logging.LogRecord) -> None:
         logger: logging.Logger | None = logging.getLogger(record.name)
@@ -26,7 +27,7 @@ class _LastHandler(logging.Handler):
             logging.lastResort.handle(record)
 
 
-logging.getLogger("rxtemporal").addHandler(_LastHandler(logging.ERROR))
+logging.getLogger("rxtemporal").addHandler(_LastHandler(logging.CRITICAL))
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

@@ -56,7 +56,7 @@ class Process:
     The process reads files, frames and iterables in a thread of its own; a source that pushes does
     so on its own threads. An error of a query, a source or a sink ends the process; ``wait`` and
     ``await process`` raise it, ``error`` is it. If nobody waits and no callback is added, it is
-    logged as an error.
+    logged as critical, which a host without logging sees on standard error.
 
     Leaving the context waits for the end, or stops the process if the block raised; ``async with``
     does the same without blocking the event loop. ``stop`` ends a process whose source never ends.
@@ -236,7 +236,7 @@ class Process:
         self._error = None if isinstance(error, _StoppedError) else error
         self._state = _ENDED
         if not self._listeners.finish() and isinstance(self._error, Exception):
-            _log.error("process ended by an error", process=self.name, error=repr(self._error))
+            _log.critical("process ended by an error", process=self.name, error=repr(self._error))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process has ended; return False if it still runs after ``timeout``.
