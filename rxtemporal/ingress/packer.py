@@ -26,7 +26,7 @@ from rxtemporal.ingress.source import StreamSource
 
 # when so many rows wait, they leave without a CTI
 MOST_ROWS = 65_536
-BOTH = "a stream is either of events or of batches, got both"
+BOTH = "the edges of a stream are either of events or of batches, got both"
 # a field that has been null in so many events is taken to be of type null
 UNTYPED_ROWS = 1_024
 # fewer events than these are judged one by one
@@ -197,7 +197,7 @@ class Packer:
         """Check a batch against the contract of batches; return it with the stream's fields."""
         if len(batch) and self._time is None:
             self._time = "ticks"
-        if self._waiting or self.door.rows.opened:
+        if self.door.rows.opened and batch.edge.any():
             raise EventError(BOTH)
         if self._omits_ctis and batch.cti == MIN_TIME:
             batch = batch.replace(cti=self.sent)
@@ -209,7 +209,8 @@ class Packer:
     def take_batch(self, batch: EventBatch, ahead: Bools | None = None) -> EventBatch:
         """Take a whole batch, whose CTI comes after its rows; return its accepted rows.
 
-        A stream consists either of events or of batches: each numbers edges in its own way.
+        No event is waiting. Edges of a stream are either of events or of batches, each of which
+        numbers them in its own way.
         ``ahead`` is the mask of the rows that are ahead of the wall clock, if any are.
         """
         return self._put_batch(*self.door.accept_batch(batch, ahead))

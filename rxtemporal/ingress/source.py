@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import polars as pl
 from reactivex import abc
@@ -216,6 +216,25 @@ class Source(ABC):
         """Return a cursor at a position, or at the beginning if that is None."""
 
 
+class Front(Protocol):
+    """State in front of a run with an event log: of what producers push into.
+
+    It is a function of the items that the run has accepted, and is saved with the run.
+    """
+
+    def note(self, item: Sent | SentRows) -> None:
+        """Note an item that the run has accepted, live or from its log."""
+
+    def save(self) -> Any:
+        """Return the state as plain values."""
+
+    def load(self, state: Any) -> None:
+        """Resume from the result of ``save``, before any item."""
+
+    def restore(self) -> None:
+        """Hand the state to what producers push into, before the run subscribes to it."""
+
+
 class StreamSource(Source):
     """Source of a stream in a plan, with the settings of its time and its hand-off."""
 
@@ -251,6 +270,13 @@ class StreamSource(Source):
     def inputs(self) -> Mapping[str, SourceStats]:
         """Return the counters of the inputs that this source merges, by name; none by default."""
         return {}
+
+    def make_front(self, fields: Callable[[Any], Any]) -> Front | None:
+        """Return the state in front of a run with an event log, if there is one.
+
+        ``fields`` returns the part of a payload that the log stores.
+        """
+        return None
 
 
 class UserSource(StreamSource):

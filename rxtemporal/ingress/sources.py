@@ -16,7 +16,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
-from rxtemporal.ingress.source import RUN_ROWS, Cursor, StreamSource
+from rxtemporal.ingress.source import RUN_ROWS, Cursor, Front, StreamSource
 
 if TYPE_CHECKING:
     from rxtemporal.ingress.input_stats import SourceStats
@@ -317,6 +317,11 @@ class ObservableSource(StreamSource):
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor that subscribes to the observable."""
         return _ObservableCursor(self.observable)
+
+    def make_front(self, fields: Callable[[Any], Any]) -> Front | None:
+        """Return the state of a CTI synchronizing subject."""
+        subject: Any = self.observable
+        return subject.make_front(fields) if self.judged else None
 
 
 class _ObservableCursor(Cursor):

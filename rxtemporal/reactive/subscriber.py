@@ -20,6 +20,14 @@ OnCompleted: TypeAlias = Callable[[], None]
 _log = get_logger(__name__)
 
 
+class RunObserver(abc.ObserverBase[Any]):
+    """Observer of a run with an event log, whose producers have to know that it takes their events.
+
+    A subject that isolates its subscribers passes on to the producer what this one raises, once
+    all others have had the event.
+    """
+
+
 class Subscriber:
     """The three callbacks of one subscriber, whose exceptions do not propagate.
 

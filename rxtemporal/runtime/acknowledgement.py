@@ -8,12 +8,13 @@ from typing import Any
 from reactivex import abc
 from reactivex.disposable import CompositeDisposable, Disposable
 
+from rxtemporal.reactive.subscriber import RunObserver
 from rxtemporal.runtime.refusal import Refusal, release
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.storage.event_log.log import Tape
 
 
-class Acknowledger(abc.ObserverBase[Any]):
+class Acknowledger(RunObserver):
     """Observer whose ``on_next`` returns once the event is durable in the event log.
 
     Producers wait outside of the run's lock, so those of several streams share a commit. ``failed``

@@ -15,11 +15,13 @@ from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
-from rxtemporal.ingress.source import OutsideCti, Sent, SentRows, StreamSource
+from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.storage.event_log.log import Tape
+
+_SENT = (Sent, SentRows)
 
 
 class StreamState(Enum):
@@ -75,6 +77,8 @@ class InputStream:
         # True if the batches are known to satisfy the contract of batches
         self._checked = False
         self.clock = Clock()
+        # the state of what producers push into, in a run with an event log
+        self.front: Front | None = None
         # a stream has a guard, or its CTIs are watched, or neither
         self.guard: ClockGuard | None = None
         self._watch: JumpWatch | None = None
@@ -160,6 +164,8 @@ class InputStream:
                 batch = self._advance(item.cti)
             else:
                 batch = self._judge_event(item)
+            if self.front is not None and kind in _SENT:
+                self.front.note(item)
         except Exception as error:
             self.fail(error)
             return
@@ -217,6 +223,8 @@ class InputStream:
 
     def _judge_batch(self, item: EventBatch | SentRows) -> EventBatch:
         """Note and judge a batch, row by row as single events."""
+        if self.packer.rows:  # events that came before
+            self.give(self.packer.pack())
         if not self._checked:
             batch = self.packer.check_batch(item if isinstance(item, EventBatch) else item.batch)
             item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)

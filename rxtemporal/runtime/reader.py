@@ -126,6 +126,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             observer = add_backpressure(self.queue, observer, self.packer, self._refuse_unlogged)
         if self._log is None:
             return self._cursor.connect(observer)
+        if self.front is not None:
+            self.front.restore()
         acknowledger = Acknowledger(
             observer,
             self._log,
@@ -363,6 +365,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             "late": self._late.save(),
             "meter": [self.meter.rows, self.meter.cti],
             "inputs": self.inputs.save(),
+            "front": None if self.front is None else self.front.save(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -375,6 +378,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self._saved_position = state["position"]
         self.position.reached = state["position"] if self.source.positioned else None
         self.replayed = state["brought"]
+        if self.front is not None and state.get("front") is not None:
+            self.front.load(state["front"])
 
     def complete_again(self) -> None:
         """Complete a stream that had ended when it was saved."""

@@ -55,7 +55,9 @@ def match_log(log: EventLog, readers: Sequence[Reader]) -> None:
     """Match the log with the streams of a run."""
     for reader in readers:
         # a start edge from a log has a dict as payload, but its end edge may have a dataclass
-        reader.door.match_rows_by(partial(_saved_fields, reader.source.schema))
+        fields = partial(_saved_fields, reader.source.schema)
+        reader.door.match_rows_by(fields)
+        reader.front = reader.source.make_front(fields)
     log.match(
         [
             LoggedStream(

@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 
+from rxtemporal.reactive.subscriber import RunObserver
 from rxtemporal.runtime.run_end import RunEnd
 
 
-class Refusal(abc.ObserverBase[Any]):
+class Refusal(RunObserver):
     """Observer that raises ``ProcessEndedError`` at each push, in place of a run that has ended.
 
     A subject cannot say that nobody accepts what is pushed into it, so its producers would go on as

@@ -215,12 +215,14 @@ def test_a_bad_batch_is_one_error_after_the_batches_before_it(
     assert re.search(message, str(errors[0]))
 
 
-def test_a_stream_is_not_of_events_and_batches() -> None:
-    """A batch among events that still wait is refused, and the events come out."""
+def test_a_stream_may_be_of_events_and_batches() -> None:
+    """Events that still wait come out before the batch that follows them, and both in order."""
     batch = EventBatch.from_dicts([{"start_time": 6, "x": 1}], cti=9)
-    events, errors = collect(rxt.from_observable(PushedEvents([*GOOD, batch])))
-    assert events == FINAL
-    assert "either of events or of batches" in str(errors[0])
+    events, errors = collect(
+        rxt.from_observable(PushedEvents([*GOOD, batch, PointEvent(9, {"x": 2})]))
+    )
+    assert events == [*ACCEPTED, IntervalEvent(6, 7, {"x": 1}), IntervalEvent(9, 10, {"x": 2})]
+    assert errors == []
 
 
 # Times ------------------------------------------------------------------------------------------

@@ -19,19 +19,17 @@ class Accumulator:
     """State of both CTI synchronizing subjects; its owner serialises."""
 
     __slots__ = (
-        "cti",
-        "delay",
-        "edges",
-        "floor",
-        "high",
-        "largest",
-        "late",
-        "out",
-        "policy",
-        "shape",
-    )
+        "cti", "delay", "edges", "floor", "high", "largest", "late", "named_start", "out", "policy",
+        "shape", "source",
+    )  # fmt: skip
 
-    def __init__(self, shape: EventShape, delay: int, policy: AdvanceTimePolicy) -> None:
+    def __init__(
+        self, shape: EventShape, delay: int, policy: AdvanceTimePolicy, source: SourceState
+    ) -> None:
+        # the source of the last item
+        self.source = source
+        # of an edge whose row has been adjusted: the start that its source has named
+        self.named_start: int | None = None
         self.delay = delay
         self.policy = policy
         # the highest CTI that any source has sent, and the highest that was passed on
@@ -54,6 +52,7 @@ class Accumulator:
             self.high = max(self.high, time)
             source.reached = max(source.reached, time)
         cti = add(time, -self.delay)
+        self.named_start = None
         passes = cti > self.cti
         if passes:
             self.cti = cti
@@ -70,7 +69,9 @@ class Accumulator:
         if behind > self.largest:
             self.largest = behind
             self._set_floor()
-        kept, reason, _ = judge(event, self.cti, self.policy, source.rows)
+        kept, reason, row = judge(event, self.cti, self.policy, source.rows)
+        moved = row is not None and row.start != row.edge.start
+        self.named_start = row.edge.start if row is not None and moved else None
         if reason is not None:
             broken = max(self.cti, MIN_TIME)
             by = measure_lateness(event, broken)
@@ -81,6 +82,12 @@ class Accumulator:
         source.late[late.reason] += 1
         source.largest_lateness = max(source.largest_lateness, late.by)
         self.late.on_next(late)
+
+    def resume(self, cti: int, high: int, largest: int) -> None:
+        """Go on from a time that was reached earlier, unless it is further already."""
+        self.cti, self.high = max(self.cti, cti), max(self.high, high)
+        self.largest = max(self.largest, largest)
+        self._set_floor()
 
     def split(self, batch: EventBatch) -> list[Any]:
         """Return a batch as the items to take: the edges in it one by one, other rows together."""

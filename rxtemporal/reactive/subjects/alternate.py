@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from reactivex import abc
 from reactivex.disposable import Disposable
@@ -14,7 +15,17 @@ from rxtemporal.core.events import Cti, RowEvent
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
-from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscriber, log_failure
+from rxtemporal.reactive.subscriber import (
+    OnCompleted,
+    OnError,
+    OnNext,
+    RunObserver,
+    Subscriber,
+    log_failure,
+)
+
+if TYPE_CHECKING:
+    from rxtemporal.reactive.subjects.run_feed import RunFeed
 
 
 class CtiSynchronizingSubjectAlternate(CtiSubject):
@@ -44,7 +55,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._busy = False
         self._queue: deque[tuple[Any, SourceState]] = deque()
         # both are replaced, never changed, so that a delivery under way keeps its own
-        self._subscribers: tuple[Subscriber, ...] = ()
+        self._subscribers: tuple[Subscriber | RunFeed, ...] = ()
         self._receivers: tuple[OnNext, ...] = ()
         self._disposed = False
         self._end: _End | None = None
@@ -65,6 +76,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             try:
                 while True:
                     if type(event) is self._row_type:
+                        self._accumulator.source = source
                         source.events += 1
                         start = event.start
                         if start > source.reached:
@@ -81,12 +93,14 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                             except Exception:
                                 self._report()
                     if not self._queue:
-                        return
+                        break
                     event, source = self._queue.popleft()
             finally:
                 self._busy = False
         finally:
             self._release()
+        if self._failures:
+            self._raise_failure()
 
     def _accept(self, event: Any, source: SourceState) -> None:
         self.on_next(event, source)
@@ -99,8 +113,11 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         if self._disposed:
             raise DisposedException
         if self._end is not None:
+            if self._has_runs and type(event) is not _End:
+                self._failures.setdefault(threading.get_ident(), self._refuse())
             return None
         self._check(event)
+        self._accumulator.source = source
         if type(event) is Cti:
             return self._accumulator.advance(event, source)
         if type(event) is not _End:
@@ -137,7 +154,11 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
         """Deliver all events from now on; dispose the result to stop."""
-        subscriber = Subscriber(self._count_failure, on_next, on_error, on_completed)
+        subscriber: Subscriber | RunFeed
+        if isinstance(on_next, RunObserver):
+            subscriber = self._feed(on_next)
+        else:
+            subscriber = Subscriber(self._count_failure, on_next, on_error, on_completed)
         with self._lock:
             if self._disposed:
                 raise DisposedException
@@ -147,13 +168,17 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             self._set_subscribers((*self._subscribers, subscriber))
         return Disposable(lambda: self._remove(subscriber))
 
-    def _remove(self, subscriber: Subscriber) -> None:
+    def _remove(self, subscriber: Subscriber | RunFeed) -> None:
         with self._lock:
             self._set_subscribers(
                 tuple(each for each in self._subscribers if each is not subscriber)
             )
 
-    def _set_subscribers(self, subscribers: tuple[Subscriber, ...]) -> None:
+    def _run_between_events(self, action: Callable[[], None]) -> None:
+        with self._lock:
+            action()
+
+    def _set_subscribers(self, subscribers: tuple[Subscriber | RunFeed, ...]) -> None:
         self._subscribers = subscribers
         self._receivers = tuple(each.receive for each in subscribers if each.receive is not None)
 
@@ -185,7 +210,7 @@ class _End:
     def __init__(self, error: Exception | None) -> None:
         self.error = error
 
-    def notify(self, subscriber: Subscriber) -> None:
+    def notify(self, subscriber: Subscriber | RunFeed) -> None:
         if self.error is not None:
             subscriber.on_error(self.error)
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable, abc
 
@@ -15,17 +16,18 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.errors import ArgumentError, EventError, ProcessEndedError
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.accumulator import Accumulator
-from rxtemporal.reactive.subjects.inputs import Input, SourceState, SubjectStats
-from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext
+from rxtemporal.reactive.subjects.inputs import OWN, Input, SourceState, SubjectStats
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, RunObserver
+
+if TYPE_CHECKING:
+    from rxtemporal.reactive.subjects.front import SubjectFront
+    from rxtemporal.reactive.subjects.run_feed import RunFeed
 
 Self = TypeVar("Self", bound="CtiSubject")
-
-# the source under which events are counted that come through the subject's own on_next
-OWN = "subject"
 
 _TYPES: dict[EventShape, type[RowEvent]] = {
     EventShape.POINT: PointEvent,
@@ -49,11 +51,15 @@ class CtiSubject(Observable[Any]):
             )
         self.shape = shape
         self._type = _TYPES[shape]
-        self._accumulator = Accumulator(shape, length, policy)
         self._sources: dict[str, SourceState] = {}
         self._sources_lock = threading.Lock()
         self._own = self._source(OWN)
         self._own.add_handle(self)
+        self._accumulator = Accumulator(shape, length, policy, self._own)
+        # errors of runs with an event log, by the thread whose event they have not accepted
+        self._failures: dict[int, Exception] = {}
+        # True if such a run has ever subscribed
+        self._has_runs = False
         self._set_up()
 
     def _set_up(self) -> None:
@@ -140,6 +146,41 @@ class CtiSubject(Observable[Any]):
                 f"({type(item).__name__})"
             )
         check_batch(item, self.shape)
+
+    def _feed(self, observer: RunObserver) -> RunFeed:
+        """Return the subscriber for a run with an event log."""
+        # a subject without such a run loads nothing of it
+        from rxtemporal.reactive.subjects.run_feed import RunFeed
+
+        self._has_runs = True
+        return RunFeed(observer, self._accumulator, self._failures)
+
+    def make_front(self, fields: Callable[[Any], Any]) -> SubjectFront:
+        """Return the state of this subject for one run with an event log.
+
+        ``fields`` returns the part of a payload that the log stores.
+        """
+        from rxtemporal.reactive.subjects.front import SubjectFront
+
+        return SubjectFront(
+            self._accumulator, self._sources, self._source, self._run_between_events, fields
+        )
+
+    def _run_between_events(self, action: Callable[[], None]) -> None:
+        """Call a function while no event is judged."""
+        raise NotImplementedError
+
+    def _raise_failure(self) -> None:
+        error = self._failures.pop(threading.get_ident(), None)
+        if error is not None:
+            raise error
+
+    def _refuse(self) -> ProcessEndedError:
+        return ProcessEndedError(
+            "the subject has completed or failed, and a run with an event log is subscribed: this "
+            "event is not accepted. Hint: on_completed() ends a stream for good; process.stop() "
+            "ends only this run."
+        )
 
     def _accept(self, event: Any, source: SourceState) -> None:
         """Take one event of one source."""

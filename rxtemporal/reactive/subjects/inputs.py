@@ -18,6 +18,9 @@ from rxtemporal.ingress.open_rows import OpenRows
 
 _log = get_logger(__name__)
 
+# the source under which events are counted that come through the subject's own on_next
+OWN = "subject"
+
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +15,7 @@ from rxtemporal.reactive.subjects.accumulator import Accumulator
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
-from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext
+from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, RunObserver
 from rxtemporal.reactive.synchronize import synchronize
 
 
@@ -58,6 +59,7 @@ class CtiSynchronizingSubject(CtiSubject):
     """
 
     def _set_up(self) -> None:
+        self._has_ended = False
         self._subject: TransformSubject[Any, Any] = TransformSubject(self._transform)
         self._push = self._subject.on_next
 
@@ -76,8 +78,10 @@ class CtiSynchronizingSubject(CtiSubject):
             if type(item) is _SourceEvent:
                 event, source = item.event, item.source
             if type(event) is not self._type:
+                state.source = source
                 state.out = self._take_other(event, source)
                 return state
+        state.source = source
         source.events += 1
         start = event.start
         if start > source.reached:
@@ -88,6 +92,8 @@ class CtiSynchronizingSubject(CtiSubject):
     def _take_other(self, item: Any, source: SourceState) -> Any:
         if type(item) is Cti:
             return self._accumulator.advance(item, source)
+        if callable(item):
+            return item()
         return self._accumulator.admit_batch(item, source)
 
     def on_next(self, event: Any) -> None:
@@ -96,25 +102,39 @@ class CtiSynchronizingSubject(CtiSubject):
             self._push(event)
         else:
             self._push_batch(event, self._own)
+        if self._failures or self._has_ended:
+            self._raise_failure()
 
     def _accept(self, event: Any, source: SourceState) -> None:
         if type(event) is self._type or type(event) is Cti:
             self._push(_SourceEvent(event, source))
         else:
             self._push_batch(event, source)
+        if self._failures or self._has_ended:
+            self._raise_failure()
 
     def _push_batch(self, batch: Any, source: SourceState) -> None:
         self._check_other(batch)
         for item in self._accumulator.split(batch):
             self._push(_SourceEvent(item, source))
 
+    def _run_between_events(self, action: Callable[[], None]) -> None:
+        self._push(_SourceEvent(action, self._own))
+
+    def _raise_failure(self) -> None:
+        super()._raise_failure()
+        if self._has_ended and self._has_runs:
+            raise self._refuse()
+
     def on_error(self, error: Exception) -> None:
         """Fail the whole stream. A single source fails through its own handle, see ``input``."""
+        self._has_ended = True
         self._subject.on_error(error)
 
     def on_completed(self) -> None:
         """End the stream: subscribers get a CTI at the end of time, then ``on_completed``."""
         self._subject.on_next(Cti(MAX_TIME))
+        self._has_ended = True
         self._subject.on_completed()
 
     def subscribe(
@@ -126,6 +146,8 @@ class CtiSynchronizingSubject(CtiSubject):
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
         """Deliver all events from now on; dispose the result to stop."""
+        if isinstance(on_next, RunObserver):
+            return self._subject.attach(self._feed(on_next))
         return self._subject.subscribe(on_next, on_error, on_completed, scheduler=scheduler)
 
     @property

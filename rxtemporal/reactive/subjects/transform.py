@@ -89,6 +89,11 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
             guarded.on_next, guarded.on_error, guarded.on_completed, scheduler=scheduler
         )
 
+    def attach(self, observer: abc.ObserverBase[Out]) -> abc.DisposableBase:
+        """Subscribe an observer that does not raise, as it is."""
+        self._input.check_disposed()
+        return self._output.attach(observer)
+
     def dispose(self) -> None:
         """Release the input and the output connection."""
         self._subscription.dispose()

@@ -14,6 +14,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ProcessEndedError, RxTemporalError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
+from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue
 from rxtemporal.runtime.hand_off.gate import State
 
@@ -57,8 +58,12 @@ class Producer(abc.ObserverBase[Any]):
         if isinstance(item, EventBatch):
             for part in self._split(item):
                 self._push(part, len(part))
+        elif isinstance(item, SentRows):
+            for part in self._split(item.batch):
+                self._push(item._replace(batch=part), len(part))
         else:
-            self._push(item, 0 if isinstance(item, Cti) else 1)
+            event = item.event if isinstance(item, Sent) else item
+            self._push(item, 0 if isinstance(event, Cti) else 1)
 
     def _push(self, item: Any, rows: int) -> None:
         queue, gate = self._queue, self._gate

@@ -1,0 +1,195 @@
+"""State of a subject in front of a run with an event log, to save and load with the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
+from rxtemporal.errors import SchemaError
+from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
+from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.source import Sent, SentRows
+from rxtemporal.reactive.subjects.accumulator import Accumulator
+from rxtemporal.reactive.subjects.inputs import OWN, SourceState
+
+# the late events that a subject passes on
+_PASSES = (LateReason.ADJUSTED, LateReason.END_MOVED)
+Fields = Callable[[Any], Any]
+
+
+class SubjectFront:
+    """State of a subject as far as one run has accepted its items: time, and its inputs.
+
+    The run calls ``note`` with each item that it has accepted, also in a replay of its log; so what
+    is saved with the run fits what the run has. Late events that are not passed on are counted as
+    of the moment of saving. ``restore`` hands the state to the subject before the run subscribes.
+
+    Holds one entry for each open edge row. Not thread-safe: the run serialises calls.
+    """
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        sources: Mapping[str, SourceState],
+        get_source: Callable[[str], SourceState],
+        run_between_events: Callable[[Callable[[], None]], None],
+        fields: Fields,
+    ) -> None:
+        # the subject's own
+        self._accumulator, self._sources, self._get_source = accumulator, sources, get_source
+        self._run_between_events = run_between_events
+        self._fields = fields
+        self._cti = self._high = NO_CTI
+        self._largest = 0
+        # ``events`` of these are the accepted ones alone
+        self._inputs: dict[str, SourceState] = {}
+        self._live = False
+
+    def note(self, item: Sent | SentRows) -> None:
+        """Note an item that the run has accepted."""
+        source = self._get_input(item.input or OWN)
+        if isinstance(item, SentRows):
+            batch = item.batch
+            if len(batch):
+                source.events += len(batch)
+                source.reached = max(source.reached, int(batch.start.max()))
+            if batch.cti > MIN_TIME:
+                self._advance(batch.cti, source)
+        elif isinstance(item.event, Cti):
+            self._advance(item.event.start, source)
+        else:
+            self._note_event(item.event, item.named_start, source)
+
+    def _advance(self, cti: int, source: SourceState) -> None:
+        if cti <= self._cti:
+            return
+        self._cti = cti
+        if cti < MAX_TIME:
+            self._high = max(self._high, add(cti, self._accumulator.delay))
+            source.reached = max(source.reached, self._high)
+
+    def _note_event(self, event: RowEvent, named: int | None, source: SourceState) -> None:
+        source.events += 1
+        source.reached = max(source.reached, event.start)
+        if not isinstance(event, EdgeEvent):
+            return
+        start = event.start if named is None else named
+        if event.edge_type is EdgeType.END:
+            source.reached = max(source.reached, event.end)
+            source.rows.close(start, event.payload)
+            return
+        edge = EdgeEvent.create_start(match_form(start, event.start_time), event.payload)
+        row = Opened(edge, event.start, source.rows.opened + 1)
+        if self._live:
+            source.rows.open(start, event.payload, row)
+        else:
+            _saved_rows(source).put_back(row)
+
+    def _get_input(self, name: str) -> SourceState:
+        source = self._inputs.get(name)
+        if source is None:
+            source = self._inputs[name] = SourceState(name)
+            source.rows = ReturnedRows(self._fields)
+        return source
+
+    # State ----------------------------------------------------------------------------------------
+
+    def save(self) -> list[Any]:
+        """Return the state as plain values."""
+        for source in list(self._sources.values()):
+            self._note_late(source)
+        self._largest = max(self._largest, self._accumulator.largest)
+        inputs = [_save_input(each, self._fields) for each in self._inputs.values()]
+        return [self._cti, self._high, self._largest, inputs]
+
+    def _note_late(self, live: SourceState) -> None:
+        source = self._get_input(live.name)
+        source.late |= live.late
+        source.largest_lateness = max(source.largest_lateness, live.largest_lateness)
+        source.reached = max(source.reached, live.reached)
+        source.failed = live.failed or source.failed
+
+    def load(self, state: Sequence[Any]) -> None:
+        """Resume from the result of ``save``, before any item."""
+        self._cti, self._high, self._largest, inputs = state
+        for name, events, reached, late, largest, failed, rows in inputs:
+            source = self._get_input(name)
+            source.events, source.reached, source.failed = events, reached, failed
+            source.late.update({LateReason(value): count for value, count in late.items()})
+            source.largest_lateness = largest
+            for start_time, payload, start in rows:
+                edge = EdgeEvent.create_start(start_time, payload)
+                _saved_rows(source).put_back(Opened(edge, start, source.rows.opened + 1))
+
+    def restore(self) -> None:
+        """Let the subject go on from this state, unless it is further already.
+
+        Its time is the latest of both. An input has the counters and open rows of that side which
+        has had more of its events. So of several runs the one that is ahead counts.
+        """
+        self._run_between_events(self._restore)
+        self._live = True
+
+    def _restore(self) -> None:
+        self._accumulator.resume(self._cti, self._high, self._largest)
+        for mine in self._inputs.values():
+            source = self._get_source(mine.name)
+            source.reached = max(source.reached, mine.reached)
+            events = mine.events + sum(n for why, n in mine.late.items() if why not in _PASSES)
+            if events <= source.events:
+                continue
+            source.events, source.late, source.failed = events, mine.late.copy(), mine.failed
+            source.largest_lateness = max(source.largest_lateness, mine.largest_lateness)
+            source.rows = ReturnedRows(self._fields)
+            for row in mine.rows:
+                _saved_rows(source).put_back(row)
+
+
+class ReturnedRows(OpenRows[Opened]):
+    """Open rows, some of which were opened in an earlier run.
+
+    The payloads of those are as they were saved: an end edge closes such a row if the saved part of
+    its payload is equal.
+    """
+
+    __slots__ = ("_saved",)
+
+    def __init__(self, fields: Fields) -> None:
+        super().__init__()
+        self._saved: OpenRows[Opened] = OpenRows(fields)
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._saved)
+
+    def __iter__(self) -> Iterator[Opened]:
+        yield from self._saved
+        yield from super().__iter__()
+
+    def put_back(self, row: Opened) -> None:
+        """Remember a row that was opened in an earlier run."""
+        self._saved.open(row.edge.start, row.edge.payload, row)
+        self.opened += 1
+
+    def close(self, start: int, payload: Any) -> Opened | None:
+        """Remove and return the oldest row opened under this start and payload; None if none is."""
+        row = None
+        if len(self._saved):
+            try:
+                row = self._saved.close(start, payload)
+            except SchemaError:  # such a payload was never saved
+                row = None
+        return super().close(start, payload) if row is None else row
+
+
+def _saved_rows(source: SourceState) -> ReturnedRows:
+    assert isinstance(source.rows, ReturnedRows)
+    return source.rows
+
+
+def _save_input(source: SourceState, fields: Fields) -> list[Any]:
+    rows = [[row.edge.start_time, fields(row.edge.payload), row.start] for row in source.rows]
+    late = {reason.value: count for reason, count in source.late.items()}
+    counts = [source.events, source.reached, late, source.largest_lateness]
+    return [source.name, *counts, source.failed, rows]

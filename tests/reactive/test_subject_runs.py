@@ -1,0 +1,255 @@
+"""A subject in front of a run with an event log: failures reach the producer, and state stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import oracle
+import physical
+import polars as pl
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from input_ways import BOTH_SUBJECTS, both_subjects
+from runs import SOON, Log
+
+import rxtemporal as rxt
+from rxtemporal import AdvanceTimePolicy, Cti, EventBatch, EventShape, PointEvent, ProcessEndedError
+from rxtemporal.errors import SchemaError
+
+DURABLE = ("log", "resume")
+durable_runs = pytest.mark.parametrize("durable", DURABLE)
+
+
+def run(subject: Any, durable: str, place: Path, schema: Any = None, **options: Any) -> rxt.Process:
+    """Run a query over a subject, with a log or a checkpoint."""
+    stream = rxt.from_observable(subject, schema=schema or {"x": int}, name="readings", **options)
+    return stream.run(Log(EventShape.EDGE), **{durable: place})
+
+
+# Failures ---------------------------------------------------------------------------------------
+
+
+@both_subjects
+@durable_runs
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
+def test_the_end_of_a_run_reaches_the_producer(
+    kind: Any, durable: str, hand_off: Any, tmp_path: Path
+) -> None:
+    """The bad push raises and so does each later one; the other subscribers have all events."""
+    subject = kind.create_point(0)
+    before: list[Any] = []
+    after: list[Any] = []
+    subject.subscribe(before.append)
+    process = run(subject, durable, tmp_path, hand_off=hand_off)
+    subject.subscribe(after.append)
+    good, bad = PointEvent(1, {"x": 1}), PointEvent(2, {"x": "no number"})
+    subject.on_next(good)
+    with pytest.raises((ProcessEndedError, SchemaError, rxt.SpoolError)):
+        subject.input("a").on_next(bad)
+    later = [PointEvent(3, {"x": 3}), Cti(4), points(5, 6, cti=7)]
+    for item in later:
+        with pytest.raises(ProcessEndedError, match="'readings' has not accepted") as refused:
+            subject.input("a").on_next(item)
+        assert isinstance(refused.value.__cause__, SchemaError)
+    assert before[:3] == after[:3] == [good, bad, later[0]]
+    assert len(before) == len(after) == 5
+    assert subject.stats().subscriber_errors == 0
+    assert not process.running
+
+
+def points(*starts: int, cti: int = rxt.MIN_TIME) -> EventBatch:
+    """A batch of points."""
+    start = np.array(starts, np.int64)
+    return EventBatch.of_rows(start, start + 1, pl.DataFrame({"x": start}), cti)
+
+
+@both_subjects
+def test_a_run_without_a_log_is_an_ordinary_subscriber(kind: Any) -> None:
+    """Its failure is its own, and so is what an ordinary subscriber raises, whatever it is."""
+    subject = kind.create_point(0)
+    stream = rxt.from_observable(subject, schema={"x": int})
+    process = stream.run(Log(EventShape.EDGE))
+
+    def refuse(event: Any) -> None:
+        raise ProcessEndedError("of another run")
+
+    subject.subscribe(refuse)
+    subject.on_next(PointEvent(1, {"x": "no number"}))
+    subject.on_next(Cti(2))
+    subject.on_next(PointEvent(3, {"x": 3}))
+    with pytest.raises(SchemaError):
+        process.wait(SOON)
+    assert subject.stats().subscriber_errors == 3
+
+
+@both_subjects
+@durable_runs
+def test_a_stopped_run_refuses_until_it_runs_again(kind: Any, durable: str, tmp_path: Path) -> None:
+    """What was refused can be pushed again into the next run."""
+    subject = kind.create_point(5)
+    run(subject, durable, tmp_path).stop()
+    with pytest.raises(ProcessEndedError):
+        subject.on_next(PointEvent(1, {"x": 1}))
+    process = run(subject, durable, tmp_path)
+    subject.on_next(PointEvent(1, {"x": 1}))
+    subject.on_completed()
+    assert process.wait(SOON)
+
+
+@both_subjects
+@durable_runs
+def test_a_subject_that_has_completed_refuses(kind: Any, durable: str, tmp_path: Path) -> None:
+    """Nobody takes what comes after the end, and its producer is told."""
+    subject = kind.create_point(0)
+    process = run(subject, durable, tmp_path)
+    subject.on_next(PointEvent(1, {"x": 1}))
+    subject.on_completed()
+    assert process.wait(SOON)
+    for into in subject, subject.input("a"):
+        with pytest.raises(ProcessEndedError, match="completed"):
+            into.on_next(PointEvent(2, {"x": 2}))
+
+
+@both_subjects
+def test_a_push_from_inside_a_subscriber_fails_the_outer_one(kind: Any, tmp_path: Path) -> None:
+    """It is delivered when the outer push returns, and so is its error."""
+    subject = kind.create_point(0)
+    process = run(subject, "log", tmp_path)
+
+    def echo(event: Any) -> None:
+        if event == PointEvent(1, {"x": 1}):
+            process.stop()
+            subject.on_next(PointEvent(2, {"x": 2}))
+
+    subject.subscribe(echo)
+    with pytest.raises(ProcessEndedError):
+        subject.on_next(PointEvent(1, {"x": 1}))
+
+
+# State ------------------------------------------------------------------------------------------
+
+
+def push(subject: Any, items: list[tuple[str | None, Any]]) -> None:
+    """Push each item through its input."""
+    for name, item in items:
+        (subject if name is None else subject.input(name)).on_next(item)
+
+
+def collected(subject: Any) -> tuple[list[Any], list[Any]]:
+    """What comes out of a subject from now on, and what is late."""
+    out: list[Any] = []
+    late: list[Any] = []
+    subject.subscribe(out.append)
+    subject.late.subscribe(late.append)
+    return out, late
+
+
+def counters(subject: Any) -> Any:
+    """The counters of a subject, but for who is connected."""
+    stats = subject.stats()
+    sources = {name: dataclasses.replace(each, open=False) for name, each in stats.sources.items()}
+    return dataclasses.replace(stats, sources=sources)
+
+
+@pytest.mark.parametrize("how", ["log", "resume", "crash"])
+@given(data=st.data())
+def test_a_restart_is_not_noticed(how: str, data: st.DataObject) -> None:
+    """A subject in front of a run goes on as the same one: events, late events and counters.
+
+    A new subject stands before the next run, wherever the first was stopped or killed.
+    """
+    kind = data.draw(st.sampled_from(BOTH_SUBJECTS))
+    shape = data.draw(st.sampled_from(strategies.SHAPES))
+    policy = data.draw(st.sampled_from(list(AdvanceTimePolicy)))
+    delay = data.draw(st.integers(0, 8))
+    drawn = data.draw(strategies.named_arrivals(shapes=[shape]))
+    items = [(name, physical.event(item)) for name, item in drawn]
+    cut = data.draw(st.integers(0, len(items)))
+    saved = data.draw(st.integers(0, cut))
+
+    def create() -> Any:
+        return getattr(kind, f"create_{shape}")(delay, policy=policy)
+
+    whole = create()
+    push(whole, items[:cut])
+    at_cut = counters(whole)
+    expected = collected(whole)
+    push(whole, items[cut:])
+    with TemporaryDirectory() as folder:
+        place = leave(create, Path(folder), how, items[:saved], items[saved:cut])
+        second = create()
+        process = run(second, "log" if how == "log" else "resume", place, physical.SCHEMA)
+        try:
+            if how == "resume":
+                assert counters(second) == at_cut
+            assert second.stats().cti == at_cut.cti
+            assert second.stats().open_rows == at_cut.open_rows
+            out, late = collected(second)
+            push(second, items[cut:])
+        finally:
+            process.stop()
+    assert oracle.freeze(physical.tuples(out)) == oracle.freeze(physical.tuples(expected[0]))
+    assert [describe(each) for each in late] == [describe(each) for each in expected[1]]
+
+
+def describe(late: rxt.LateEvent) -> Any:
+    """A late event as values."""
+    event = oracle.freeze(physical.tuples([late.event]))
+    return event, late.source, late.reason, late.cti, late.by
+
+
+def leave(create: Any, folder: Path, how: str, first: list[Any], second: list[Any]) -> Path:
+    """Let a run accept items and end it; return the folder that it leaves.
+
+    A run that crashes has the first ones in its checkpoint and the others in its log.
+    """
+    place, subject = folder / "run", create()
+    durable = "log" if how == "log" else "resume"
+    process = run(subject, durable, place, physical.SCHEMA)
+    push(subject, first)
+    if how == "crash":
+        process.stop()
+        subject = create()
+        process = run(subject, durable, place, physical.SCHEMA)
+    push(subject, second)
+    if how == "crash":
+        place = Path(shutil.copytree(place, folder / "crashed", ignore=_without_lock))
+    process.stop()
+    return place
+
+
+def _without_lock(folder: str, names: list[str]) -> list[str]:
+    return ["lock"]
+
+
+@both_subjects
+def test_two_runs_and_the_one_that_is_ahead_counts(kind: Any, tmp_path: Path) -> None:
+    """A subject in front of two runs has its time and its rows from the one that has had more."""
+    places = [tmp_path / "ahead", tmp_path / "behind"]
+    subject = kind.create_edge(0)
+    events = [
+        rxt.EdgeEvent.create_start(1, {"x": 1}),
+        Cti(5),
+        rxt.EdgeEvent.create_start(6, {"x": 2}),
+    ]
+    processes = [run(subject, "resume", place) for place in places]
+    a = subject.input("a")
+    a.on_next(events[0])
+    processes[1].stop()
+    for event in events[1:]:
+        with pytest.raises(ProcessEndedError):
+            a.on_next(event)
+    processes[0].stop()
+    for order in places, places[::-1]:
+        again = kind.create_edge(0)
+        for process in [run(again, "resume", place) for place in order]:
+            process.stop()
+        stats = again.stats()
+        assert (stats.cti, stats.open_rows, stats.sources["a"].events) == (5, 2, 2)
