@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from rxtemporal.core.batch import TimeForm
@@ -20,6 +21,9 @@ from rxtemporal.runtime.plain_values import to_plain
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stall_search import SIDES, find_stalls
 from rxtemporal.runtime.stalls import Stall, format_age, format_time
+
+# the inputs of a stream that the table has: those with most late events, then those furthest behind
+MOST_INPUTS = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,6 +180,7 @@ class Diagnostics:
             f"{self.events_in:,} events in, {late:,} late, {self.rows_out:,} rows out",
             *(f"  {each}" for each in self.holding_back()),
             *_table(self._stream_lines()),
+            *_table(self._input_lines()),
             *_table(self._operator_lines()),
             *_table(self._query_lines()),
         ]
@@ -194,6 +199,23 @@ class Diagnostics:
             late = sum(each.late.values())
             yield (each.name + state, *_counts(each.events_in, late, each.rows_out, each.rows),
                    *self._times(each))  # fmt: skip
+
+    def _input_lines(self) -> Iterable[tuple[str, ...]]:
+        yield ("input", "in", "late", "lag", "largest lateness")
+        for stream in self.streams:
+            heard = [each for each in stream.inputs.values() if each.lag is not None]
+            worst = sorted(heard, key=lambda each: (-each.late, -(each.lag or 0)))
+            for each in worst[:MOST_INPUTS]:
+                name = f"{stream.name}: {each.name}{'' if each.open else ' (closed)'}"
+                spans = self._span(each.lag), self._span(each.largest_lateness)
+                yield (name, *_counts(each.events, each.late), *spans)
+            if len(worst) > MOST_INPUTS:
+                yield (f"{stream.name}: {len(worst) - MOST_INPUTS:,} more", "", "", "", "")
+
+    def _span(self, length: int | None) -> str:
+        if length is None:
+            return "-"
+        return f"{length:,}" if self.time == "ticks" else str(timedelta(microseconds=length))
 
     def _operator_lines(self) -> Iterable[tuple[str, ...]]:
         yield ("operator", "in", "", "out", "held", "oldest", "CTI", "for")

@@ -297,8 +297,7 @@ class Execution:
             self._consumer.start(fail)
         if self._log is not None:
             replay_log(self._log, self._logged, self.imports, self._goes_on)
-            for reader in self._logged:
-                reader.refuse_pushes()
+            self._refuse_pushes()
             if self.ended:
                 return
         for reader in self.readers:
@@ -311,6 +310,15 @@ class Execution:
                 pushes = PushEntry(reader) if reader.source.has_verdicts else None
                 self._subscriptions.append(reader.connect(pushes))
             self._subscriptions += self._flow.watch(reader)
+
+    def _refuse_pushes(self) -> None:
+        """Raise for each push into a stream that completed in an earlier run."""
+        for reader in self._logged:
+            if reader.ended and reader.source.has_verdicts:
+                entry: Any = PushEntry(reader)
+                reader.source.open().connect(entry)
+            elif reader.ended:
+                reader.refuse_pushes()
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""

@@ -54,7 +54,8 @@ class PushEntry:
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
-        return self._reader.run_end.refuse(self._reader.name)
+        reader = self._reader
+        return reader.run_end.refuse(reader.name, completed=reader.ended)
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""

@@ -189,7 +189,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def refuse_pushes(self) -> None:
         """Raise for each push into the subject of a stream that completed in an earlier run."""
-        if self.ended and self.source.subject is not None:
+        if self.source.subject is not None:
             Refusal(self.source.subject, self.name, self.run_end, completed=True).begin()
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class RunEnd:
     def refuse(self, stream: str, *, completed: bool = False) -> ProcessEndedError:
         """Return the error for the producer of an item that was not accepted.
 
-        ``completed`` is True if the stream had completed in an earlier run.
+        ``completed`` is True if the stream has completed, in this run or an earlier one.
         """
         error = self.error
         if error is not None:

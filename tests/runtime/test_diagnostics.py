@@ -337,3 +337,31 @@ def test_diagnostics_name_the_error() -> None:
     assert (diagnostics.error or "").startswith("CtiViolationError: ")
     assert diagnostics.to_dict()["error"] == diagnostics.error
     assert str(diagnostics).startswith("process 'house' has failed (CtiViolationError: ")
+
+
+def test_the_inputs_of_a_stream_are_shown_by_their_late_events() -> None:
+    """Late events, lag and largest lateness by input: the worst first, in the sources' form."""
+    subject = rxt.CtiSynchronizingSubjectAlternate.create_point(timedelta(seconds=10))
+    process = rxt.from_observable(subject, schema={"x": int}, name="readings").run(Log(), name="x")
+    slow, fast = subject.input("slow"), subject.input("fast")
+    for n in range(9):
+        subject.input(f"other {n}").on_next(PointEvent(at(90), {"x": n}))
+    fast.on_next(PointEvent(at(100), {"x": 1}))
+    fast.on_next(Cti(at(100)))
+    slow.on_next(PointEvent(at(60), {"x": 1}))
+    slow.close()
+    lines = str(process.diagnostics()).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("input"))
+    assert lines[begin].split() == ["input", "in", "late", "lag", "largest", "lateness"]
+    assert [line.split()[:-1] for line in lines[begin + 1 : begin + 3]] == [
+        ["readings:", "slow", "(closed)", "1", "1", "0:00:40"],
+        ["readings:", "other", "0", "1", "0", "0:00:10"],
+    ]
+    assert lines[begin + 9] == "readings: 3 more"
+    told = json.loads(json.dumps(process.diagnostics().to_dict()))
+    counts = told["streams"][0]["inputs"]["slow"]
+    assert (counts["late"], counts["lag"]) == (1, 40.0)
+    assert 0 < counts["largest_lateness"] <= 40
+    assert counts["late_by_reason"] == {"dropped": 1}
+    assert all(abs(each) < 1_000_000 for each in numbers(told))
+    process.stop()

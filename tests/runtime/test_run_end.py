@@ -323,3 +323,78 @@ def test_a_completed_log_is_computed_again_and_refuses_pushes(tmp_path: Path) ->
     assert starts(sink) == [1]
     with pytest.raises(ProcessEndedError, match="has completed"):
         subject.on_next(good(2))
+
+
+# Sources that give verdicts ---------------------------------------------------------------------
+
+
+def rows(at: int) -> dict[str, int]:
+    """A row of a source."""
+    return {"time": at, "x": at}
+
+
+@pytest.mark.parametrize("durable", [None, "log", "resume"])
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
+def test_a_source_whose_run_has_failed_refuses(
+    tmp_path: Path, durable: str | None, hand_off: Any
+) -> None:
+    """A sink that fails ends the run, and each push from then on raises, with the cause."""
+    source = rxt.PushSource("readings", schema=SCHEMA, hand_off=hand_off)
+    where = {} if durable is None else {durable: tmp_path}
+    process = source.stream.run(Log(raises="write"), **where)
+    with pytest.raises(ProcessEndedError) as refused:
+        push_rows_for_ever(source)
+    assert isinstance(refused.value.__cause__, OSError)
+    assert not process.running
+    with pytest.raises(OSError, match="write"):
+        process.wait(0)
+    with pytest.raises(ProcessEndedError):
+        source.push(rows(9_999_999))
+
+
+def push_rows_for_ever(source: rxt.PushSource) -> None:
+    """Push rows until one is refused."""
+    for at in itertools.count(1):
+        source.push(rows(at))
+
+
+def test_a_closed_source_is_refused_at_the_next_start(tmp_path: Path) -> None:
+    """close() ends it for good: a run over it is refused; stop() ends only this run."""
+
+    def begin(folder: str) -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource("readings", schema=SCHEMA)
+        return source, source.stream.run(Log(), resume=tmp_path / folder)
+
+    source, process = begin("stopped")
+    assert source.push(rows(1)).accepted == 1
+    process.stop()
+    with pytest.raises(ProcessEndedError, match="stopped"):
+        source.push(rows(2))
+    source, process = begin("stopped")
+    assert source.push(rows(2)).accepted == 1
+    source.close()
+    process.wait(SOON)
+    with pytest.raises(CheckpointError, match="has completed"):
+        begin("stopped")
+
+
+@DURABLE
+def test_a_source_closed_in_an_earlier_run_refuses_beside_another(
+    tmp_path: Path, durable: str
+) -> None:
+    """Of two sources one may end for good; its pushes raise in each later run."""
+
+    def begin() -> tuple[rxt.PushSource, rxt.PushSource, rxt.Process]:
+        one, two = (rxt.PushSource(name, schema=SCHEMA) for name in ("one", "two"))
+        return one, two, one.stream.union(two.stream).run(Log(), **{durable: tmp_path})
+
+    one, two, process = begin()
+    one.push(rows(1))
+    two.push(rows(1))
+    one.close()
+    process.stop()
+    one, two, process = begin()
+    with pytest.raises(ProcessEndedError, match=r"'one' .* has completed"):
+        one.push(rows(2))
+    assert two.push(rows(2)).accepted == 1
+    process.stop()
