@@ -1,4 +1,4 @@
-"""What lifetime operators hold: saved and loaded, grouped, and no more than they must."""
+"""Rows that lifetime operators hold: saved and loaded, grouped, and no more than needed."""
 
 from __future__ import annotations
 

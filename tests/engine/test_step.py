@@ -1,4 +1,4 @@
-"""What waits in an operator: the earliest time that the CTI has to pass before anything leaves."""
+"""Rows that wait in an operator: the earliest time that the CTI has to reach."""
 
 from __future__ import annotations
 

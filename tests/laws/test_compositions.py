@@ -35,7 +35,7 @@ def in_runs(sides: Sides, random: Random, alone: bool = False) -> list[tuple[int
 
 
 def assert_same(model: Rows, out: list[rxt.EventBatch], cti: int) -> None:
-    """Say that what came out is the model's history up to a CTI."""
+    """Assert that the output is the model's history up to a CTI."""
     made = physical.rows(out)
     assert oracle.history(oracle.clip(made, cti)) == oracle.history(oracle.clip(model, cti))
 
@@ -43,7 +43,7 @@ def assert_same(model: Rows, out: list[rxt.EventBatch], cti: int) -> None:
 def assert_steps(
     query: rxt.Streamable, model: Rows, sides: Sides, random: Random, alone: bool = False
 ) -> None:
-    """At each output CTI all is there that it commits, also after the steps have been reloaded."""
+    """Assert that each output CTI commits the model's rows, also after the steps are reloaded."""
     made = in_runs(sides, random, alone)
     stop, places = random.randrange(len(made)), iter(range(len(made)))
     out, reached = list[rxt.EventBatch](), MIN_TIME
@@ -56,7 +56,7 @@ def assert_steps(
 
 
 def assert_reordered(query: rxt.Streamable, model: Rows, sides: Sides, random: Random) -> None:
-    """Reorderings that no CTI forbids, cuts and interleavings change nothing, through Rx."""
+    """Assert that legal reorderings, cuts and interleavings change nothing, through Rx."""
     moved = tuple(arrangements.reorder(items, random) for items in sides)
     out = physical.pushed(query, in_runs(moved, random))
     assert out[-1].cti == MAX_TIME
@@ -82,7 +82,7 @@ def assert_laws(query: rxt.Streamable, model: Model, sides: Sides, random: Rando
     number=st.integers(0, 2**20),
 )
 def test_a_query_is_what_its_models_say(name: str, sides: Sides, number: int) -> None:
-    """However streams arrive, and wherever it is stopped, a query gives its models' history."""
+    """However streams arrive and wherever it is stopped, a query has its models' history."""
     assert_laws(plan(name), COMPOSITIONS[name].model, sides, Random(number))
 
 

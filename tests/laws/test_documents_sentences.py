@@ -153,7 +153,7 @@ def test_a_frequency_is_positive(frequency: Any) -> None:
 
 @pytest.mark.parametrize("frequency", [1.5, "10", None, True])
 def test_a_frequency_is_a_number_or_a_span(frequency: Any) -> None:
-    """What is neither is refused where it is given."""
+    """A value that is neither is refused at once."""
     with pytest.raises(rxt.AdvanceTimeError, match="a number of events or a timedelta, got"):
         Generation(frequency, 0)
 

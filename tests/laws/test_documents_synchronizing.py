@@ -58,7 +58,7 @@ class Running:
 
     @property
     def out(self) -> list[int]:
-        """When the rows that have come out start."""
+        """Return the starts of the output rows."""
         return [time for batch in self.sink.batches for time in batch.start.tolist()]
 
     @property

@@ -44,7 +44,7 @@ def hours(told: str) -> timedelta:
 
 
 def flights_settings(choice: dict[str, str]) -> rxt.AdvanceTimeSettings:
-    """How the flights' time advances."""
+    """Return the settings of the flights' time."""
     every = int(choice["flights: a CTI every"].replace(",", ""))
     generation = rxt.AdvanceTimeGenerationSettings(every, hours(choice["less a delay of"]))
     named = {"–": None, "the weather's": rxt.AdvanceTimeImportSettings("weather")}
@@ -52,7 +52,7 @@ def flights_settings(choice: dict[str, str]) -> rxt.AdvanceTimeSettings:
 
 
 def weather_settings(choice: dict[str, str]) -> rxt.AdvanceTimeSettings | None:
-    """How the weather's time advances; None where only its end tells."""
+    """Return the settings of the weather's time; None if only its end advances it."""
     told = choice["weather's CTIs"]
     if told == "at its end":
         return None
@@ -138,7 +138,7 @@ def test_the_table_tells_what_is_lost() -> None:
 
 
 def test_united_as_much_is_lost() -> None:
-    """What is late is judged where it enters, whatever the query: a union loses as many flights."""
+    """Late events are judged at the input, whatever the query: a union loses as many flights."""
 
     def airports(flights: rxt.Streamable, weather: rxt.Streamable) -> rxt.Streamable:
         return flights.select("origin").union(weather.select("origin"))

@@ -29,7 +29,7 @@ class Lives(agg.TimeSensitiveAggregate):
 def results(
     items: list[Any], query: Callable[[Any], Any]
 ) -> list[tuple[list[tuple[Any, ...]], int]]:
-    """What comes out for each item: (start, end, the payload's values) and the CTI."""
+    """Return the output for each item: (start, end, the payload's values) and the CTI."""
     single = [(0, batch) for batch in physical.batches(items, arrangements.cut_evenly(items, 1))]
     found = []
     for out in physical.stepped(physical.planned(query), single):
@@ -45,7 +45,7 @@ def lives(windows: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def test_rows_that_are_open_when_time_ends_are_joined_for_ever() -> None:
-    """Rows without an end edge are let go at the end of time, and so are their ids."""
+    """Rows without an end edge are released at the end of time, and so are their ids."""
     sides = [[("start", 3, row), ("cti", MAX_TIME)] for row in (A, B)]
     made = [physical.batches(items, arrangements.cut_evenly(items, 1)) for items in sides]
     arrivals = [(side, made[side][i]) for i in range(2) for side in range(2)]
@@ -63,7 +63,7 @@ def test_windows_before_the_origin_of_time_count_like_any_other(start: int) -> N
 
 
 def test_a_snapshot_that_never_ends_is_seen_when_time_ends() -> None:
-    """What is sensitive to time waits for a window's end, and the end of time is one."""
+    """A time-sensitive aggregate waits for a window's end; the end of time is one."""
     items = [("start", 3, A), ("cti", 9), ("cti", MAX_TIME)]
     assert results(items, lives(lambda s: s.snapshot_window())) == [
         ([], None),

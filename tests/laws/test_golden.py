@@ -107,7 +107,7 @@ def stretches(rows: list[Row]) -> list[Row]:
 
 
 def compared(case: Case, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """What came out and what the case asks for, in the form in which they have to be equal."""
+    """Return the results and the expected ones, in a form in which they have to be equal."""
     wanted = expected(case)
     if case["operator"] == "distinct":
         # the other engine may split a stretch; a row for each maximal stretch is our definition
@@ -211,6 +211,6 @@ def test_cti_synchronizing_subject(case: Case, subject_type: Any) -> None:
 
 
 def test_every_operator_is_run() -> None:
-    """No case is left out: each one's operator has a query, or a test of its own."""
+    """Each case's operator has a query, or a test of its own."""
     operators = {case["operator"] for case in CASES}
     assert operators == {*QUERIES, "advance_time", "cti_synchronizing_subject"}

@@ -1,4 +1,4 @@
-"""What holds of every operator, as properties over one table of operators."""
+"""Laws of all operators, as properties over one table of operators."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def steady(ticks: int, shapes: tuple[str, ...], together: int = 50) -> list[rxt.
 
 @dataclasses.dataclass
 class Long:
-    """What a long stream gives, the most rows that the steps hold, and bytes saved meanwhile."""
+    """Return a long stream's results, the most rows held by the steps, and the bytes saved."""
 
     out: list[rxt.EventBatch]
     rows: int = 0
@@ -202,7 +202,7 @@ def test_every_operator_is_held_to_the_laws() -> None:
 @example([("interval", 3, MAX_TIME, {"k": "a", "x": 1, "y": None})])
 @examples
 def test_endless_rows_have_no_last_piece(query: Any, items: list[Event]) -> None:
-    """What cuts rows into pieces raises an error at the end of time if a row never ends."""
+    """An operator that cuts rows into pieces raises at the end of time if a row never ends."""
     items = arrangements.finish(items)
     arrivals = [(0, batch) for batch in physical.batches(items, arrangements.cut_evenly(items, 1))]
     endless = any(row.end == MAX_TIME for row in oracle.canonical(items))
@@ -229,7 +229,7 @@ PIPES: dict[str, tuple[Any, str]] = {
 @examples
 @given(data=st.data())
 def test_pipes(name: str, data: st.DataObject) -> None:
-    """What works in `pipe` gives what the method of the same name gives."""
+    """An operator in `pipe` has the results of the method of the same name."""
     operator, same = PIPES[name]
     sides, random = drawn(same, data)
     out = physical.run([batch for _, batch in in_runs(sides, random)], operator)

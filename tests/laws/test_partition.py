@@ -1,4 +1,4 @@
-"""What a plan can be split by: the buckets' results, united, are those of the whole."""
+"""Partitions of plans: the buckets' results, united, are those of one run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_buckets_of_compositions(name: str, sides: Sides, number: int) -> None:
 
 
 def test_every_operator_says_how_it_splits() -> None:
-    """No operator of the table inherits what none has said: a new one is wrong loudly."""
+    """Every operator of the table has its own rule of partition."""
     unsaid = {Operator, TwoInputs}
     found = {
         type(n.operator) for name in CASES for n in plan(name)._node.list_nodes() if n.operator
@@ -118,7 +118,7 @@ FOUND: dict[str, tuple[Any, dict[str, tuple[str, ...]] | str]] = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_queries_are_split_by_these_fields(name: str) -> None:
-    """Fields are followed through the plan, through renaming and joins; else there is a reason."""
+    """Fields are traced through the plan, through renaming and joins; else there is a reason."""
     query, expected = FOUND[name]
     found, sources = split(query(*streams()))
     if isinstance(expected, str):
@@ -132,7 +132,7 @@ def test_queries_are_split_by_these_fields(name: str) -> None:
 
 
 def test_late_events_are_not_split() -> None:
-    """The verdict on one row hangs on all that came before it, whatever their values."""
+    """The verdict on a row depends on all earlier rows."""
     events = [rxt.PointEvent(7, {"k": 1}), rxt.PointEvent(5, {"k": 2})]
     stream = rxt.from_events(events, schema={"k": int}, advance_time=rxt.INCREASING_START_TIME)
     told = "late events are judged by one door, in the order of all rows"

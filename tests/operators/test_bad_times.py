@@ -1,4 +1,4 @@
-"""What can only show with data: promises that a query would break, results without number."""
+"""Errors that only data can show: a broken CTI, infinitely many results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells a query from any other: a state is gone on with by the one that saved it alone."""
+"""Fingerprints of queries: only the query that saved a state can resume from it."""
 
 from __future__ import annotations
 

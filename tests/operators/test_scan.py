@@ -1,4 +1,4 @@
-"""scan: a user's function that goes along each key's rows with a state of its own."""
+"""scan: a user's function, called with each row of a key in order and with the key's state."""
 
 from __future__ import annotations
 

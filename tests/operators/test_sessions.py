@@ -1,4 +1,4 @@
-"""Sessions: lifetimes that last until a session's end, and what session and count windows hold."""
+"""Sessions: lifetimes until a session's end, and the rows of session and count windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stitch: rows of equal payload that touch are one."""
+"""stitch: rows of equal payload that touch become one."""
 
 from __future__ import annotations
 

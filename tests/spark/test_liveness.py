@@ -109,11 +109,11 @@ def test_a_streaming_dataframe(java: Any, wrong: Any, failed: Any) -> None:
     query._failure = wrong
     query._source = type("Source", (), {"name": "readings"})  # type: ignore[assignment]
     java(-9)
-    told = query._why(failed)
+    told = query._find_cause(failed)
     assert isinstance(told, JavaError)
     assert told.__cause__ is (wrong or failed)
     java(None)
-    assert not isinstance(query._why(failed), JavaError)
+    assert not isinstance(query._find_cause(failed), JavaError)
 
 
 def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_the_direct_mode(java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from sink_input import SCHEMA, batches, until
+from sink_input import SCHEMA, batches, wait_until
 from rxtemporal.errors import JavaError
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink.direct import DirectDelivery
@@ -151,7 +151,7 @@ from rxtemporal.spark.sink.direct import DirectDelivery
 it = SparkSink(ParquetTable("table"), path="sink", mode="direct")
 it.open("q", SCHEMA)
 it.write(batches(3)[0])
-until(lambda: it.stats().micro_batches > 0, 300)
+wait_until(lambda: it.stats().micro_batches > 0, 300)
 from pyspark import SparkContext
 os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 try:

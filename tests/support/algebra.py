@@ -1,4 +1,4 @@
-"""The operators' own words as the tables of docs/algebra.md: ``python tests/support/algebra.py``.
+"""Generator of the tables of docs/algebra.md: ``python tests/support/algebra.py``.
 
 A table's row is the operator's signature, the first line of its docstring, its CTI rule and what it
 holds. The tables stand between the page's ``<!-- table … -->`` and ``<!-- end -->`` lines.
@@ -136,7 +136,7 @@ def table_of_results() -> Iterator[str]:
 
 
 def check_operators() -> None:
-    """Raise ``LookupError`` unless each operator has a plan and stands in one table.
+    """Raise ``LookupError`` unless each operator has a plan and is in one table.
 
     ``apply`` and ``multicast`` have no plan: the function given to them composes their operators.
     """

@@ -107,7 +107,7 @@ def reorder(items: Sequence[Event], random: Random) -> list[Event]:
 
 
 def _judged(item: Event) -> int:
-    """The time that a CTI must not have passed."""
+    """Return the time that no CTI may have passed."""
     return lifetime(item)[1] if item[0] == "end" else lifetime(item)[0]
 
 

@@ -23,13 +23,13 @@ BUCKETS = 3
 
 @cache
 def split(query: rxt.Streamable) -> tuple[Partition, dict[str, Node]]:
-    """What a query can be split by, and its sources by name."""
+    """Return the partition of a query, and its sources by name."""
     nodes = query._node.list_nodes()
     return find_partition(query._node), {n.source.name: n for n in nodes if n.source is not None}
 
 
 def bucket(event: Event, fields: tuple[str, ...]) -> int:
-    """A row's bucket: by its fields as keys are compared, or where it may be anywhere by start."""
+    """Return a row's bucket: by its fields, compared as keys, or without fields by its start."""
     values = [event[-1][field] for field in fields] if fields else [event[1]]
     return zlib.crc32(repr([_key(value) for value in values]).encode()) % BUCKETS
 

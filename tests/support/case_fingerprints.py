@@ -17,12 +17,12 @@ def sides() -> list[rxt.Streamable]:
 
 
 def fingerprints(query: Callable[..., rxt.Streamable], *streams: rxt.Streamable) -> tuple[str, ...]:
-    """What tells a query over some streams."""
+    """Return the fingerprint of a query over some streams."""
     return Stepwise(query(*streams)._node).fingerprints
 
 
 def of_the_table() -> dict[str, list[str]]:
-    """What tells each query of the table of laws."""
+    """Return the fingerprint of each query of the table of laws."""
     streams = sides()
     return {
         name: [*fingerprints(case.query, *streams[: case.inputs])] for name, case in CASES.items()

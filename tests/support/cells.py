@@ -1,4 +1,4 @@
-"""The crash matrix as a table: how often who was killed when, and what came of it."""
+"""The crash matrix as a table: kills by process and moment, and their outcomes."""
 
 from __future__ import annotations
 

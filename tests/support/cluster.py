@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 def of_the_table(spark: SparkSession, folder: Path) -> None:
-    """Write what the cluster makes of the cases, bounded and streaming."""
+    """Write the cluster's results for the cases, bounded and streaming."""
     sides, number = pickle.loads((folder / "asked").read_bytes())
     whole = {n: each for n, each in sides.items() if law_seven.CASES[n].last == MAX_TIME}
     found = {
@@ -61,7 +61,7 @@ def of_the_year(spark: SparkSession, folder: Path) -> Iterator[tuple[str, pa.Tab
 
 
 def main(folder: Path) -> None:
-    """Ask everything in one session."""
+    """Run all cases in one session."""
     law_seven.by_value()
     spark = session(**SETTINGS)
     of_the_table(spark, folder)

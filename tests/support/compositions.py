@@ -29,7 +29,7 @@ Sides = tuple[list[Event], list[Event]]
 
 
 def same(fields: tuple[str, ...], group: tuple[str, ...] = ()) -> oracle_joins.Merge:
-    """How the model merges payloads that agree in some fields; the right's others get a suffix."""
+    """Return the model's merge of payloads that agree in some fields; right fields get a suffix."""
     pairs = [(name, name) for name in fields]
     return oracle_joins.merging(pairs, FIELDS, FIELDS, "_right", group)
 
@@ -45,17 +45,17 @@ def holding(rows: Rows, least: int) -> Rows:
 
 
 def with_left(stream: Stream) -> Stream:
-    """Of joined rows what the left had, and x of the right."""
+    """Return the left fields of joined rows, and x of the right."""
     return stream.select("k", y="y", x="x_right")
 
 
 def with_left_rows(rows: Rows) -> Rows:
-    """The model's side of it."""
+    """Return the model of that."""
     return oracle.select(rows, lambda p: {"k": p["k"], "y": p["y"], "x": p["x_right"]})
 
 
 def spread(stream: Any) -> Stream:
-    """How many, and the extremes, over windows of whatever kind."""
+    """Return the count and the extremes over windows of any kind."""
     return stream.aggregate(n=agg.count(), least=agg.min("x"), most=agg.max("y"))
 
 
@@ -68,7 +68,7 @@ def stretches(rows: Rows, *key: str) -> Rows:
 
 
 def numbered(state: int, start: int, payload: dict[str, Any]) -> tuple[int, Any]:
-    """The rows of a key counted up to three, of which every third gives nothing."""
+    """Count the rows of a key up to three; every third one has no result."""
     state = (state + 1) % 3
     return state, {"x": state, "y": payload["y"]} if state else None
 
@@ -85,18 +85,18 @@ def hops(rows: Rows) -> list[oracle.Window]:
 
 
 def sessions(rows: Rows) -> list[oracle.Window]:
-    """Sessions that four silent ticks end."""
+    """Return sessions that end after four ticks without a start."""
     return oracle_windows.session_windows(rows, 4)
 
 
 def pairs_of_starts(rows: Rows) -> list[oracle.Window]:
-    """Each two starts that follow each other."""
+    """Return windows of two consecutive starts."""
     return oracle_windows.count_windows(rows, 2)
 
 
 @dataclasses.dataclass(frozen=True)
 class Composition:
-    """A query of two streams, and what the models of its operators make of two histories."""
+    """A query of two streams, and its model: a function of two histories."""
 
     query: physical.Query
     model: Any
@@ -342,6 +342,6 @@ def plan(name: str) -> Stream:
 
 
 def expected(name: str, sides: Sides) -> Rows:
-    """What the model makes of the histories of two streams."""
+    """Return the model's result for the histories of two streams."""
     left, right = (oracle.canonical(items) for items in sides)
     return list(COMPOSITIONS[name].model(left, right))

@@ -1,4 +1,4 @@
-"""A small disk that can be full: as no quota does, it stops every process, Java's too."""
+"""A small disk that can be full: unlike a quota, it stops every process, Java's too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disk:
 
     @contextlib.contextmanager
     def full(self) -> Iterator[None]:
-        """Let there be no room inside."""
+        """Fill the disk."""
         filler = self.path / "filler"
         with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
             while file.write(BLOCK):

@@ -17,7 +17,7 @@ END_OF_TIME = Cti(rxt.MAX_TIME)
 
 
 class Unsized:
-    """Events whose number is not known beforehand, so that each CTI is answered at once."""
+    """Return events of unknown number, so that each CTI is answered at once."""
 
     def __init__(self, *events: Any) -> None:
         self._events = events

@@ -1,4 +1,4 @@
-"""Drawn streams, what happens to them, and the run of it all."""
+"""Drawn streams, drawn incidents, and a run over them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ others = st.one_of(
 
 @st.composite
 def happenings(draw: st.DrawFn, others: st.SearchStrategy[Any] = others) -> list[tuple[str, Any]]:
-    """Named events in any order, and in between what else may happen to a run."""
+    """Draw named events in any order, with other incidents of a run between them."""
     happened: list[tuple[str, Any]] = list(
         draw(strategies.named_arrivals(NAMES, max_size=30))  # type: ignore[arg-type]
     )
@@ -70,7 +70,7 @@ def happenings(draw: st.DrawFn, others: st.SearchStrategy[Any] = others) -> list
 
 
 class Ran:
-    """One run of a query for each stream, and one for what is late on it; and what came of it."""
+    """A run of a query for each stream and one for its late events, and their results."""
 
     def __init__(
         self,

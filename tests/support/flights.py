@@ -1,4 +1,4 @@
-"""The year of flights and weather, which lies beside the repository."""
+"""The year of flights and weather, found beside the repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLIGHTS, WEATHER = DATA / "flights.parquet", DATA / "weather.parquet"
 
 
 def need_year() -> None:
-    """Skip, or fail, where the year is not at hand."""
+    """Skip or fail the test if the year is missing."""
     if not (FLIGHTS.exists() and WEATHER.exists()):
         skip_or_fail("data", f"there is no year of flights and weather in {DATA}")
 

@@ -76,7 +76,7 @@ def event(given: list[Any], clock: Clock) -> Any:
 
 
 class Unsized:
-    """Events whose number is not known beforehand, so that each CTI is answered at once."""
+    """Return events of unknown number, so that each CTI is answered at once."""
 
     def __init__(self, events: list[Any]) -> None:
         self._events = events
@@ -120,6 +120,6 @@ class Given:
 
     @property
     def output(self) -> rxt.WindowOutput:
-        """How long a window's result lives; the documents name it in two ways."""
+        """Return the lifetime of a window's result; the documents name it in two ways."""
         point = self.params["output"].startswith("PointAlignToWindowEnd")
         return rxt.WindowOutput.POINT_AT_END if point else rxt.WindowOutput.WINDOW

@@ -1,4 +1,4 @@
-"""Other queries for the cases with known answers: they mean the same, and so answer the same."""
+"""Other queries for the cases with known answers: they mean the same and have the same results."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def moving_average_at_once(given: Given) -> rxt.Streamable:
 
 
 def counted(altered: Callable[[Given], rxt.Streamable]) -> Query:
-    """A query that counts what is alive at each moment."""
+    """A query that counts the rows alive at each moment."""
     return lambda given: altered(given).snapshot_window().aggregate(n=agg.count())
 
 

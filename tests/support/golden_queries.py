@@ -1,4 +1,4 @@
-"""What the cases with known answers ask for, as queries: one function for each operator.
+"""Queries of the cases with known answers: one function for each operator.
 
 ``QUERIES`` has every operator of the cases that take streams; ``ALSO`` has other queries that mean
 the same and so have the same answers.
@@ -107,7 +107,7 @@ def hopping_sum(given: Given) -> rxt.Streamable:
 
 
 def count_window(given: Given) -> rxt.Streamable:
-    """How many rows a count window holds, or which."""
+    """Return the number of rows that a count window holds, or the rows."""
     n = given.params["n"]
     if given.params["result"] == "set of payloads":
         window = given.stream().count_window(n, output=rxt.WindowOutput.WINDOW)
@@ -183,7 +183,7 @@ def counted(window: Callable[[Given], Any]) -> Query:
 
 
 def summed(altered: Callable[[Given], rxt.Streamable]) -> Query:
-    """A query that sums what is alive at each moment."""
+    """A query that sums the rows alive at each moment."""
     return lambda given: altered(given).snapshot_window().aggregate(v=agg.sum("v"))
 
 

@@ -55,7 +55,7 @@ FIGURES: dict[str, Callable[[Given], rxt.Streamable]] = {
 
 
 def time_slices(switches: rxt.Streamable) -> rxt.Streamable:
-    """How long each process had a processor, as a point at the switch that ended it."""
+    """The time that each process had a processor, as a point at the switch that ended it."""
     signal = self_clip(switches).shift_event_time(1)
     until = switches.select("CpuId", Until="Tick")
     slices = signal.join(until, on="CpuId")
@@ -166,7 +166,7 @@ def booths(given: Given, joined: Callable[..., rxt.Streamable]) -> rxt.Streamabl
 
 
 def cross_join(given: Given) -> rxt.Streamable:
-    """Whatever both booths had, at each moment."""
+    """The vehicles of both booths, at each moment."""
     return booths(given, lambda one, two: one.cross_join(two.drop("VehicleCount")))
 
 

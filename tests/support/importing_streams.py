@@ -49,7 +49,7 @@ def settings(each: Stream) -> rxt.AdvanceTimeSettings | None:
 
 
 def reference(drawn: dict[str, Stream]) -> dict[str, Gate]:
-    """Every stream's gate after all events, accepted one by one, each CTI handed on at once."""
+    """Every stream's gate after all events, accepted one by one, each CTI passed on at once."""
     gates = {name: Gate(each["policy"].value) for name, each in drawn.items()}
     count, ended = dict.fromkeys(drawn, 0), set()
 

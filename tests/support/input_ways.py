@@ -1,4 +1,4 @@
-"""Streams of events that come in each way there is, and what a subscriber of a query hears."""
+"""Streams of events by every way into a query, and the events that a subscriber gets."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ both_subjects = pytest.mark.parametrize("kind", BOTH_SUBJECTS)
 
 
 def from_list(events: list[Any], **options: Any) -> rxt.Streamable:
-    """A stream of a list."""
+    """Return a stream of a list."""
     return rxt.from_events(events, **options)
 
 
 def from_iterator(events: list[Any], **options: Any) -> rxt.Streamable:
-    """A stream of an iterator."""
+    """Return a stream of an iterator."""
     return rxt.from_events(iter(events), **options)
 
 
 def from_pushes(events: list[Any], **options: Any) -> rxt.Streamable:
-    """A stream of an observable that pushes as soon as somebody listens."""
+    """Return a stream of an observable that pushes when it is subscribed to."""
     return rxt.from_observable(PushedEvents(events), **options)
 
 
 def from_batched_pushes(events: list[Any], **options: Any) -> rxt.Streamable:
-    """The same, with rows that gather into batches."""
+    """Return the same with rows gathered into batches."""
     return from_pushes(events, batch_rows=100, **options)
 
 
 def from_hand_off(events: list[Any], **options: Any) -> rxt.Streamable:
-    """The same, handed to a query that runs in another thread, a few rows waiting at most."""
+    """Return the same with a hand-off of a few rows to another thread."""
     return from_pushes(events, hand_off=rxt.HandOff(3), **options)
 
 
 def from_spilling_hand_off(events: list[Any], **options: Any) -> rxt.Streamable:
-    """The same, with a disk for the rows that are more."""
+    """Return the same with a hand-off that spills further rows to disk."""
     return from_pushes(events, hand_off=rxt.HandOff(3, rxt.WhenFull.SPILL), **options)
 
 
 class PushedEvents(Subject[Any]):
-    """An observable whose events are pushed by a producer that nothing may reach."""
+    """Observable that pushes all events to a subscriber; no error may reach the producer."""
 
     def __init__(self, events: list[Any]) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ ways_in = pytest.mark.parametrize("stream_of", WAYS)
 
 
 def parametrize_ways(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
-    """Parametrize a test with cases and ways in: each case and each way by default.
+    """Parametrize a test with cases and ways: each case and each way once by default.
 
     `tox -e full` runs every case in every way.
     """
@@ -100,7 +100,7 @@ def parametrize_ways(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
 
 
 def collect(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any]]:
-    """The events and the errors that a subscriber hears."""
+    """Return the events and the errors that a subscriber gets."""
     events: list[Any] = []
     errors: list[Any] = []
     completed: list[None] = []
@@ -117,5 +117,5 @@ def collect(stream: rxt.Streamable, **options: Any) -> tuple[list[Any], list[Any
 
 
 def place_pattern(operator: str, file: str) -> str:
-    """The end of a message, as a pattern: the operator and the line of a file that composed it."""
+    """Return a pattern for the end of a message: the operator and the line that composed it."""
     return rf"\(in {re.escape(operator)}, composed at {re.escape(file)}:\d+\)$"

@@ -51,7 +51,7 @@ def killed(path: Path, hours: int) -> SparkSinkStats:
 
 
 def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> SparkSinkStats:
-    """Run the query; it goes no further than the next moment while that has not been."""
+    """Run the query, which waits at the next moment until that is over."""
     target = Held(ParquetTable(path / "table", partition_by="k"), moments)
     it = sink(path, target, session={"spark.master": master, **QUICK})
     in_the_spool(moments)
@@ -66,7 +66,7 @@ def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> S
 
 
 def end_with(it: SparkSink) -> None:
-    """End this process with the error that no further worker could mend.
+    """End this process with the error that ends the run for good.
 
     It may stand still at a moment, and nobody would end that.
     """

@@ -21,7 +21,7 @@ def row(x: int) -> dict[str, Any]:
 
 
 class House:
-    """Two pushed streams, joined, under a clock that moves when it is told to."""
+    """Two pushed streams, joined, under a clock that is moved by hand."""
 
     def __init__(self, shape: EventShape = EventShape.EDGE, **options: Any) -> None:
         self.readings, self.rooms = Subject[Any](), Subject[Any]()
@@ -33,6 +33,6 @@ class House:
         self.process = query.run(self.sink, name="placed", scheduler=self.clock, **options)
 
     def told(self) -> list[str]:
-        """What holds the query back, in words, less the line."""
+        """Return the description of what holds the query back, without the line."""
         holds = map(str, self.process.diagnostics().holding_back())
         return [re.sub(r" \(joined_rooms\.py:\d+\)", "", each) for each in holds]

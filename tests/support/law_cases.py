@@ -1,4 +1,4 @@
-"""A case of the laws: an operator in one kind of use, its model, its CTI rule, what it is fed."""
+"""A case of the laws: an operator in one kind of use, its model, CTI rule and input."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def nearly(rows: list[Row]) -> Callable[[Row], float]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """One operator: how the engine has it, what the oracle says, and the CTI rule.
+    """One operator: its query, its model, and the CTI rule.
 
     `query` takes as many streams as there are `inputs`, `model` as many canonical histories.
     `draws` are options of `strategies.streams`; `endless` says whether rows may never end, and

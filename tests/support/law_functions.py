@@ -1,4 +1,4 @@
-"""What is computed over windows in the cases of the laws: the engine's side and the model's."""
+"""Functions of windows in the cases of the laws: for the engine and for the model."""
 
 from __future__ import annotations
 
@@ -30,54 +30,54 @@ AGGREGATES: dict[str, tuple[Any, oracle.Aggregate]] = {
 
 
 class Spread(agg.UserDefinedAggregate):
-    """A plain aggregate of one's own."""
+    """A user's aggregate."""
 
     def compute(self, values: list[int]) -> int:
-        """The largest less the smallest; -1 of nothing."""
+        """Return the largest less the smallest value; -1 without values."""
         return max(values) - min(values) if values else -1
 
 
 class Told(agg.UserDefinedAggregate):
-    """One that sees whole payloads, in order."""
+    """A user's aggregate of whole payloads, in order."""
 
     def compute(self, values: list[dict[str, Any]]) -> str:
-        """All that they say."""
+        """Return all payloads as text."""
         return told(values)
 
 
 class Tally(agg.UserDefinedAggregate):
-    """An incremental one: how many values of each kind, and their sum."""
+    """An incremental aggregate: the number of each value, and the sum."""
 
     def init(self) -> Any:
-        """Nothing yet."""
+        """Return the state without values."""
         return {"kinds": {}, "sum": 0}
 
     def add(self, state: Any, value: int) -> Any:
-        """One more."""
+        """Add a value."""
         kinds = state["kinds"]
         return {"kinds": kinds | {value: kinds.get(value, 0) + 1}, "sum": state["sum"] + value}
 
     def remove(self, state: Any, value: int) -> Any:
-        """One less."""
+        """Remove a value."""
         kinds = state["kinds"] | {value: state["kinds"][value] - 1}
         left = {kind: n for kind, n in kinds.items() if n}
         return {"kinds": left, "sum": state["sum"] - value}
 
     def result(self, state: Any) -> int:
-        """The sum, and how many different ones."""
+        """Return the sum and the number of distinct values."""
         return int(state["sum"] * 10 + len(state["kinds"]))
 
 
 class Covered(agg.TimeSensitiveAggregate):
-    """One that sees lifetimes, clipped, and the window."""
+    """A time-sensitive aggregate of clipped lifetimes and the window."""
 
     def compute(self, events: list[Any], window: Any) -> str:
-        """When which row is alive in which window."""
+        """Return each row's lifetime in its window."""
         return covered(events, window)
 
 
 def told(values: list[dict[str, Any]]) -> str:
-    """Payloads in order; -0.0 as 0.0, for neither comes first."""
+    """Return payloads in order; -0.0 as 0.0, since neither comes first."""
     return ";".join(f"{p['k']},{p['x']},{None if p['y'] is None else p['y'] + 0.0}" for p in values)
 
 
@@ -88,7 +88,7 @@ def covered(events: list[Any], window: Any) -> str:
 
 
 def values(payloads: list[dict[str, Any]], field: str) -> list[Any]:
-    """What is not null."""
+    """Return the values that are not null."""
     return [p[field] for p in payloads if p[field] is not None]
 
 

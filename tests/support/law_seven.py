@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def by_value() -> None:
-    """Let the functions of the tests' modules travel whole: workers cannot import them."""
+    """Pickle the functions of the tests' modules by value: workers cannot import them."""
     from pyspark import cloudpickle
 
     for name in ("law_cases", "law_functions", "law_seven", "law_streams", "law_table",
@@ -138,7 +138,7 @@ def drawn(names: Iterable[str], number: int) -> dict[str, Sides]:
 
 
 def rx_side(name: str, sides: Sides) -> list[Row]:
-    """The history that the Rx side gives for the same frames."""
+    """Return the history of the Rx side for the same frames."""
     case = CASES[name]
     frames = [frame(oracle.canonical(items)) for items in sides]
     if case.last < MAX_TIME:
@@ -148,7 +148,7 @@ def rx_side(name: str, sides: Sides) -> list[Row]:
 
 
 def _up_to(case: Case, frames: list[pl.DataFrame]) -> list[Row]:
-    """The rows that are whole when all streams have reached the case's last CTI, and no further."""
+    """Return the rows that are complete when all streams have reached the case's last CTI."""
     ends = pl.col("end_time").fill_null(MAX_TIME)
     batches = [
         EventBatch.of_rows(

@@ -1,4 +1,4 @@
-"""Law 7 asked of a Spark session: what it makes of the streams that were drawn for some cases."""
+"""Law 7 in a Spark session: its results for the streams drawn for some cases."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ def plan(name: str) -> rxt.Streamable:
 
 @cache
 def arranged(name: str) -> st.SearchStrategy[tuple[Sides, int]]:
-    """Streams for a case, and the number from which comes how they are arranged."""
+    """Draw streams for a case, and a seed for their arrangement."""
     return st.tuples(CASES[name].streams(), st.integers(0, 2**20))
 
 
 def drawn(name: str, data: st.DataObject) -> tuple[Sides, Random]:
-    """Streams for a case, and what arranges them."""
+    """Return streams for a case, and the random numbers that arrange them."""
     sides, number = data.draw(arranged(name))
     return sides, Random(number)
 
@@ -63,7 +63,7 @@ def in_runs(sides: Sides, random: Random) -> list[tuple[int, rxt.EventBatch]]:
 
 
 class Expected:
-    """What a case's model makes of drawn streams."""
+    """Return the model's history for drawn streams."""
 
     def __init__(self, case: Case, sides: Sides) -> None:
         canonical = [oracle.canonical(items) for items in sides]

@@ -23,7 +23,7 @@ LATE = 5_000
 
 
 def grouped(model: Model, *key: str) -> Model:
-    """The model run for each key."""
+    """Return a model that is run for each key."""
     return lambda rows: per_key(rows, key, model)
 
 
@@ -58,7 +58,7 @@ WORDS = {"name": str, "some": pl.List(pl.Int64)}
 
 
 def running(state: list[int], start: int, payload: dict[str, Any]) -> tuple[list[int], Any]:
-    """A total of x that counts, and gives no, one or two results."""
+    """Sum x and return no, one or two results."""
     state = [state[0] + (payload["x"] or 0), state[1] + 1]
     result = {"total": state[0] % 1000, "number": state[1], "at": start}
     return state, (None, result, [result, {**result, "at": None}])[state[1] % 3]

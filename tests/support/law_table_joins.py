@@ -25,7 +25,7 @@ def less(p: dict[str, Any]) -> bool:
 
 
 def merging(on: list[tuple[str, str]], group: tuple[str, ...] = ()) -> oracle_joins.Merge:
-    """How the oracle merges two payloads of the same fields."""
+    """Return the oracle's merge of two payloads with the same fields."""
     return oracle_joins.merging(on, FIELDS, FIELDS, "_right", group)
 
 
@@ -52,7 +52,7 @@ def joining(kind: str, *on: str, where: bool = False, group: str | None = None) 
 
 
 def counted(rows: list[Row], *key: str) -> list[Row]:
-    """How many rows are alive, for each key: what a grouping that went through is good for."""
+    """Return the number of rows alive for each key, which needs the grouping."""
     return oracle.snapshot_aggregate(rows, {"n": oracle.count()}, key)
 
 

@@ -201,7 +201,7 @@ def tamed(d: int, p: int, a: int = 0) -> Kind:
 
 
 def window_by_window(rows: list[Row], windows: Any, **where: Any) -> list[Row]:
-    """How many rows each window holds."""
+    """Return the number of rows in each window."""
     return oracle_windows.window_aggregate(rows, windows, {"n": oracle.count()}, **where)
 
 

@@ -26,7 +26,7 @@ others = st.one_of(
 
 
 class Life:
-    """What drives runs: subjects, a clock, and what the happenings so far have left."""
+    """Driver of runs: subjects, a clock, and the state after the incidents so far."""
 
     def __init__(self) -> None:
         self.alive = set(NAMES)
@@ -73,7 +73,7 @@ class Life:
 def undisturbed(
     drawn: dict[str, Any], happened: list[Any], wall: int, late: list[str], *, completes: bool
 ) -> Ran:
-    """What one run makes of it all; time on the wall passes until so much has happened."""
+    """Return the results of one run; the clock moves until so many incidents have happened."""
     life = Life()
     streams = {name: made(name, drawn[name], each) for name, each in life.begun().items()}
 
@@ -123,12 +123,12 @@ def entering(name: str, given: tuple[str, list[Any], dict[str, Any]], known: int
 
 
 def records(item: Any) -> int:
-    """How many records an item is."""
+    """Return the number of records of an item."""
     return len(item) + (item.cti > MIN_TIME) if isinstance(item, rxt.EventBatch) else 1
 
 
 def known(place: Path) -> dict[str, int]:
-    """How many records of each stream a log has."""
+    """Return the number of records that a log has of each stream."""
     if not (place / "run.sqlite").exists():
         return dict.fromkeys(NAMES, 0)
     own = ~pl.col("kind").is_in(["outside", "completed"])

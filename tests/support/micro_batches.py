@@ -1,4 +1,4 @@
-"""Kept runs over a folder of files that Spark reads in micro-batches."""
+"""Resumable runs over a folder of files that Spark reads in micro-batches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def readings(spark: SparkSession, files: FileStream, **options: Any) -> rxt.Stre
 
 
 def counted(stream: rxt.Streamable) -> rxt.Streamable:
-    """How many readings are fresh: results that begin before they end."""
+    """Return the number of fresh readings: results that begin before they end."""
     return stream.alter_event_duration(HOUR).snapshot_window().aggregate(n=agg.count())
 
 

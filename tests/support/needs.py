@@ -1,4 +1,4 @@
-"""What a test may be skipped for want of.
+"""Requirements without which a test is skipped.
 
 A module of its own, and not part of ``conftest``: ``spark/conftest.py`` has the same name, and an
 import gets whichever came last.

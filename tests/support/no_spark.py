@@ -100,7 +100,7 @@ def closed(self: Any, error: BaseException | None) -> None:
 
 
 def table(path: Path, shape: EventShape) -> list[Any]:
-    """What a table would hold: the rows, or in edge shape the newest record for each number."""
+    """Return a table's rows, or in edge shape the newest record for each number."""
     folder = SegmentFolder(path / "sink" / "spool")
     mark, last = folder.bounds()
     parts = [folder.read(number) for number in range(mark + 1, last + 1)]

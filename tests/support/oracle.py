@@ -376,7 +376,7 @@ def max_(field: Any) -> Aggregate:
 def sum_tolerance(
     rows: Iterable[Row], field: Any, key: Sequence[Any] = ()
 ) -> Callable[[Row], float]:
-    """How far sums (and averages) of `field` may be off in each row of `snapshot_aggregate`.
+    """Return the permitted error of sums and averages of `field`, by row of `snapshot_aggregate`.
 
     “Below 1e-12 x the largest absolute partial sum since the aggregate was last empty”: bounded
     from above by the finite absolute values alive in a window and in the one that it touches, for

@@ -24,7 +24,7 @@ def merging(
     suffix: str | None = None,
     group: Sequence[str] = (),
 ) -> Merge:
-    """How two payloads of these fields become one; a side that is missing is None, its fields null.
+    """Return the merge of two payloads of these fields; a missing side is None, its fields null.
 
     “Those in `on` under one name appear once, from whichever side is there; different names both
     appear; any other clash is an error that proposes `suffix=`”, which the right's field takes.

@@ -66,7 +66,7 @@ def counted(numbers: range) -> range:
 
 
 def place(value: Any) -> tuple[Any, ...]:
-    """Where a value stands in an order: “nulls first”; NaN last, as in polars."""
+    """Return a value's sort key: “nulls first”; NaN last, as in polars."""
     if value is None:
         return (0,)
     return (2,) if isinstance(value, float) and math.isnan(value) else (1, value)

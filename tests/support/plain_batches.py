@@ -1,4 +1,4 @@
-"""Micro-batches without Spark, for writers that only fetch their rows."""
+"""Micro-batches without Spark, for writers that only read their rows."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def micro_batch(batch: EventBatch, segment: int) -> Any:
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have writers take such frames: Spark's own columns need a Java process."""
+    """Let writers use such frames: Spark's own columns need a Java process."""
     monkeypatch.setattr("pyspark.sql.functions.col", Above)

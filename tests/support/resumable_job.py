@@ -1,4 +1,4 @@
-"""A kept run over a folder of files, in a process of its own: ``resumable_job.py FOLDER POINT N``.
+"""A resumable run over a folder of files, in its own process: ``resumable_job.py FOLDER POINT N``.
 
 At a point of its N-th micro-batch it says so in a file of that name, and waits to be killed.
 """
@@ -26,7 +26,7 @@ POINTS: dict[str, tuple[Any, str]] = {
 
 
 def put(point: str, number: int, mark: Path) -> None:
-    """Have the run stand still."""
+    """Let the run stop at a point."""
     owner, name = POINTS[point]
     inner, calls = getattr(owner, name), [0]
 

@@ -49,12 +49,12 @@ class Log(Sink):
 
     @property
     def told(self) -> list[str]:
-        """What was called, in order."""
+        """Return the names of the calls, in order."""
         return [what for what, _ in self.calls]
 
     @property
     def ended_by(self) -> Any:
-        """What close was told."""
+        """Return the argument of close."""
         return self.calls[-1][1]
 
     @property

@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 
 
 def rows(hours: int, each: int = 3) -> list[dict[str, Any]]:
-    """Some rows for each hour; the third one of an hour never ends."""
+    """Return some rows for each hour; the third one of an hour never ends."""
     return [
         {
             "start_time": hour * HOUR + j,
@@ -36,7 +36,7 @@ def rows(hours: int, each: int = 3) -> list[dict[str, Any]]:
 
 
 def batches(hours: int, *, end: int = MAX_TIME, step: int = 1, shift: int = 0) -> list[EventBatch]:
-    """The rows as a query would write them: a batch for every ``step`` hours, then the last CTI.
+    """Return the rows as a query writes them: a batch for every ``step`` hours, then the last CTI.
 
     ``shift`` is how many ticks into the next hour a batch goes, whose rows are on its first three.
     """
@@ -58,7 +58,7 @@ def expected_rows(hours: int) -> list[Row]:
 
 
 def moment(tick: int | None) -> datetime | None:
-    """A time in ticks as a datetime."""
+    """Return a time in ticks as a datetime."""
     return None if tick is None else EPOCH + timedelta(microseconds=tick)
 
 
@@ -82,7 +82,7 @@ def write(sink: SparkSink, given: Iterable[EventBatch]) -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    """Wait for something to happen."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"

@@ -1,4 +1,4 @@
-"""Stopping Spark's Java process while it notes a micro-batch, to see what a kill there meets.
+"""Spark's commits of micro-batches, at which its Java process is stopped and killed.
 
 Spark writes the note by itself, aside and then renamed, so nothing of ours can stand still in the
 middle. The kernel tells when a name appears in the folder, and the process is stopped then; what
@@ -42,14 +42,14 @@ class CommitFolder:
         os.close(self._events)
 
     def wait(self, wanted: str, seconds: float) -> None:
-        """Return as soon as Spark has come so far, or further."""
+        """Wait until Spark's commit has reached this state or a later one."""
         while self.state() not in (wanted, "named"):
             # what has happened since that look is in the queue
             assert select.select([self._events], [], [], seconds)[0], "Spark notes nothing"
             os.read(self._events, 65_536)
 
     def fresh(self) -> set[str]:
-        """The names that were not there at the beginning."""
+        """Return the names that are new since the beginning."""
         return set(os.listdir(self._commits)) - self._known
 
     def state(self) -> str:
@@ -62,7 +62,7 @@ class CommitFolder:
 
 @contextlib.contextmanager
 def stop_process(pid: int) -> Iterator[None]:
-    """A process stands still, wherever it is, and goes on if it is still there then."""
+    """Stop a process inside the context; then let it continue if it still exists."""
     os.kill(pid, signal.SIGSTOP)
     try:
         wait_until(lambda: set(states(pid)) <= {"T"})
@@ -73,7 +73,7 @@ def stop_process(pid: int) -> Iterator[None]:
 
 
 def states(pid: int) -> Iterator[str]:
-    """The states of a process's threads, as one letter each."""
+    """Yield the state of each thread of a process, as a letter."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
             yield (task / "stat").read_text().rpartition(")")[2].split()[0]

@@ -158,7 +158,7 @@ def _open_rows(events: Sequence[Event]) -> list[Event]:
 
 
 def _legal(move: tuple[Any, ...], events: Sequence[Event], cti: int) -> Event | None:
-    """What a move becomes after `events`, or None where nothing of its kind is legal."""
+    """Return the event of a move after `events`; None if no event of its kind is legal."""
     kind = move[0]
     if kind == "cti":
         return ("cti", max(cti, _cti(cti, events, *move[1])))
@@ -217,7 +217,7 @@ def streams_at_the_ends(
 
 
 def _arrival(name: str | None, stray: bool, move: tuple[Any, ...], so_far: list[Named]) -> Named:
-    """What a move becomes, whatever the CTIs so far have promised.
+    """Return the event of a move, which may break the CTIs so far.
 
     A stray end edge closes a row again, or comes through another input, or names no row at all.
     """

@@ -15,7 +15,7 @@ ROWS = [("interval", 3, 14, A), ("interval", 8, 9, B), ("interval", 5, MAX_TIME,
 
 
 def outputs(items: list[Any], operator: Any) -> list[list[tuple[Any, ...]]]:
-    """What comes out for each item: (start, end, edge, k) of the rows, in order, and the CTI.
+    """Return the output for each item: (start, end, edge, k) of the rows, in order, and the CTI.
 
     MAX_TIME is written "-".
     """

@@ -1,4 +1,4 @@
-"""Many cases of law 7 as one query: what they give is united, so that Spark runs one for all.
+"""Many cases of law 7 as one query: their results are united, so that Spark runs one query.
 
 Each row of an input says of which case it is. A case's results are its name and the payload as
 text, which is one form for all cases; the text is JSON, in which Python reads what it has written.

@@ -62,14 +62,10 @@ class Queue(Stateful):
         """All entries, run by run."""
         return self._runs
 
-    def find_first(self) -> int | None:
-        """Return the time of the entry that is due first."""
-        return min((int(time[0]) for time, _ in self._runs), default=None)
-
     @property
     def next_due(self) -> int | None:
-        """The time of the entry that is due first, for ``find_earliest_due``."""
-        return self.find_first()
+        """The time of the entry that is due first; None if there is none."""
+        return min((int(time[0]) for time, _ in self._runs), default=None)
 
     def renumber(self, new: Int64s, bits: int = 0) -> None:
         """Give entries the new numbers of their rows; the lowest ``bits`` stay.

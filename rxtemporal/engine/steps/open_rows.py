@@ -59,7 +59,7 @@ class _DueRows(Queue):
         """Return the time at which the first row alive is due; drop removed rows before it."""
         trimmed = [(_count_gone(what, alive), time, what) for time, what in self._runs]
         self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
-        return self.find_first()
+        return self.next_due
 
 
 def _count_gone(what: Int64s, alive: Column) -> int:

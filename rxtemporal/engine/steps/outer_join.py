@@ -23,8 +23,8 @@ class NullFields:
         """Return the payload with the joined fields."""
         have = payload.select(pl.col(old).alias(new) for new, old in self._names.items())
         lacking = [name for name in self._schema if name not in self._names]
-        columns = [*(pl.lit(None).alias(name) for name in lacking)]
-        return have.with_columns(columns).select(list(self._schema)).cast(self._schema)
+        nulls = (pl.lit(None).alias(name) for name in lacking)
+        return have.with_columns(nulls).select(list(self._schema)).cast(self._schema)
 
 
 class OuterJoinStep(Stateful):

@@ -272,4 +272,4 @@ class StartWindowStep(Stateful):
                 found.window, payload, self._bounds.starts[found.row],
                 self._bounds.ends[found.row], found.start, found.end,
             )  # fmt: skip
-        return results.frame(swept, windows, contents)
+        return results.frame(swept, contents)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.engine.steps.window_results import ListedResults, ResultRows
 from rxtemporal.engine.steps.window_rows import WINDOW, Contents
 
@@ -24,9 +23,7 @@ class TopKResults(ListedResults):
         self._k = k
         self._fields = fields
 
-    def frame(
-        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> ResultRows:
+    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""
         assert contents is not None
         by = contents.rows.select(self._by).to_series()

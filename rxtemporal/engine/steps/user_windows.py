@@ -15,7 +15,6 @@ from rxtemporal.core.schema import can_hold
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.engine.steps.window_results import ListedResults, ResultRows
 from rxtemporal.engine.steps.window_rows import (
     ROW_END,
@@ -175,9 +174,7 @@ class ApplyResults(ListedResults):
         self._schema = schema
         self.finished = sensitive
 
-    def frame(
-        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> ResultRows:
+    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
         """Call the user's function for each window and gather what it returns."""
         assert contents is not None
         payloads: list[dict[str, Any]] = []

@@ -53,9 +53,7 @@ class WindowResults(Protocol):
     ) -> list[pl.Series | None]:
         """Apply the changes to running aggregates; return a column for each of their fields."""
 
-    def frame(
-        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> ResultRows:
+    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
         """Return the result rows."""
 
 
@@ -128,9 +126,7 @@ class AggregateResults(Stateful):
                 series.append(running.sweep(changes, mine, samples).alias(output.name))
         return series
 
-    def frame(
-        self, swept: list[pl.Series | None], windows: Windows, contents: Contents | None
-    ) -> ResultRows:
+    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
         for output, series in zip(self._outputs, swept, strict=True):

@@ -139,7 +139,7 @@ class WindowStep(Stateful):
             return self._list_results(swept, windows, changes, keys, batch).replace(cti=cti)
         if not len(windows):
             return EventBatch.empty(self._schema, cti)
-        made = self._results.frame(swept, windows, None)
+        made = self._results.frame(swept, None)
         payload = self._add_keys(made.columns, windows.key, batch)
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
 
@@ -198,7 +198,7 @@ class WindowStep(Stateful):
             window, self._rows.payload(row), columns[START][row], columns[END][row],
             windows.start, windows.end,
         )  # fmt: skip
-        made = self._results.frame(swept, windows, held)
+        made = self._results.frame(swept, held)
         of = np.arange(len(windows)) if made.of is None else made.of
         payload = self._add_keys(made.columns, windows.key[of], batch)
         opens = windows.edge[of] != 0

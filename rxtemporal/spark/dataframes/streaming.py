@@ -78,7 +78,7 @@ class MicroBatches(PositionedSource):
         rows = frame.orderBy(*map(quote_name, given.in_order))
         whole = pl.from_arrow(rows.select(*map(quote_name, names)).toArrow())
         assert isinstance(whole, pl.DataFrame)
-        whole, cti = (whole, MIN_TIME) if given.cti is None else _apart(whole, given.cti)
+        whole, cti = (whole, MIN_TIME) if given.cti is None else _split_ctis(whole, given.cti)
         for some in whole.cast(dict(self._columns)).iter_slices(self._batch_rows):  # type: ignore[arg-type]
             if some.height:
                 yield EventBatch.from_polars(some, start=given.start, end=given.end)
@@ -174,7 +174,7 @@ class _Query(Subscription):
                 frame.write.format("noop").mode("overwrite").save()
                 return
             if number > self._reached + 1:
-                raise _gap(self._folder / "checkpoint", self._reached, number)
+                raise _gap_error(self._folder / "checkpoint", self._reached, number)
             batches = list(self._source.batches(frame))
             with self._position.accept(number):
                 for batch in batches:
@@ -200,18 +200,18 @@ class _Query(Subscription):
             return
         with self._position.gate:
             if failed is not None or self._source.trigger != AVAILABLE:
-                self._observer.on_error(self._why(failed))
+                self._observer.on_error(self._find_cause(failed))
             else:
                 self._observer.on_completed()
 
-    def _why(self, failed: BaseException | None) -> Exception:
+    def _find_cause(self, failed: BaseException | None) -> Exception:
         """Return the error that ended the query: one of this process, of Spark, or a stop."""
         wrong, name = self._failure, self._source.name
         ended = wrong or failed
         gone = None if ended is None else explain_java_exit(ended, AGAIN)
         if gone is not None:
             return gone
-        if isinstance(wrong, Exception) and not _of_spark(wrong):
+        if isinstance(wrong, Exception) and not _is_spark_error(wrong):
             return wrong
         if failed is None:
             return SourceError(f"somebody stopped the Spark query of stream {name!r}")
@@ -232,22 +232,22 @@ class _Query(Subscription):
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _apart(rows: pl.DataFrame, cti: str) -> tuple[pl.DataFrame, int]:
+def _split_ctis(rows: pl.DataFrame, cti: str) -> tuple[pl.DataFrame, int]:
     """Return the rows that are events, and the highest of the CTIs among them."""
     ctis = time_column(rows[cti].drop_nulls())
     events = rows.filter(pl.col(cti).is_null()).drop(cti)
     return events, int(ctis.max()) if len(ctis) else MIN_TIME
 
 
-def _of_spark(error: BaseException) -> bool:
+def _is_spark_error(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def _check_places(checkpoint: Path, reached: int) -> None:
     """Raise if Spark's checkpoint does not belong to the state of the run."""
-    committed, planned = (_newest(checkpoint / log) for log in ("commits", "offsets"))
+    committed, planned = (_find_newest(checkpoint / log) for log in ("commits", "offsets"))
     if committed > reached:
-        raise _gap(checkpoint, reached, committed + 1)
+        raise _gap_error(checkpoint, reached, committed + 1)
     if planned < reached or committed < reached - 1:
         raise CheckpointError(
             f"the state of this run has the micro-batches up to {reached}, but Spark's checkpoint "
@@ -256,7 +256,7 @@ def _check_places(checkpoint: Path, reached: int) -> None:
         )
 
 
-def _gap(checkpoint: Path, reached: int, number: int) -> CheckpointError:
+def _gap_error(checkpoint: Path, reached: int, number: int) -> CheckpointError:
     has = "has none" if reached < 0 else f"ends with micro-batch {reached}"
     return CheckpointError(
         f"Spark continues with micro-batch {number} of {checkpoint}, but this run's state {has}:"
@@ -264,6 +264,6 @@ def _gap(checkpoint: Path, reached: int, number: int) -> CheckpointError:
     )
 
 
-def _newest(log: Path) -> int:
+def _find_newest(log: Path) -> int:
     names = [path.name for path in log.iterdir()] if log.is_dir() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)

@@ -27,12 +27,12 @@ def usable_memory(root: Path = Path("/")) -> int:
     ``root`` is the folder that contains ``proc`` and ``sys``.
     """
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([physical, *_limits(root)])
+    return min([physical, *_read_limits(root)])
 
 
-def _limits(root: Path) -> Iterator[int]:
+def _read_limits(root: Path) -> Iterator[int]:
     """Yield the limits of this process's control group and of its parents (Linux)."""
-    for base, name, group in _groups(root):
+    for base, name, group in _list_groups(root):
         # inside a container its own group is at the top, whatever its path is called outside
         for part in [group, *group.parents]:
             try:
@@ -43,7 +43,7 @@ def _limits(root: Path) -> Iterator[int]:
                 yield int(limit)
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, str, Path]]:
+def _list_groups(root: Path) -> Iterator[tuple[Path, str, Path]]:
     """Yield the root of the memory limits, the name of their file, and this process's group."""
     mounts = root / "sys" / "fs" / "cgroup"
     try:

@@ -45,7 +45,7 @@ def session(**settings: Any) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    given = {name: _text(value) for name, value in settings.items()}
+    given = {name: _to_text(value) for name, value in settings.items()}
     with _starting:
         _reset_dead_gateway()
         if SparkContext._active_spark_context is None:
@@ -74,7 +74,7 @@ def require_pyspark() -> None:
         )
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def run_bounded(job: Job) -> DataFrame:
     """Return the results of a job over bounded DataFrames, with times as ticks."""
-    rows = union_all([_rows(job, reader) for reader in job.readers])
+    rows = union_all([_select_rows(job, reader) for reader in job.readers])
     if not _is_split_by_any_row(job):
         rows = rows.repartitionById(job.buckets, BUCKET)
     rows = rows.sortWithinPartitions(STARTS)
@@ -48,7 +48,7 @@ def _is_split_by_any_row(job: Job) -> bool:
     return free and all(each.advance_time is None and each.cti is None for each in inputs)
 
 
-def _rows(job: Job, reader: InputReader) -> DataFrame:
+def _select_rows(job: Job, reader: InputReader) -> DataFrame:
     given = job.inputs[reader.name]
     rows = assign_buckets(reader.number, given, job.split_by(reader.name), job.buckets)
     if given.cti is not None:

@@ -35,7 +35,7 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
         import pandas as pd
 
         saved = bytes(self._state.get()[0]) if self._state.exists() else None
-        state, results = pickle.loads(self._work)(saved, _rows(rows))
+        state, results = pickle.loads(self._work)(saved, _list_rows(rows))
         self._state.update((state,))
         yield pd.DataFrame(results)
 
@@ -43,6 +43,6 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
         """Do nothing; there is nothing to close."""
 
 
-def _rows(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
+def _list_rows(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
     for frame in frames:
         yield from zip(frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True)

@@ -141,7 +141,7 @@ class DirectDelivery:
         writer = writer_for(job.target, Origin(job.query, DIRECT, job.schema, 0, job.path))
         self.start_seconds = time.monotonic() - began
         try:
-            while (batch := self._next()) is not None:
+            while (batch := self._wait_for_batch()) is not None:
                 self._deliver(spark, writer, batch)
         finally:
             writer.close()
@@ -151,7 +151,7 @@ class DirectDelivery:
         given = self._job.session
         return session(**(given or {})) if given is None or isinstance(given, Mapping) else given
 
-    def _next(self) -> EventBatch | None:
+    def _wait_for_batch(self) -> EventBatch | None:
         """Return all waiting rows as one batch; None at the end."""
         with self._changed:
             while not self._waiting and not self._stopping and not self._completing:

@@ -37,7 +37,7 @@ def retry_after(error: BaseException) -> Retry:
     An error counts as itself and as the causes that it names (``raise … from cause``), but not as
     the error during whose handling it was raised.
     """
-    chain = list(_causes(error))
+    chain = list(_list_causes(error))
     if any(isinstance(each, OSError) and each.errno in _TEMPORARY for each in chain):
         return "always"
     # PEP 249's class for errors of a database's operation, in any module
@@ -62,7 +62,7 @@ def _retry_after_text(text: str) -> Retry:
     return "never" if ours else "some"
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

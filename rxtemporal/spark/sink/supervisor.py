@@ -90,10 +90,12 @@ class Supervisor:
 
     def wait(self, last: int) -> None:
         """Wait until all segments up to ``last`` are published and Spark has committed them."""
-        self._until(lambda: self._published >= last, f"segment {last} is published")
+        self._wait_until(lambda: self._published >= last, f"segment {last} is published")
         number = self._number
         if number >= 0:
-            self._until(lambda: is_committed(self._checkpoint, number), "Spark has committed it")
+            self._wait_until(
+                lambda: is_committed(self._checkpoint, number), "Spark has committed it"
+            )
 
     def stop(self) -> None:
         """Stop the worker and the thread; for a running micro-batch see ``Worker.stop``."""
@@ -125,7 +127,7 @@ class Supervisor:
                     log.debug("spark.batch", number=number, last_segment=last)
             self._changed.notify_all()
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
+    def _wait_until(self, done: Callable[[], bool], what: str) -> None:
         logged = time.monotonic()
         with self._changed:
             while not done():
@@ -140,7 +142,7 @@ class Supervisor:
 
     def _run(self) -> None:
         try:
-            while (worker := self._next()) is not None:
+            while (worker := self._make_worker()) is not None:
                 ended = worker.run()
                 if ended is None or not self._restarts_after(ended):
                     return
@@ -151,7 +153,7 @@ class Supervisor:
                 self.failure = None if self._stopping else error
                 self._changed.notify_all()
 
-    def _next(self) -> Worker | None:
+    def _make_worker(self) -> Worker | None:
         worker = self._make(self.report)
         with self._changed:
             self._worker = None if self._stopping else worker

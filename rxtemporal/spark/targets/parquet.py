@@ -131,7 +131,7 @@ class _ParquetWriter:
     def _with_day(self, frame: DataFrame) -> DataFrame:
         if not self._day:
             return frame
-        return frame.withColumn(self._day, _day_of(frame, self._table.partition_by or ""))
+        return frame.withColumn(self._day, _make_day(frame, self._table.partition_by or ""))
 
     def _store(self, frame: DataFrame) -> None:
         # This session belongs to the micro-batch. Spark's own default has no time after 2262.
@@ -149,7 +149,7 @@ class _ParquetWriter:
             folder.mkdir(parents=True, exist_ok=True)
             _sync(staged)
             os.replace(staged, folder / f"{name}-{k}.parquet")
-            folders.update([folder, *self._between(folder)])
+            folders.update([folder, *self._list_parents(folder)])
         for folder in folders:
             sync_folder(folder)
 
@@ -161,7 +161,7 @@ class _ParquetWriter:
             if pq.read_metadata(staged).num_rows:
                 yield staged, self._table.path / staged.relative_to(self._stage).parent
 
-    def _between(self, folder: Path) -> list[Path]:
+    def _list_parents(self, folder: Path) -> list[Path]:
         return [up for up in folder.parents if up.is_relative_to(self._table.path)]
 
     def _write_ledger(self, last: int) -> None:
@@ -246,7 +246,7 @@ def _file_name(query: str) -> str:
     return f"q{clean}-{zlib.crc32(query.encode()):08x}"
 
 
-def _day_of(frame: DataFrame, name: str) -> Column:
+def _make_day(frame: DataFrame, name: str) -> Column:
     """Return the day of a time column: in UTC for an instant, whatever the session's zone is."""
     from pyspark.sql import functions as sf
 
