@@ -85,6 +85,9 @@ from .errors import (
 from .errors import (
     UnboundedWindowError as UnboundedWindowError,
 )
+from .ingress.input_stats import (
+    PushStats as PushStats,
+)
 from .ingress.lateness import (
     LateEvent as LateEvent,
 )
@@ -174,7 +177,7 @@ from .query.inputs import (
 from .query.inputs import (
     read_parquet as read_parquet,
 )
-from .query.push_source import (
+from .query.push_input import (
     PushInput as PushInput,
 )
 from .query.push_source import (

@@ -1,9 +1,11 @@
-"""Counters of one input of a source that merges several."""
+"""Counters of a source that merges several inputs, and of each input."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from rxtemporal.core.ticks import Time
 from rxtemporal.ingress.lateness import LateReason
 
 
@@ -35,3 +37,22 @@ class SourceStats:
     rejected: int = 0
     ahead: int = 0
     clock_offset: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PushStats:
+    """Counters of a ``PushSource``: the sums over its inputs, and each of these.
+
+    ``cti`` is in the form of the source's times, None before the first; spans are ticks.
+    ``ignored`` counts the fields that the schema does not have, by name, since the start.
+    """
+
+    accepted: int
+    duplicates: int
+    late: int
+    rejected: int
+    largest_lateness: int
+    open_rows: int
+    cti: Time | None
+    ignored: Mapping[str, int]
+    inputs: Mapping[str, SourceStats]

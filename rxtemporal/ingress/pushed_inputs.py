@@ -6,8 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from rxtemporal.core.batch import Bools, EventBatch
+from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
+from rxtemporal.ingress.clock_guard import ClockOffset
+from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateReason
 from rxtemporal.ingress.seen_numbers import SeenNumbers
+
+# the input of what is pushed into the source itself
+OWN = "source"
 
 
 class PushedInput:
@@ -18,6 +27,8 @@ class PushedInput:
 
     __slots__ = (
         "accepted",
+        "ahead",
+        "clock",
         "duplicates",
         "largest_lateness",
         "late",
@@ -29,23 +40,69 @@ class PushedInput:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.accepted = self.duplicates = self.rejected = 0
+        self.accepted = self.duplicates = self.rejected = self.ahead = 0
         self.late: Counter[LateReason] = Counter()
+        # the smallest delay with which none of its rows would have been late
         self.largest_lateness = 0
-        # the highest time that has come from it, of an event or a CTI
+        # the highest time that has come from it, of an event or a CTI, unless its clock was ahead
         self.reached = NO_CTI
         self.seen = SeenNumbers()
+        self.clock = ClockOffset()
+
+    def count(self, reason: LateReason | None, behind: int) -> None:
+        """Count a row; ``behind`` is its distance from the highest time that made a CTI."""
+        if reason is None:
+            self.accepted += 1
+        else:
+            self.late[reason] += 1
+        if behind > self.largest_lateness:
+            self.largest_lateness = behind
+
+    def count_rows(
+        self, batch: EventBatch, verdicts: Verdicts, high: int, ahead: Bools | None
+    ) -> None:
+        """Count complete rows; ``high`` is the highest time that made a CTI before them."""
+        self.accepted += len(batch) - len(verdicts.late)
+        counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
+        self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+        start = batch.start
+        if ahead is not None:
+            self.ahead += int(ahead.sum())
+            start = start[~ahead]
+        if not len(start):
+            return
+        before = np.maximum.accumulate(np.concatenate(([high], start[:-1])))
+        self.largest_lateness = max(self.largest_lateness, int((before - start).max()))
+        self.reached = max(self.reached, int(start.max()))
+
+    def stats(self, most_advanced: int, open_rows: int, is_open: bool) -> SourceStats:
+        """Return the current counters; ``most_advanced`` is the highest time of any input."""
+        return SourceStats(
+            name=self.name,
+            open=is_open,
+            events=self.accepted + self.late.total(),
+            late=self.late.total(),
+            late_by_reason={reason: count for reason, count in self.late.items() if count},
+            largest_lateness=self.largest_lateness,
+            lag=None if self.reached == NO_CTI else most_advanced - self.reached,
+            open_rows=open_rows,
+            failed=None,
+            duplicates=self.duplicates,
+            rejected=self.rejected,
+            ahead=self.ahead,
+            clock_offset=self.clock.ticks,
+        )
 
     def save(self) -> list[Any]:
         """Return the state as plain values."""
         late = {reason.value: count for reason, count in self.late.items()}
-        counts = [self.accepted, self.duplicates, self.rejected, late]
+        counts = [self.accepted, self.duplicates, self.rejected, self.ahead, late]
         return [counts, self.largest_lateness, self.reached, self.seen.save()]
 
     def load(self, state: Sequence[Any]) -> None:
         """Continue from the result of ``save``."""
         counts, self.largest_lateness, self.reached, seen = state
-        self.accepted, self.duplicates, self.rejected, late = counts
+        self.accepted, self.duplicates, self.rejected, self.ahead, late = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         self.seen.load(seen)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
 from reactivex import abc
 
+from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.source import Cursor, StreamSource
 
@@ -20,6 +21,7 @@ class PushedSource(StreamSource):
     pushes = True
     resumes = False
     has_verdicts = True
+    delays_ctis = True
 
     def __init__(
         self,
@@ -29,6 +31,9 @@ class PushedSource(StreamSource):
         lively: Liveliness | None,
         hand_off: HandOff | None,
         attach: Attach,
+        stats: Callable[[], Mapping[str, SourceStats]],
+        *,
+        refuses_ahead: bool,
     ) -> None:
         self.name = name
         self.schema = schema
@@ -36,6 +41,12 @@ class PushedSource(StreamSource):
         self.lively = lively
         self.hand_off = hand_off
         self._attach = attach
+        self._stats = stats
+        self.refuses_ahead = refuses_ahead
+
+    def inputs(self) -> Mapping[str, SourceStats]:
+        """Return the counters of the inputs there have been, by name."""
+        return self._stats()
 
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor that attaches a run."""

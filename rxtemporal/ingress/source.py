@@ -262,6 +262,8 @@ class StreamSource(Source):
     omits_ctis: bool = False
     # True if it pushes into the run's ``PushEntry``, which gives a verdict on each push
     has_verdicts: bool = False
+    # True if a row that is ahead of the wall clock is rejected
+    refuses_ahead: bool = False
     # True if the delay of the settings also holds for the CTIs that the source sends
     delays_ctis: bool = False
     # True if its items were compared with the wall clock when they were recorded

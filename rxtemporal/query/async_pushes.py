@@ -8,31 +8,40 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rxtemporal.ingress.verdict import Verdict
+
+if TYPE_CHECKING:
+    from rxtemporal.runtime.push_entry import PushEntry
 
 # so many pushes are accepted before their verdicts are told
 MOST_PUSHES = 1_024
 
 
-class _AsyncPush(NamedTuple):
-    """A push that waits: its arguments, and the future of its verdict."""
+class AsyncPush(NamedTuple):
+    """A push that waits: the entry of the run that is to take it, and the future of its verdict."""
 
-    arguments: tuple[Any, ...]
+    entry: PushEntry
+    item: Any
+    input: str
+    seq: Any
     future: asyncio.Future[Verdict]
 
 
-_Answer = tuple["asyncio.Future[Verdict]", Verdict | None, BaseException | None]
+class _Answer(NamedTuple):
+    push: AsyncPush
+    verdict: Verdict | None
+    error: BaseException | None
 
 
 class AsyncPushes:
     """Pushes of any number of event loops, which one thread accepts in their order.
 
-    ``judge`` accepts one push and returns its verdict; ``settle`` makes durable all that have been
-    accepted; ``accepts`` tells if there is a run that takes them. The thread takes all pushes that
-    wait, settles them once, and tells each event loop its verdicts in one call. It begins with the
-    first push, and ends with the run.
+    ``judge`` accepts a push and returns its verdict, and ``tell`` is called with a push and its
+    verdict once that is durable. The thread takes all pushes that wait, makes them durable at once,
+    and gives each event loop its verdicts in one call. It begins with the first push, and ends
+    when ``accepts`` says that no run takes any more.
 
     Threads: any event loop may push.
     """
@@ -40,21 +49,21 @@ class AsyncPushes:
     def __init__(
         self,
         name: str,
-        judge: Callable[..., Verdict],
-        settle: Callable[[], object],
+        judge: Callable[[PushEntry, Any, str, Any], Verdict],
+        tell: Callable[[Verdict, str], None],
         accepts: Callable[[], bool],
     ) -> None:
         self._name = name
-        self._judge, self._settle, self._accepts = judge, settle, accepts
+        self._judge, self._publish, self._accepts = judge, tell, accepts
         self._lock = threading.Lock()
-        self._waiting: SimpleQueue[_AsyncPush | None] = SimpleQueue()
+        self._waiting: SimpleQueue[AsyncPush | None] = SimpleQueue()
         self._is_running = False
 
-    def push(self, *arguments: Any) -> asyncio.Future[Verdict]:
+    def push(self, entry: PushEntry, item: Any, input: str, seq: Any) -> asyncio.Future[Verdict]:
         """Return the future of a verdict; called in an event loop."""
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.put(_AsyncPush(arguments, future))
+            self._waiting.put(AsyncPush(entry, item, input, seq, future))
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(
@@ -72,7 +81,7 @@ class AsyncPushes:
             if not self._accepts():
                 self.wake()
 
-    def _take(self) -> Sequence[_AsyncPush]:
+    def _take(self) -> Sequence[AsyncPush]:
         """Wait for pushes, and return all that wait; none when the thread is to end."""
         while (first := self._waiting.get()) is None:
             with self._lock:
@@ -86,19 +95,32 @@ class AsyncPushes:
                     pushes.append(more)
         return pushes
 
-    def _judge_all(self, pushes: Sequence[_AsyncPush]) -> list[_Answer]:
+    def _judge_all(self, pushes: Sequence[AsyncPush]) -> list[_Answer]:
         answers: list[_Answer] = []
-        for arguments, future in pushes:
-            if future.cancelled():  # nobody waits for it any more
-                continue
+        # nobody waits for one that has been cancelled
+        for push in (each for each in pushes if not each.future.cancelled()):
             try:
-                answers.append((future, self._judge(*arguments), None))
+                verdict = self._judge(push.entry, push.item, push.input, push.seq)
+                answers.append(_Answer(push, verdict, None))
             except BaseException as error:
-                answers.append((future, None, error))
-        try:
-            self._settle()
-        except BaseException as error:
-            return [(future, None, failed or error) for future, _, failed in answers]
+                answers.append(_Answer(push, None, error))
+        return self._settle(answers)
+
+    def _settle(self, answers: list[_Answer]) -> list[_Answer]:
+        """Make durable what has been accepted, usually by one run."""
+        for entry in {each.push.entry for each in answers}:
+            try:
+                entry.settle()
+            except BaseException as error:
+                answers = [
+                    _Answer(each.push, None, each.error or error)
+                    if each.push.entry is entry
+                    else each
+                    for each in answers
+                ]
+        for push, verdict, _ in answers:
+            if verdict is not None:
+                self._publish(verdict, push.input)
         return answers
 
 
@@ -106,7 +128,7 @@ def _tell(answers: Sequence[_Answer]) -> None:
     """Give each event loop the answers to its pushes, in one call."""
     loops: defaultdict[asyncio.AbstractEventLoop, list[_Answer]] = defaultdict(list)
     for answer in answers:
-        loops[answer[0].get_loop()].append(answer)
+        loops[answer.push.future.get_loop()].append(answer)
     for loop, own in loops.items():
         # a loop that has been closed has nobody who waits
         with contextlib.suppress(RuntimeError):
@@ -114,7 +136,8 @@ def _tell(answers: Sequence[_Answer]) -> None:
 
 
 def _resolve(answers: Sequence[_Answer]) -> None:
-    for future, verdict, error in answers:
+    for push, verdict, error in answers:
+        future = push.future
         if future.done():  # it was cancelled
             continue
         if error is not None:

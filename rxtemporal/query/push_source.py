@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from types import TracebackType
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from reactivex.disposable import Disposable
 
 from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.ticks import MIN_TIME, Span, Time, span, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
+from rxtemporal.ingress.input_stats import PushStats, SourceStats
 from rxtemporal.ingress.lateness import LateEvent
+from rxtemporal.ingress.pushed_inputs import OWN
 from rxtemporal.ingress.pushed_source import PushedSource
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
@@ -26,10 +28,13 @@ from rxtemporal.ingress.settings import (
     HandOff,
     Heartbeat,
     Liveliness,
+    WhenAhead,
+    check_ahead,
 )
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_pushes import AsyncPushes
+from rxtemporal.query.push_input import Numbers, PushInput
 from rxtemporal.query.reject_feed import RejectFeed
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import TransformSubject
@@ -40,8 +45,6 @@ if TYPE_CHECKING:
 
     from rxtemporal.runtime.push_entry import PushEntry
 
-# the input of what is pushed into the source itself
-OWN = "source"
 _ONE = frozenset({dict, PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
@@ -97,6 +100,8 @@ class PushSource:
         delay: Span = 0,
         shape: EventShape | None = None,
         policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
+        ahead: Span | None = None,
+        when_ahead: WhenAhead = WhenAhead.KEEP,
         hand_off: HandOff | None = None,
         rejects: Rejects = Rejects.KEEP,
         extra: Extra = Extra.IGNORE,
@@ -105,12 +110,10 @@ class PushSource:
         idle_after: Span | None = None,
     ) -> None:
         self.name = _check_name(name, "a source's name")
-        settings = AdvanceTimeSettings(
-            AdvanceTimeGenerationSettings(1, span(delay, "delay", least=0)), policy=policy
-        )
+        self._rejects = choose(Rejects, rejects, "rejects")
         if not isinstance(hand_off, HandOff | None):
             raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
-        self._rejects = choose(Rejects, rejects, "rejects")
+        settings = _make_settings(delay, policy, ahead, when_ahead, self._rejects)
         self._rows = RowReader(
             name,
             payload_schema(schema),
@@ -122,12 +125,51 @@ class PushSource:
         )
         self._entry: PushEntry | None = None
         self._closed = False
-        self._async = AsyncPushes(name, self._judge, self._settle, self._accepts)
+        # the number of open handles of each input
+        self._handles: Counter[str] = Counter()
+        self._async = AsyncPushes(name, self._judge, self._tell, self._accepts)
         self._late: TransformSubject[LateEvent, LateEvent] = TransformSubject(synchronize())
-        lively = Liveliness.check(heartbeat, idle_after, settings)
-        source = PushedSource(name, self._rows.schema, settings, lively, hand_off, self._attach)
-        self.stream = Streamable(Node(source.schema, (), source=source))
-        self._reject_feed = RejectFeed(source)
+        source = PushedSource(
+            name,
+            self._rows.schema,
+            settings,
+            Liveliness.check(heartbeat, idle_after, settings),
+            hand_off,
+            self._attach,
+            self._input_stats,
+            refuses_ahead=when_ahead is WhenAhead.REJECT,
+        )
+        self._stream = Streamable(Node(source.schema, (), source=source))
+        self._feed = RejectFeed(source)
+
+    @property
+    def stream(self) -> Streamable:
+        """The rows that are pushed, as a stream for queries."""
+        return self._stream
+
+    @property
+    def late(self) -> Observable[LateEvent]:
+        """The late rows of all pushes, as they come, each with the CTI that it broke."""
+        return self._late
+
+    @property
+    def rejects(self) -> RejectFeed:
+        """The rejected rows of all pushes, as they come; its ``stream`` has them for queries.
+
+        >>> import rxtemporal as rxt
+        >>> source = PushSource("readings", schema={"temp": float})
+        >>> process = source.rejects.stream.select("reason").run(rxt.Collect())
+        >>> _ = source.rejects.subscribe(lambda each: print(each.reason))
+        >>> verdict = source.push([{"time": 1, "temp": "hot"}, {"time": 2, "temp": 20}])
+        field 'temp' is Float64 and cannot hold 'hot' (str)
+        >>> source.close()
+        """
+        return self._feed
+
+    @property
+    def cti(self) -> Time | None:
+        """The stream's CTI, in the form of the source's times; None before the first."""
+        return None if self._entry is None else self._entry.cti
 
     def __repr__(self) -> str:
         return f"PushSource({self.name!r}, {self._state()})"
@@ -141,9 +183,7 @@ class PushSource:
 
     # Pushes ---------------------------------------------------------------------------------------
 
-    def push(
-        self, item: Any, *, input: str | None = None, seq: int | Sequence[int] | None = None
-    ) -> Verdict:
+    def push(self, item: Any, *, input: str | None = None, seq: Numbers = None) -> Verdict:
         """Push a row or several, and return the verdict on them.
 
         With a log or a checkpoint this waits until the accepted rows are durable; those who push at
@@ -154,41 +194,40 @@ class PushSource:
         ``ProcessEndedError``: no run takes the rows; its cause is the error of the run. A row of
         this push may still be in the log, so push again with the same number.
         """
-        verdict = self._judge(item, input or OWN, seq)
-        self._settle()
+        name, entry = input or OWN, self._find_entry()
+        verdict = self._judge(entry, item, name, seq)
+        entry.settle()
+        if verdict.late or verdict.rejected:
+            self._tell(verdict, name)
         return verdict
 
     async def push_async(
-        self, item: Any, *, input: str | None = None, seq: int | Sequence[int] | None = None
+        self, item: Any, *, input: str | None = None, seq: Numbers = None
     ) -> Verdict:
         """Push as ``push`` does, without blocking the event loop.
 
         One thread accepts the pushes of all event loops in their order, and makes durable all that
         wait at once. A push that is cancelled may have been accepted.
         """
-        if not self._accepts():
-            raise self._refuse()
-        return await self._async.push(item, input or OWN, seq)
+        entry = self._find_entry()
+        if not entry.accepts:
+            raise entry.refuse()
+        return await self._async.push(entry, item, input or OWN, seq)
 
-    def _settle(self) -> None:
-        if self._entry is not None:
-            self._entry.settle()
+    def _find_entry(self) -> PushEntry:
+        if self._entry is None or self._closed:
+            raise self._refuse()
+        return self._entry
 
     def _accepts(self) -> bool:
         return self._entry is not None and self._entry.accepts
 
-    def _judge(self, item: Any, name: str, seq: int | Sequence[int] | None) -> Verdict:
+    def _judge(self, entry: PushEntry, item: Any, name: str, seq: Numbers) -> Verdict:
         """Return the verdict on a push, which is not durable yet."""
-        entry = self._entry
-        if entry is None or self._closed:
-            raise self._refuse()
         if type(item) in _ONE:
             event, number = self._rows.read_one(item)
             if not isinstance(event, Rejected):
-                verdict = entry.judge_one(event, name, number if seq is None else _number(seq))
-                if verdict.late:
-                    self._tell(verdict, name)
-                return verdict
+                return entry.judge_one(event, name, number if seq is None else _number(seq))
             rows = ReadRows((), (), None, (event,), 1)
         else:
             rows = self._rows.read(item)
@@ -196,15 +235,14 @@ class PushSource:
                 rows = dataclasses.replace(rows, seq=_numbers(seq, rows))
         if rows.rejected and self._rejects is Rejects.RAISE:
             raise self._reject(rows)
-        verdict = entry.judge(rows, name)
-        self._tell(verdict, name)
-        return verdict
+        return entry.judge(rows, name)
 
     def _tell(self, verdict: Verdict, name: str) -> None:
+        """Publish what a push has not brought in time, outside of all locks."""
         for late in verdict.late:
             self._late.on_next(late)
         if verdict.rejected:
-            self._reject_feed.push(verdict.rejected, name)
+            self._feed.push(verdict.rejected, name)
 
     def _refuse(self) -> ProcessEndedError:
         if self._closed:
@@ -212,8 +250,6 @@ class PushSource:
                 f"source {self.name!r} is closed, and takes nothing any more. Hint: close() ends a "
                 "source for good; process.stop() ends only this run of it."
             )
-        if self._entry is not None:
-            return self._entry.refuse()
         return ProcessEndedError(
             f"no run takes what is pushed into {self.name!r}: none has begun. Hint: run a query "
             "over its .stream first, for example query(source.stream).run(sink)."
@@ -250,26 +286,9 @@ class PushSource:
         self._closed = True
         if self._entry is not None:
             self._entry.complete()
-        self._reject_feed.end()
+        self._feed.end()
 
-    @property
-    def late(self) -> Observable[LateEvent]:
-        """The late rows of all pushes, as they come, each with the CTI that it broke."""
-        return self._late
-
-    @property
-    def rejects(self) -> RejectFeed:
-        """The rejected rows of all pushes, as they come; its ``stream`` has them for queries.
-
-        >>> import rxtemporal as rxt
-        >>> source = PushSource("readings", schema={"temp": float})
-        >>> process = source.rejects.stream.select("reason").run(rxt.Collect())
-        >>> _ = source.rejects.subscribe(lambda each: print(each.reason))
-        >>> verdict = source.push([{"time": 1, "temp": "hot"}, {"time": 2, "temp": 20}])
-        field 'temp' is Float64 and cannot hold 'hot' (str)
-        >>> source.close()
-        """
-        return self._reject_feed
+    # Inputs ---------------------------------------------------------------------------------------
 
     def input(self, name: str) -> PushInput:
         """Return a handle for the input called ``name``, also a context manager.
@@ -277,39 +296,55 @@ class PushSource:
         Inputs come and go without ending the source. One that returns under its name continues with
         its counters, its open rows and its sequence numbers.
         """
-        return PushInput(self, _check_name(name, "an input's name"))
+        handle = PushInput(self, _check_name(name, "an input's name"))
+        self._handles[name] += 1
+        return handle
 
+    def _release(self, name: str) -> None:
+        self._handles[name] -= 1
 
-class PushInput:
-    """Handle of one input of a source: it comes and goes, and its counters stay."""
+    def _end_rows(self, name: str, end: Time) -> Verdict:
+        entry, last = self._find_entry(), time_ticks(end)
+        ends = [
+            EdgeEvent.create_end(edge.start_time, max(last, edge.start + 1), edge.payload)
+            for owner, edge in entry.open_rows
+            if owner == name
+        ]
+        verdict = entry.judge(ReadRows(ends, range(len(ends)), None, (), len(ends)), name)
+        entry.settle()
+        self._tell(verdict, name)
+        return verdict
 
-    def __init__(self, source: PushSource, name: str) -> None:
-        self._source = source
-        self.name = name
-        self.closed = False
+    def stats(self) -> PushStats:
+        """Return the current counters, of all lives of the source that its run continues."""
+        inputs = self._input_stats()
+        entry = self._entry
+        states = [] if entry is None else list(entry.inputs.values())
+        return PushStats(
+            accepted=sum(each.accepted for each in states),
+            duplicates=sum(each.duplicates for each in states),
+            late=sum(each.late for each in inputs.values()),
+            rejected=sum(each.rejected for each in states),
+            largest_lateness=max((each.largest_lateness for each in states), default=0),
+            open_rows=sum(each.open_rows for each in inputs.values()),
+            cti=self.cti,
+            ignored=dict(self._rows.ignored),
+            inputs=inputs,
+        )
 
-    def push(self, item: Any, *, seq: int | Sequence[int] | None = None) -> Verdict:
-        """Push a row or several of this input, as ``PushSource.push`` does."""
-        if self.closed:
-            raise BindingError(
-                f"input {self.name!r} is closed. Hint: source.input({self.name!r}) opens it again."
+    def _input_stats(self) -> Mapping[str, SourceStats]:
+        entry = self._entry
+        if entry is None:
+            return {}
+        states = list(entry.inputs.values())
+        most_advanced = max((each.reached for each in states), default=MIN_TIME)
+        rows = Counter(owner for owner, _ in entry.open_rows)
+        return {
+            each.name: each.stats(
+                most_advanced, rows[each.name], each.name == OWN or self._handles[each.name] > 0
             )
-        return self._source.push(item, input=self.name, seq=seq)
-
-    def close(self) -> None:
-        """Close the handle; the source and its other inputs go on."""
-        self.closed = True
-
-    def __enter__(self) -> PushInput:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+            for each in states
+        }
 
 
 def _check_name(name: Any, what: str) -> str:
@@ -333,3 +368,23 @@ def _numbers(seq: Any, rows: ReadRows) -> Any:
         )
     numbers = [_number(each) for each in seq]
     return np.asarray(numbers, np.int64)[np.asarray(rows.index, np.int64)]
+
+
+def _make_settings(
+    delay: Span, policy: AdvanceTimePolicy, ahead: Any, when_ahead: Any, rejects: Rejects
+) -> AdvanceTimeSettings:
+    check_ahead(ahead, when_ahead, rejects=True)
+    if when_ahead is WhenAhead.REJECT:
+        if rejects is Rejects.RAISE:
+            raise ArgumentError(
+                "when_ahead=WhenAhead.REJECT and rejects=Rejects.RAISE cannot be combined: a push "
+                "is compared with the clock row by row. Hint: leave rejects= out, and look at "
+                "verdict.rejected."
+            )
+        when_ahead = WhenAhead.KEEP
+    return AdvanceTimeSettings(
+        AdvanceTimeGenerationSettings(1, span(delay, "delay", least=0)),
+        policy=policy,
+        ahead=ahead,
+        when_ahead=when_ahead,
+    )

@@ -307,7 +307,7 @@ class Execution:
             if reader.ended:
                 continue
             if not reader.pulls:
-                pushes = PushEntry(reader) if reader.source.has_verdicts else None
+                pushes = None if reader.pushed is None else PushEntry(reader, reader.pushed)
                 self._subscriptions.append(reader.connect(pushes))
             self._subscriptions += self._flow.watch(reader)
 

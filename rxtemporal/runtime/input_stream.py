@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import Event
+from rxtemporal.core.events import EdgeEvent, Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts, classify_rows
@@ -209,7 +209,9 @@ class InputStream:
         if isinstance(item, Sent):
             event, ahead, self.sender = item.event, item.ahead, item.input
         else:
-            event, ahead = item, False
+            event, ahead, self.sender = item, False, None
+        if type(event) is EdgeEvent:
+            self.door.rows.owner = self.sender or ""
         if self.guard is not None and not ahead and self.guard.is_ahead(event):
             ahead = True
             sent = item if isinstance(item, Sent) else Sent(event)

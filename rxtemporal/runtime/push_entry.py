@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, RowEvent
-from rxtemporal.core.ticks import MIN_TIME, Time, add, match_form, to_datetime
+from rxtemporal.core.ticks import MIN_TIME, Time, describe_span, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.lateness import LateEvent, Lateness
-from rxtemporal.ingress.pushed_inputs import PushedInput
-from rxtemporal.ingress.rejected import ReadRows
+from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
+from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.runtime.pushed_items import PushedItems
 from rxtemporal.runtime.reader import Reader
 
 
@@ -24,8 +25,19 @@ class Numbered(NamedTuple):
     """Items of a push, each with its place in the push and its sequence number."""
 
     items: Sequence[RowEvent | Cti] | EventBatch
-    places: Sequence[int]
+    places: Sequence[int] | Int64s
     seq: Sequence[int] | Int64s | None
+
+
+class _PushCount:
+    """Verdict on a push that is being made."""
+
+    __slots__ = ("accepted", "duplicates", "late", "rejected")
+
+    def __init__(self, rejected: Sequence[Rejected]) -> None:
+        self.accepted = self.duplicates = 0
+        self.late: list[LateEvent] = []
+        self.rejected = list(rejected)
 
 
 class PushEntry:
@@ -38,186 +50,180 @@ class PushEntry:
     Threads: any.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, pushed: PushedItems) -> None:
         self._reader = reader
+        self._pushed = pushed
         queue = reader.queue
         # None without a bound
         self._queue = queue if queue is not None and queue.settings is not None else None
         if self._queue is not None:
             self._queue.connect(reader, reader.packer)
-        self._delay = reader.door.due.delay
+        self._guard = reader.guard
+        self._refuses_ahead = reader.source.refuses_ahead
 
     @property
     def accepts(self) -> bool:
         """True while the run takes rows."""
         return self._reader.run_end.accepts and not self._reader.ended
 
+    @property
+    def inputs(self) -> PushedInputs:
+        """The inputs there have been, by name."""
+        return self._pushed.inputs
+
+    @property
+    def open_rows(self) -> list[tuple[str, EdgeEvent]]:
+        """The input and the start edge of each open row."""
+        return [(each.owner or OWN, each.edge) for each in self._reader.door.rows]
+
+    @property
+    def cti(self) -> Time | None:
+        """The stream's CTI, in the form of the source's times; None before the first."""
+        reader = self._reader
+        cti = reader.door.cti
+        if cti <= MIN_TIME:
+            return None
+        return to_datetime(cti) if reader.packer.time == "datetime" else cti
+
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
         reader = self._reader
         return reader.run_end.refuse(reader.name, completed=reader.ended)
+
+    # Judging --------------------------------------------------------------------------------------
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""
         reader = self._reader
         with reader.lock:
             self._begin(1)
-            of = reader.inputs[name]
-            verdict = self._judge_one(event, of, seq)
-            self._follow()
+            verdict = self._judge_one(event, self._pushed.inputs[name], seq)
+            reader.let_others_follow()
         self._check_taken()
         return verdict
 
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
+        of.clock.note(event.start, self._reader.clock.now())
+        ahead = self._guard is not None and self._guard.is_ahead(event)
         if isinstance(event, Cti):
-            self._take_cti(event, of)
-            return Verdict(cti=self._cti())
+            self._take(event, of, None, ahead)
+            return Verdict(cti=self.cti)
+        if ahead and self._refuses_ahead:
+            return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)
         if seq is not None and not of.seen.add(seq):
             of.duplicates += 1
-            return Verdict(duplicates=1, cti=self._cti())
-        late = self._take(event, of)
+            return Verdict(duplicates=1, cti=self.cti)
+        late = self._take(event, of, seq, ahead)
         if late is None:
-            of.accepted += 1
-            return Verdict(1, cti=self._cti())
-        return Verdict(late=(self._late_event(event, late, 0, of),), cti=self._cti())
+            return Verdict(1, cti=self.cti)
+        return Verdict(late=(LateEvent(event, self._reader.name, *late),), cti=self.cti)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, but those whose numbers have come before."""
         reader, of = self._reader, None
-        accepted = duplicates = 0
-        late: list[LateEvent] = []
+        count = _PushCount(rows.rejected)
         for part in self._parts(rows):
             with reader.lock:
                 self._begin(len(part.items))
                 if of is None:
-                    of = reader.inputs[name]
+                    of = self._pushed.inputs[name]
                     of.rejected += len(rows.rejected)
                     reader.packer.note_time(rows.time)
-                before = len(late)
-                came, fresh = self._judge_part(part, of, late)
-                in_time = fresh - (len(late) - before)
-                of.accepted, accepted = of.accepted + in_time, accepted + in_time
-                of.duplicates, duplicates = of.duplicates + came - fresh, duplicates + came - fresh
-                self._follow()
-                cti = self._cti()
+                if isinstance(part.items, EventBatch):
+                    self._judge_rows(part.items, part, of, count)
+                else:
+                    self._judge_events(part.items, part, of, count)
+                reader.let_others_follow()
+                cti = self.cti
             self._check_taken()
-        return Verdict(accepted, duplicates, tuple(late), rows.rejected, cti)
-
-    def _judge_part(
-        self, part: Numbered, of: PushedInput, late: list[LateEvent]
-    ) -> tuple[int, int]:
-        if not len(part.items):
-            return 0, 0
-        if isinstance(part.items, EventBatch):
-            return self._judge_rows(part, of, late)
-        return self._judge_events(part, of, late)
-
-    # Rows -----------------------------------------------------------------------------------------
+        rejected = sorted(count.rejected, key=lambda each: each.index)
+        return Verdict(count.accepted, count.duplicates, tuple(count.late), tuple(rejected), cti)
 
     def _parts(self, rows: ReadRows) -> Iterator[Numbered]:
         """Yield the rows in parts that fit into the hand-off; batches with edges as events."""
-        items, seq = rows.items, rows.seq
-        if isinstance(items, EventBatch):
-            cti, time = items.cti, self._reader.packer.time or rows.time or "ticks"
-            with_edges = list_events(items, time) if items.edge.any() else items
-            yield from self._split(Numbered(with_edges, rows.index, seq))
-            if cti > MIN_TIME:
-                like: Time = to_datetime(cti) if time == "datetime" else cti
-                yield Numbered([Cti(like)], [len(items)], None)
+        items = rows.items
+        if not isinstance(items, EventBatch):
+            yield from self._split(Numbered(items, rows.index, rows.seq))
             return
-        yield from self._split(Numbered(items, rows.index, seq))
+        cti, time = items.cti, self._reader.packer.time or rows.time or "ticks"
+        with_edges = list_events(items, time) if items.edge.any() else items
+        yield from self._split(Numbered(with_edges, rows.index, rows.seq))
+        if cti > MIN_TIME:
+            yield Numbered([Cti(to_datetime(cti) if time == "datetime" else cti)], [0], None)
 
     def _split(self, rows: Numbered) -> Iterator[Numbered]:
-        count = len(rows.items)
+        items, places, seq = rows
+        count = len(items)
         settings = None if self._queue is None else self._queue.settings
         most = count if settings is None else settings.max_rows
         if count <= most:
             yield rows
             return
-        items, places, seq = rows
         for begin in range(0, count, most):
             end = min(begin + most, count)
             part = items.slice(begin, end) if isinstance(items, EventBatch) else items[begin:end]
             yield Numbered(part, places[begin:end], None if seq is None else seq[begin:end])
 
     def _judge_events(
-        self, part: Numbered, of: PushedInput, late: list[LateEvent]
-    ) -> tuple[int, int]:
-        """Accept events one by one; return how many rows came, and how many are new."""
-        assert not isinstance(part.items, EventBatch)
-        came = fresh = 0
-        for number, event in enumerate(part.items):
-            if isinstance(event, Cti):
-                self._take_cti(event, of)
-                continue
-            came += 1
-            if part.seq is not None and not of.seen.add(int(part.seq[number])):
-                continue
-            fresh += 1
-            found = self._take(event, of)
-            if found is not None:
-                late.append(self._late_event(event, found, part.places[number], of))
-        return came, fresh
+        self, items: Sequence[RowEvent | Cti], part: Numbered, of: PushedInput, count: _PushCount
+    ) -> None:
+        """Accept events one by one."""
+        for number, event in enumerate(items):
+            seq = None if part.seq is None or isinstance(event, Cti) else int(part.seq[number])
+            verdict = self._judge_one(event, of, seq)
+            count.accepted += verdict.accepted
+            count.duplicates += verdict.duplicates
+            place = int(part.places[number])
+            for late in verdict.late:
+                count.late.append(_with_index(late, place))
+            for each in verdict.rejected:
+                count.rejected.append(Rejected(place, each.reason, each.row))
 
     def _judge_rows(
-        self, part: Numbered, of: PushedInput, late: list[LateEvent]
-    ) -> tuple[int, int]:
-        """Accept complete rows as columns; return how many came, and how many are new."""
-        batch, seq = part.items, part.seq
-        assert isinstance(batch, EventBatch)
-        came = len(batch)
-        places = np.asarray(part.places)
-        if seq is not None:
-            fresh = of.seen.add_all(np.asarray(seq, np.int64))
-            if not fresh.any():
-                return came, 0
-            batch, places = batch.take(fresh), places[fresh]
-        of.reached = max(of.reached, int(batch.start.max()))
+        self, batch: EventBatch, part: Numbered, of: PushedInput, count: _PushCount
+    ) -> None:
+        """Accept complete rows as columns."""
+        if not len(batch):
+            return
+        of.clock.note(int(batch.start.max()), self._reader.clock.now())
+        rows = _PushedRows.of_part(batch, part)
+        ahead = None if self._guard is None else self._guard.rows_ahead(batch.start)
+        if ahead is not None and self._refuses_ahead:
+            for event, place in rows.select(ahead).list_events(self._reader.packer.time):
+                count.rejected.append(self._reject(place, event, of))
+            rows, ahead = rows.select(~ahead), None
+        if rows.seq is not None and len(rows.seq):
+            fresh = of.seen.add_all(rows.seq)
+            count.duplicates += len(fresh) - int(fresh.sum())
+            of.duplicates += len(fresh) - int(fresh.sum())
+            rows, ahead = rows.select(fresh), None if ahead is None else ahead[fresh]
+        if not len(rows.batch):
+            return
         try:
-            verdicts = self._reader.accept_rows(batch.replace(cti=MIN_TIME))
+            verdicts = self._pushed.take_rows(rows.batch, of, rows.seq, ahead)
         except Exception as error:
             raise self._fail(error) from error
-        late += self._late_rows(batch, verdicts, places, of)
-        return came, len(batch)
+        count.accepted += len(rows.batch) - len(verdicts.late)
+        count.late += self._late_rows(rows, verdicts)
 
-    def _late_rows(
-        self, batch: EventBatch, verdicts: Verdicts, index: Int64s, of: PushedInput
-    ) -> Iterator[LateEvent]:
-        rows = verdicts.late_rows(batch)
-        if rows is None:
+    def _late_rows(self, rows: _PushedRows, verdicts: Verdicts) -> Iterator[LateEvent]:
+        late = verdicts.late_rows(rows.batch)
+        if late is None:
             return
-        events = list_events(rows.rows, self._reader.packer.time or "ticks")
-        columns = rows.reason.tolist(), rows.cti.tolist(), rows.by.tolist()
-        places = index[verdicts.late].tolist()
+        events = list_events(late.rows, self._reader.packer.time or "ticks")
+        columns = late.reason.tolist(), late.cti.tolist(), late.by.tolist()
+        places = rows.places[verdicts.late].tolist()
         for event, number, cti, by, place in zip(events, *columns, places, strict=True):
             reason = REASONS[number]
             assert reason is not None
-            yield self._late_event(event, Lateness(reason, cti, by), place, of)
+            yield LateEvent(event, self._reader.name, reason, cti, by, place)
 
-    # One event ------------------------------------------------------------------------------------
-
-    def _take(self, event: RowEvent | Cti, of: PushedInput) -> Lateness | None:
-        if event.start > of.reached:
-            of.reached = event.start
-        reader = self._reader
-        if type(event) is EdgeEvent:
-            reader.door.rows.owner = of.name
-        try:
-            return reader.accept_event(event)  # type: ignore[arg-type]
-        except Exception as error:
-            raise self._fail(error) from error
-
-    def _take_cti(self, event: Cti, of: PushedInput) -> None:
-        if self._delay:
-            event = Cti(match_form(add(event.start, -self._delay), event.start_time))
-        self._take(event, of)
-
-    def _late_event(
-        self, event: RowEvent, late: Lateness, index: int, of: PushedInput
-    ) -> LateEvent:
-        of.late[late.reason] += 1
-        of.largest_lateness = max(of.largest_lateness, late.by)
-        return LateEvent(event, self._reader.name, *late, index=index)
+    def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
+        assert self._guard is not None
+        of.ahead += 1
+        of.rejected += 1
+        most = describe_span(self._guard.ahead)
+        return Rejected(place, f"it starts more than {most} ahead of the wall clock", event)
 
     # The run --------------------------------------------------------------------------------------
 
@@ -225,34 +231,28 @@ class PushEntry:
         """Wait for room, raise if the run takes nothing more, and end the source's silence."""
         if self._queue is not None:
             self._queue.wait_for_room(rows)
-        reader = self._reader
         if not self.accepts:
             raise self.refuse()
-        reader.note_activity()
+        self._reader.note_activity()
 
-    def _follow(self) -> None:
-        if not self._reader.ended:
-            self._reader.let_others_follow()
+    def _take(
+        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
+    ) -> Lateness | None:
+        try:
+            return self._pushed.take(event, of, seq, ahead)
+        except Exception as error:
+            raise self._fail(error) from error
 
-    def _fail(self, error: Exception) -> Exception:
+    def _fail(self, error: Exception) -> ProcessEndedError:
         """End the run with an error of the stream; return the error for those who push."""
-        reader = self._reader
-        if not reader.ended:
-            reader.fail(error)
+        if not self._reader.ended:
+            self._reader.fail(error)
         return self.refuse()
 
     def _check_taken(self) -> None:
-        """Raise if the run has ended meanwhile, unless its log has the rows."""
-        reader = self._reader
-        if not reader.is_logged and reader.run_end.error is not None:
+        """Raise if the run has failed meanwhile, unless its log has the rows."""
+        if self._reader.run_end.error is not None and not self._reader.is_logged:
             raise self.refuse()
-
-    def _cti(self) -> Time | None:
-        reader = self._reader
-        cti = reader.door.cti
-        if cti <= MIN_TIME:
-            return None
-        return to_datetime(cti) if reader.packer.time == "datetime" else cti
 
     def settle(self) -> None:
         """Wait until all accepted rows are durable, if the run has a log."""
@@ -265,3 +265,29 @@ class PushEntry:
             if self.accepts:
                 reader.complete(finishes=True)
         self.settle()
+
+
+class _PushedRows(NamedTuple):
+    """Complete rows of a push as columns, with their places in it and their numbers."""
+
+    batch: EventBatch
+    places: Int64s
+    seq: Int64s | None
+
+    @classmethod
+    def of_part(cls, batch: EventBatch, part: Numbered) -> _PushedRows:
+        seq = None if part.seq is None else np.asarray(part.seq, np.int64)
+        return cls(batch.replace(cti=MIN_TIME), np.asarray(part.places, np.int64), seq)
+
+    def select(self, mask: Bools) -> _PushedRows:
+        if mask.all():
+            return self
+        seq = None if self.seq is None else self.seq[mask]
+        return _PushedRows(self.batch.take(mask), self.places[mask], seq)
+
+    def list_events(self, time: TimeForm | None) -> Iterator[tuple[RowEvent, int]]:
+        return zip(list_events(self.batch, time or "ticks"), self.places.tolist(), strict=True)
+
+
+def _with_index(late: LateEvent, index: int) -> LateEvent:
+    return LateEvent(late.event, late.source, late.reason, late.cti, late.by, index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,13 +15,13 @@ from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
-from rxtemporal.ingress.pushed_inputs import PushedInputs
 from rxtemporal.ingress.source import Cursor, StreamSource
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
+from rxtemporal.runtime.pushed_items import PushedItems
 from rxtemporal.runtime.refusal import Refusal
 from rxtemporal.runtime.run_end import COMPLETED, RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
@@ -58,8 +58,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.meter = meter
         # the position of a source that pushes numbered pieces
         self.position = Position()
-        # the inputs of a source that gives verdicts
-        self.inputs = PushedInputs()
+        # what is pushed into a source that gives verdicts
+        self.pushed = PushedItems(self) if source.has_verdicts else None
         # how many records of the source earlier runs have accepted
         self.replayed = 0
         self.cursor: Cursor | None = None
@@ -230,6 +230,15 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.read(until)
         return cursor.allowed
 
+    def accept_all(self, items: Sequence[Any]) -> None:
+        """Accept a run of items, many events at once, or each with its sender in a replay."""
+        if self.pushed is None:
+            super().accept_all(items)
+            return
+        for item in items:
+            if not self.ended:
+                self.pushed.replay(item)
+
     def answer_promptly(self) -> None:
         """Answer every CTI at once, however many events are already available."""
         self.packer.set_bounds(1)
@@ -364,7 +373,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             "packer": self.packer.save(),
             "late": self._late.save(),
             "meter": [self.meter.rows, self.meter.cti],
-            "inputs": self.inputs.save(),
+            "inputs": [] if self.pushed is None else self.pushed.inputs.save(),
             "front": None if self.front is None else self.front.save(),
         }
 
@@ -373,7 +382,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.packer.load(state["packer"])
         self._late.load(state["late"])
         self.meter.rows, self.meter.cti = state["meter"]
-        self.inputs.load(state["inputs"])
+        if self.pushed is not None:
+            self.pushed.inputs.load(state["inputs"])
         self.place, self.state = state["place"], StreamState(state["state"])
         self._saved_position = state["position"]
         self.position.reached = state["position"] if self.source.positioned else None

@@ -67,6 +67,7 @@ PUBLIC = [
     "ProcessEndedError",
     "PushInput",
     "PushSource",
+    "PushStats",
     "QueryBinder",
     "Rejected",
     "Rejects",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
+from reactivex.testing import TestScheduler
 
 import rxtemporal as rxt
 
@@ -257,7 +258,7 @@ def test_a_hand_off_bounds_pushes(results, when_full):
 # Restart ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["resume"])
+@pytest.mark.parametrize("how", ["log", "resume"])
 def test_a_restart_has_the_source_as_it_was(results, tmp_path, how):
     """After a restart the source has its CTI, its open rows and its inputs' numbers again."""
     place = {how: tmp_path / "run"}
@@ -371,3 +372,99 @@ def test_numbers_are_checked(results, seq):
         with pytest.raises(rxt.ArgumentError, match="one number for each of the 2"):
             source.push([reading(1), reading(2)], seq=[1])
         source.close()
+
+
+# Inputs, clocks and counters ------------------------------------------------------------
+
+
+def test_a_clock_that_runs_ahead_advances_no_time(results):
+    """What is ahead of the wall clock is kept, late or rejected, as said, and counted by input."""
+    clock = TestScheduler()
+    fates = {}
+    for when_ahead in rxt.WhenAhead:
+        source = make_source(ahead=timedelta(minutes=1), when_ahead=when_ahead)
+        with source.stream.run(rxt.Collect(), scheduler=clock):
+            source.push(reading(0))
+            one = source.push(reading(100_000_000), input="fast")
+            many = [reading(100_000_000 + n) for n in range(50)]
+            rest = source.push([reading(1), *many], input="fast")
+            fates[when_ahead] = [
+                (each.accepted, len(each.late), len(each.rejected), each.cti)
+                for each in (one, rest)
+            ]
+            assert source.stats().inputs["fast"].ahead == 51
+            source.close()
+    assert fates == {
+        rxt.WhenAhead.KEEP: [(1, 0, 0, 0), (51, 0, 0, 1)],
+        rxt.WhenAhead.LATE: [(0, 1, 0, 0), (1, 50, 0, 1)],
+        rxt.WhenAhead.REJECT: [(0, 0, 1, 0), (1, 0, 50, 1)],
+    }
+
+
+def test_a_replay_does_not_ask_the_clock_again(results, tmp_path):
+    """After a restart, a row that was ahead when it came still makes no CTI."""
+    clock = TestScheduler()
+    source = make_source(ahead=timedelta(minutes=1))
+    process = source.stream.run(results, log=tmp_path / "log", scheduler=clock)
+    source.push([reading(5), reading(100_000_000)])
+    process.stop()
+    source = make_source(ahead=timedelta(minutes=1))
+    with source.stream.run(results, log=tmp_path / "log"):
+        assert source.cti == 5
+        assert source.stats().inputs["source"].ahead == 1
+        source.close()
+
+
+def test_a_handle_ends_the_rows_of_its_input(results):
+    """Closing with an end ends the open rows of this input alone; a closed handle takes nothing."""
+    source = make_source(end="until", shape=rxt.EventShape.EDGE, delay=10)
+    with source.stream.run(results):
+        one, two = source.input("one"), source.input("two")
+        one.push([{**reading(5), "until": None}, {**reading(7), "until": None}])
+        two.push({**reading(5), "until": None})
+        verdict = one.close(end=6)
+        assert verdict == rxt.Verdict(accepted=2, cti=-3)
+        assert one.close(end=9) is None
+        with pytest.raises(rxt.BindingError, match="is closed"):
+            one.push(reading(9))
+        stats = source.stats()
+        assert (stats.open_rows, stats.inputs["two"].open_rows) == (1, 1)
+        assert (stats.inputs["one"].open, stats.inputs["two"].open) == (False, True)
+        two.close(end=20)
+        source.close()
+    assert sorted(results.to_polars().get_column("end_time").to_list()) == [6, 8, 20]
+
+
+def test_the_counters_tell_what_came(results):
+    """The counters of the source are the sums of its inputs', and diagnostics show them."""
+    source = make_source(delay=10)
+    with source.stream.run(results) as process:
+        source.push([reading(100), reading(95), reading(80)], input="one", seq=[1, 2, 3])
+        source.push(
+            [reading(100), {**reading(90), "new": 1}, {"ts": 7}], input="two", seq=[1, 2, 2]
+        )
+        source.push(reading(100), input="one", seq=1)
+        stats = source.stats()
+        (stream,) = process.diagnostics().streams
+        source.close()
+    assert (stats.accepted, stats.duplicates, stats.late, stats.rejected) == (4, 1, 1, 1)
+    assert (stats.cti, stats.largest_lateness, stats.ignored) == (90, 20, {"new": 1})
+    one, two = stats.inputs["one"], stats.inputs["two"]
+    assert (one.events, one.late, one.duplicates, one.largest_lateness) == (3, 1, 1, 20)
+    assert (two.events, two.rejected, two.largest_lateness, two.lag) == (2, 1, 10, 0)
+    assert set(stream.inputs) == {"one", "two"}
+
+
+def test_late_and_rejected_rows_are_observables(results):
+    """Subscribers of the source see the late and the rejected rows of all pushes."""
+    source = make_source()
+    late, rejected = [], []
+    source.late.subscribe(late.append)
+    source.rejects.subscribe(rejected.append)
+    with source.stream.run(results):
+        source.push([reading(9), reading(5), {"ts": 3}], input="one")
+        source.push(reading(6))
+        source.push("no row")
+        source.close()
+    assert [each.event.start for each in late] == [5, 6]
+    assert [(each.index, each.input) for each in rejected] == [(2, "one"), (0, "source")]

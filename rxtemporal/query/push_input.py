@@ -1,0 +1,90 @@
+"""Handle of one input of a source that programs push into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Protocol
+
+from rxtemporal.core.ticks import Time
+from rxtemporal.errors import BindingError
+from rxtemporal.ingress.verdict import Verdict
+
+Numbers = int | Sequence[int] | None
+
+
+class Pushable(Protocol):
+    """A source that has inputs."""
+
+    def push(self, item: Any, *, input: str | None = None, seq: Numbers = None) -> Verdict:
+        """Push a row or several."""
+
+    async def push_async(
+        self, item: Any, *, input: str | None = None, seq: Numbers = None
+    ) -> Verdict:
+        """Push without blocking the event loop."""
+
+    def _end_rows(self, name: str, end: Time) -> Verdict:
+        """End the open rows of an input."""
+
+    def _release(self, name: str) -> None:
+        """Note that a handle of an input has been closed."""
+
+
+class PushInput:
+    """Handle of one input of a ``PushSource``: a device, a connection, a file.
+
+    Handles come and go; the counters of the input, its open rows and its sequence numbers stay, and
+    several handles of one name feed the same input. A context manager, which closes the handle.
+
+    Threads: any.
+    """
+
+    def __init__(self, source: Pushable, name: str) -> None:
+        self._source = source
+        self.name = name
+        self.closed = False
+
+    def __repr__(self) -> str:
+        return f"PushInput({self.name!r}, {'closed' if self.closed else 'open'})"
+
+    def push(self, item: Any, *, seq: Numbers = None) -> Verdict:
+        """Push a row or several of this input, as ``PushSource.push`` does."""
+        self._check_open()
+        return self._source.push(item, input=self.name, seq=seq)
+
+    async def push_async(self, item: Any, *, seq: Numbers = None) -> Verdict:
+        """Push as ``push`` does, without blocking the event loop."""
+        self._check_open()
+        return await self._source.push_async(item, input=self.name, seq=seq)
+
+    def close(self, *, end: Time | None = None) -> Verdict | None:
+        """Close the handle; with ``end`` also end the input's open rows, and return the verdict.
+
+        The source and its other inputs go on. Open rows stay open without ``end``, until the input
+        comes again under its name. A row that starts later than ``end`` ends one tick after its
+        start. Idempotent.
+        """
+        if self.closed:
+            return None
+        verdict = None if end is None else self._source._end_rows(self.name, end)
+        self.closed = True
+        self._source._release(self.name)
+        return verdict
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise BindingError(
+                f"input {self.name!r} is closed. Hint: source.input({self.name!r}) opens it again."
+            )
+
+    def __enter__(self) -> PushInput:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
