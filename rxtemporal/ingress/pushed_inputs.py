@@ -58,22 +58,18 @@ class PushedInput:
         if behind > self.largest_lateness:
             self.largest_lateness = behind
 
-    def count_rows(
-        self, batch: EventBatch, verdicts: Verdicts, high: int, ahead: Bools | None
-    ) -> None:
-        """Count complete rows; ``high`` is the highest time that made a CTI before them."""
+    def count_rows(self, batch: EventBatch, verdicts: Verdicts, ahead: Bools | None) -> None:
+        """Count complete rows with the verdicts on them."""
         self.accepted += len(batch) - len(verdicts.late)
         counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
         self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+        self.largest_lateness = max(self.largest_lateness, verdicts.behind)
         start = batch.start
         if ahead is not None:
             self.ahead += int(ahead.sum())
             start = start[~ahead]
-        if not len(start):
-            return
-        before = np.maximum.accumulate(np.concatenate(([high], start[:-1])))
-        self.largest_lateness = max(self.largest_lateness, int((before - start).max()))
-        self.reached = max(self.reached, int(start.max()))
+        if len(start):
+            self.reached = max(self.reached, int(start.max()))
 
     def stats(self, most_advanced: int, open_rows: int, is_open: bool) -> SourceStats:
         """Return the current counters; ``most_advanced`` is the highest time of any input."""

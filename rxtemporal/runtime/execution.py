@@ -314,8 +314,8 @@ class Execution:
     def _refuse_pushes(self) -> None:
         """Raise for each push into a stream that completed in an earlier run."""
         for reader in self._logged:
-            if reader.ended and reader.source.has_verdicts:
-                entry: Any = PushEntry(reader)
+            if reader.ended and reader.pushed is not None:
+                entry: Any = PushEntry(reader, reader.pushed)
                 reader.source.open().connect(entry)
             elif reader.ended:
                 reader.refuse_pushes()

@@ -58,11 +58,10 @@ class PushedItems:
         self, batch: EventBatch, of: PushedInput, seq: Int64s | None, ahead: Bools | None
     ) -> Verdicts:
         """Accept complete rows, whose numbers are new; return the verdicts on them."""
-        high = self._door.high
         is_plain = self._is_plain(of, ahead)
         item = batch if is_plain else SentRows(batch, _sent_as(of), seq, ahead)
         verdicts = self._stream.accept_rows(item)
-        of.count_rows(batch, verdicts, high, ahead)
+        of.count_rows(batch, verdicts, ahead)
         return verdicts
 
     def replay(self, item: Any) -> None:
