@@ -31,12 +31,15 @@ _ERRNOS = {
 }
 
 
-def damage_error(path: Path, what: str) -> SpoolError:
-    """Return the error that names a damaged file, and says what can be had."""
+def damage_error(path: Path, what: str, folder: Path | None = None) -> SpoolError:
+    """Return the error that names a damaged file, and says what can be had.
+
+    ``folder`` is that of the run, by default the one that the file is in.
+    """
     return SpoolError(
         f"{path} is damaged: {what}. Hint: a file was changed or lost after it was written; "
         f"restore the folder from a copy, or begin with a new one. rxtemporal inspect "
-        f"{path.parent} --salvage OUT says what is lost, and copies what is whole."
+        f"{folder or path.parent} --salvage OUT says what is lost, and copies what is whole."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import zlib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,15 @@ class StreamFacts:
         return cls(**{**facts, "settings": _settings_of(facts["settings"])})
 
 
+def dump_header(header: dict[str, Any]) -> bytes:
+    """Return the content of ``recording.json``, with its checksum."""
+    return json.dumps({**header, "check": _check(header)}, indent=1).encode()
+
+
+def _check(header: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(header, sort_keys=True).encode())
+
+
 def load_header(path: Path) -> dict[str, Any]:
     """Return the content of ``recording.json``; ``SpoolError`` if it is missing or damaged."""
     place = path / HEADER
@@ -90,6 +100,8 @@ def load_header(path: Path) -> dict[str, Any]:
         text = place.read_bytes()
     try:
         header: dict[str, Any] = json.loads(text)
+        # an earlier version wrote none
+        check = header.pop("check", None)
         if header["format"] != FORMAT:
             raise SpoolError(
                 f"{place} has the format {header['format']!r}, but this version reads {FORMAT}. "
@@ -97,6 +109,8 @@ def load_header(path: Path) -> dict[str, Any]:
             )
         if header.get("log"):
             raise SpoolError(f"{path} {EARLIER}")
+        if check not in (None, _check(header)):
+            raise ValueError("the checksum does not fit")
         streams = [StreamFacts.from_dict(each) for each in header["streams"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpoolError(f"{place} is damaged. Hint: restore it from a copy.") from error

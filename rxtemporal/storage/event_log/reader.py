@@ -11,12 +11,12 @@ import polars as pl
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.database import damage_error, wal_path
-from rxtemporal.storage.event_log.layout import ORDER, StreamFacts, load_header
+from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.record_count import load_count
+from rxtemporal.storage.event_log.recorded_segments import RecordedSegments
 from rxtemporal.storage.event_log.store import recover
 from rxtemporal.storage.event_log.stored_log import FILE, StoredLog
 from rxtemporal.storage.event_log.verification import verify
-from rxtemporal.storage.segments import SegmentFolder
 
 
 class Stored(Protocol):
@@ -91,34 +91,11 @@ class StreamRecords:
         return self._stored.frames(self._number)
 
 
-class _Segments:
-    """Records in folders of segments, as ``record=`` writes them."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._folders = [each.folder for each in load_header(path)["streams"]]
-
-    def header(self) -> dict[str, Any]:
-        return load_header(self._path)
-
-    def schema(self, stream: int) -> pl.Schema | None:
-        return None
-
-    def runs(self) -> Iterator[pl.DataFrame]:
-        return self._read(ORDER)
-
-    def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
-        return self._read(self._folders[stream], newest=newest)
-
-    def _read(self, name: str, *, newest: bool = False) -> Iterator[pl.DataFrame]:
-        folder = SegmentFolder(self._path / name)
-        numbers = range(1, folder.bounds()[1] + 1)
-        return map(folder.read, reversed(numbers) if newest else numbers)
-
-
 def _find(path: Path) -> Stored:
     if not (path / FILE).exists():
-        return _Segments(path)
+        recorded = RecordedSegments(path)
+        recorded.verify()
+        return recorded
     recover(path)
     log = StoredLog(path)
     header = log.header()

@@ -20,7 +20,10 @@ _CONTENT = struct.Struct("<32sqqI")
 
 
 class RecordCount(NamedTuple):
-    """The id of a run's file, and how many checkpoints and records it has had."""
+    """The id of a run's file, and how many checkpoints and records it has had.
+
+    A recording has one, too; there ``saves`` counts how often its header was written.
+    """
 
     id: bytes = b""
     saves: int = 0
@@ -31,14 +34,17 @@ class RecordCount(NamedTuple):
         if self.id not in (b"", name.encode()):
             raise damage_error(file, f"it belongs to another run than {count_path(file).name}")
 
-    def check(self, file: Path, saves: int, records: int) -> None:
-        """Raise if a run's file has had fewer checkpoints or records."""
+    def check_records(self, file: Path, records: int) -> None:
+        """Raise if a file has fewer records."""
         if records < self.records:
             lost = f"of {self.records:,} records that were acknowledged it has {records:,}"
             raise damage_error(file, lost)
+
+    def check_saves(self, file: Path, saves: int) -> None:
+        """Raise if a file was saved less often, and so is older."""
         if saves < self.saves:
-            older = f"it is older than {count_path(file).name}: of {self.saves:,} checkpoints it"
-            raise damage_error(file, f"{older} has {saves:,}")
+            beside = f"by {count_path(file).name} it was saved {self.saves:,} times"
+            raise damage_error(file, f"it is an older copy, saved {saves:,} times; {beside}")
 
 
 def count_path(file: Path) -> Path:

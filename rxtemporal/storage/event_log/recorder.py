@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import uuid
@@ -23,8 +22,10 @@ from rxtemporal.storage.event_log.layout import (
     ORDER,
     ORDER_FIELDS,
     StreamFacts,
+    dump_header,
 )
 from rxtemporal.storage.event_log.log import Log, MisfitError, Tape
+from rxtemporal.storage.event_log.record_count import CountFile
 from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentWriter
 
@@ -58,6 +59,9 @@ class RunRecorder(Log):
         self._writers: list[SegmentWriter] = []
         self._thread: threading.Thread | None = None
         self._published: Any = None
+        # how often the header was published, and how many records the order has
+        self._headers = self._written = 0
+        self._count: CountFile | None = None
         self._refuse_other_files()
 
     def _refuse_other_files(self) -> None:
@@ -93,9 +97,11 @@ class RunRecorder(Log):
             self._lock = WriterLock(self.path / "lock")
         try:
             self._make_folders()
+            with report_errors(f"cannot record into {self.path}"):
+                self._count = CountFile(self.path / HEADER, self._id)
             self._publish_header()
         except BaseException:
-            self._lock.release()
+            self._release()
             raise
         self._thread = threading.Thread(
             target=self._run, name=f"rxtemporal recording {self.name}", daemon=True
@@ -125,10 +131,15 @@ class RunRecorder(Log):
             self._changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        if self._lock is not None:
-            self._lock.release()
+        self._release()
         if self._error is not None:
             raise self._error
+
+    def _release(self) -> None:
+        if self._count is not None:
+            self._count.close()
+        if self._lock is not None:
+            self._lock.release()
 
     @property
     def _waiting(self) -> int:
@@ -161,17 +172,27 @@ class RunRecorder(Log):
             self._writers[tape.number].append_frame(_to_frame(tape, noted))
         self._publish_header()
         self._order.append_frame(pl.DataFrame(runs, schema=ORDER_FIELDS, orient="row"))
+        self._written += sum(run[1] for run in runs)
+        self._write_count()
 
     def _publish_header(self, *, complete: bool = False) -> None:
         streams = [tape.facts.to_dict() for tape in self.tapes]
         header: dict[str, Any] = {"format": FORMAT, "id": self._id, "name": self.name}
         header.update(complete=complete, streams=streams)
+        if complete:
+            header["records"] = self._written
         if header == self._published:
             return
+        self._headers += 1
         with report_errors(f"cannot record into {self.path}"):
-            publish(self.path / HEADER, json.dumps(header, indent=1).encode())
+            publish(self.path / HEADER, dump_header({**header, "number": self._headers}))
             sync_folder(self.path)
         self._published = header
+        self._write_count()
+
+    def _write_count(self) -> None:
+        assert self._count is not None
+        self._count.write(self._headers, self._written)
 
 
 def _to_frame(tape: Tape, items: list[Item]) -> pl.DataFrame:

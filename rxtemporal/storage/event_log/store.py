@@ -149,7 +149,8 @@ class RunStore(StoredLog):
         had_wal, index = has_wal(self.file), shm_path(self.file)
         # made again; the one of a killed process is of no use
         remove(index)
-        self._database = Database(self.file, "check")
+        # a connection that knows of a WAL makes an empty one where there is none
+        self._database = Database(self.file, "check" if had_wal else "read")
         try:
             self._read_header()
             if self._header["open"] and not had_wal:

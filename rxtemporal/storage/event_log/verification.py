@@ -28,7 +28,8 @@ def verify(log: StoredLog, count: RecordCount) -> int:
     records = _verify_parts(log)
     if records < header["records"]:
         raise _gap(log, records, header["records"])
-    count.check(log.file, header.get("saves", 0), records)
+    count.check_records(log.file, records)
+    count.check_saves(log.file, header.get("saves", 0))
     return records
 
 
