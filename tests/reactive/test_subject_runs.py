@@ -20,7 +20,16 @@ from input_ways import BOTH_SUBJECTS, both_subjects
 from runs import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import AdvanceTimePolicy, Cti, EventBatch, EventShape, PointEvent, ProcessEndedError
+from rxtemporal import (
+    AdvanceTimePolicy,
+    Cti,
+    EdgeEvent,
+    EventBatch,
+    EventShape,
+    LateReason,
+    PointEvent,
+    ProcessEndedError,
+)
 from rxtemporal.errors import SchemaError
 
 DURABLE = ("log", "resume")
@@ -230,14 +239,63 @@ def _without_lock(folder: str, names: list[str]) -> list[str]:
 
 
 @both_subjects
+@pytest.mark.parametrize("how", ["log", "resume", "crash"])
+def test_a_row_that_was_adjusted_is_closed_after_a_restart(
+    kind: Any, how: str, tmp_path: Path
+) -> None:
+    """Its end edge names the start that its source has named, not the adjusted one."""
+
+    def create() -> Any:
+        return kind.create_edge(0, policy=AdvanceTimePolicy.ADJUST)
+
+    payload = {"k": "a", "x": 1, "y": 0.5}
+    items = [("a", Cti(5)), ("a", EdgeEvent.create_start(3, payload))]
+    second = create()
+    process = run(second, "log" if how == "log" else "resume", leave(
+        create, tmp_path, how, items[:1], items[1:]
+    ), physical.SCHEMA)  # fmt: skip
+    out, late = collected(second)
+    second.input("b").on_next(EdgeEvent.create_end(3, 9, payload))
+    second.input("a").on_next(EdgeEvent.create_end(3, 9, payload))
+    process.stop()
+    assert out == [EdgeEvent.create_end(5, 9, payload)]
+    assert [(each.source, each.reason) for each in late] == [("b", LateReason.NO_OPEN_ROW)]
+
+
+@dataclasses.dataclass
+class Reading:
+    """A payload that a log stores as its fields."""
+
+    x: float
+
+
+@both_subjects
+def test_a_row_of_a_dataclass_is_closed_after_a_restart(kind: Any, tmp_path: Path) -> None:
+    """Payloads are equal if what is saved of them is."""
+    first = kind.create_edge(0)
+    process = run(first, "resume", tmp_path, {"x": float})
+    first.on_next(EdgeEvent.create_start(1, Reading(0.5)))
+    process.stop()
+    second = kind.create_edge(0)
+    process = run(second, "resume", tmp_path, {"x": float})
+    for end in 4, 5:
+        second.on_next(EdgeEvent.create_start(3, Reading(1.5)))
+        second.on_next(EdgeEvent.create_end(3, end, Reading(1.5)))
+    second.on_next(EdgeEvent.create_end(1, 9, Reading(0.5)))
+    process.stop()
+    stats = second.stats()
+    assert (stats.late, stats.open_rows, stats.events) == (0, 0, 6)
+
+
+@both_subjects
 def test_two_runs_and_the_one_that_is_ahead_counts(kind: Any, tmp_path: Path) -> None:
     """A subject in front of two runs has its time and its rows from the one that has had more."""
     places = [tmp_path / "ahead", tmp_path / "behind"]
     subject = kind.create_edge(0)
     events = [
-        rxt.EdgeEvent.create_start(1, {"x": 1}),
+        EdgeEvent.create_start(1, {"x": 1}),
         Cti(5),
-        rxt.EdgeEvent.create_start(6, {"x": 2}),
+        EdgeEvent.create_start(6, {"x": 2}),
     ]
     processes = [run(subject, "resume", place) for place in places]
     a = subject.input("a")
