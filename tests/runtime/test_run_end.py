@@ -20,6 +20,7 @@ from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolE
 from rxtemporal.runtime.run_end import RunEnd
 
 SCHEMA = {"x": int}
+SUBJECT = rxt.CtiSynchronizingSubjectAlternate
 TRIALS = 50
 DURABLE = pytest.mark.parametrize("durable", ["log", "resume"])
 
@@ -91,6 +92,32 @@ def test_a_bad_payload_refuses_all_that_is_pushed_after_it(
             process.wait(0)
         with pytest.raises(SchemaError):
             process.wait(SOON)
+
+
+@pytest.mark.parametrize("round_", [rxt.CtiSynchronizingSubject, SUBJECT], ids=["one", "two"])
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
+@pytest.mark.parametrize("by_input", [False, True], ids=["subject", "input"])
+@DURABLE
+def test_a_synchronizing_subject_passes_the_refusal_on(
+    tmp_path: Path, round_: Any, hand_off: Any, by_input: bool, durable: str
+) -> None:
+    """Its other subscribers get each event all the same, and the producer is told of the end."""
+    for trial in range(10):
+        subject = round_.create_point(0)
+        others: list[Any] = []
+        subject.subscribe(others.append)
+        stream = rxt.from_observable(subject, schema=SCHEMA, name="readings", hand_off=hand_off)
+        process = stream.run(Log(), **{durable: tmp_path / str(trial)})
+        push = subject.input("a").on_next if by_input else subject.on_next
+        push(good(1))
+        with pytest.raises((SchemaError, SpoolError, ProcessEndedError)):
+            push(bad(2))
+        for at in (3, 4):
+            with pytest.raises(ProcessEndedError, match="'readings' has not accepted"):
+                push(good(at))
+        assert [each.start for each in others] == [1, 2, 3, 4]
+        with pytest.raises(SchemaError):
+            process.wait(0)
 
 
 @pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
