@@ -196,7 +196,8 @@ class PushSource:
         """
         name, entry = input or OWN, self._find_entry()
         verdict = self._judge(entry, item, name, seq)
-        entry.settle()
+        if entry.is_logged:
+            entry.settle()
         if verdict.late or verdict.rejected:
             self._tell(verdict, name)
         return verdict
