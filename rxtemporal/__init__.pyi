@@ -183,6 +183,9 @@ from .query.push_input import (
 from .query.push_source import (
     PushSource as PushSource,
 )
+from .query.reference import (
+    reference as reference,
+)
 from .query.replay import (
     at_speed as at_speed,
 )

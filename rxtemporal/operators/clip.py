@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.ticks import Span, span
-from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError, blame
+from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
 from rxtemporal.operators.operator import Keys, Operator, PartialOperator, RowOperator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
@@ -18,6 +19,8 @@ from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step, TwoInputStep
+    from rxtemporal.ingress.side_source import SideSource
+    from rxtemporal.ingress.source import StreamSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,6 +67,22 @@ class ToSignal(Operator):
         """Return the same schema; raise if a field of ``on`` is missing."""
         self._key_types(schema, keys)
         return schema
+
+    def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
+        """Refuse imports with ADJUST: a point told late is dropped, and an old row lasts on."""
+        for source in sources:
+            settings = source.settings
+            if settings is None or settings.imports is None:
+                continue
+            if settings.policy is AdvanceTimePolicy.ADJUST:
+                error = AdvanceTimeError(
+                    f"to_signal over {source.name!r}, which imports the CTIs of "
+                    f"{settings.imports.stream_name!r}: a point that is told late is dropped even "
+                    "with ADJUST, and the row before it would last for ever. Hint: "
+                    "rxt.reference(stream, on=…) counts it from the CTI on; or policy=DROP if "
+                    "late rows need not count."
+                )
+                raise blame(error, self.place)
 
     def _key_types(self, schema: pl.Schema, keys: Keys) -> list[pl.DataType]:
         for name, _ in self.on:
@@ -121,6 +140,9 @@ def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     Only starts count. Rows of a key that start together last equally long; the last row of a key
     never ends. A row is emitted as a start edge when the CTI passes its start, and the next row
     ends it. The CTI passes unchanged. Held: the latest rows of each key.
+
+    A point that is told late is dropped before: over a stream that imports its CTIs with ADJUST,
+    where none should be lost, this is an ``AdvanceTimeError``; ``rxt.reference`` counts it.
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from reactivex import Observable
 
     from rxtemporal.engine.steps.step import Step, TwoInputStep
+    from rxtemporal.ingress.side_source import SideSource
+    from rxtemporal.ingress.source import StreamSource
     from rxtemporal.reactive.meters import Gauge
 
 Keys = tuple[str, ...]
@@ -119,6 +121,9 @@ class Operator(_Description):
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the output schema for an input schema; raise if the input does not fit."""
         return schema
+
+    def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
+        """Raise if the operator loses rows of these sources, whose rows reach it as they are."""
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step for streams of this schema.

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 AnySource: TypeAlias = "StreamSource | SideSource"
 
+# the operators that leave lifetimes as they are
+_SAME_LIFETIMES = {"where", "select", "with_columns", "drop", "group_by", "ungroup", "union"}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pace:
@@ -62,6 +65,22 @@ def list_nodes(outputs: Sequence[Node]) -> list[Node]:
         elif id(node) not in found:
             stack.append((node, True))
             stack += [(each, False) for each in reversed(node.inputs)]
+    return list(found.values())
+
+
+def list_direct_sources(output: Node) -> list[AnySource]:
+    """Return the sources whose rows reach a stream with their own lifetimes."""
+    found: dict[int, AnySource] = {}
+    seen, stack = set[int](), [output]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.source is not None:
+            found[id(node.source)] = node.source
+        elif node.operator is not None and node.operator.name in _SAME_LIFETIMES:
+            stack += node.inputs
     return list(found.values())
 
 

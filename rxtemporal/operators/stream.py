@@ -8,7 +8,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
-from rxtemporal.operators.plan import Node
+from rxtemporal.operators.plan import Node, list_direct_sources
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -69,6 +69,7 @@ class Stream:
 
     def _compose_one(self, operator: Operator) -> Self:
         node = self._node
+        operator.check_sources(list_direct_sources(node))
         schema = None if node.schema is None else operator.check(node.schema, node.keys)
         keys = operator.output_keys(node.keys)
         return type(self)(Node(schema, keys, operator=operator, inputs=(node,)))

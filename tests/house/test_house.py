@@ -97,6 +97,7 @@ PUBLIC = [
     "read_csv",
     "read_json",
     "read_parquet",
+    "reference",
     "replay",
     "ticks",
     "to_datetime",

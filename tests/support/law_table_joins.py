@@ -12,7 +12,9 @@ import strategies
 from law_cases import Case
 from oracle import Row
 
+import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.operators.reference import SINCE, Reference
 
 FIELDS = ("k", "x", "y")
 NAMES = {"k": "name", "x": "size", "y": "weight"}
@@ -59,6 +61,22 @@ def counted(rows: list[Row], *key: str) -> list[Row]:
 def counting(stream: Any) -> Any:
     """The engine's side of it."""
     return stream.snapshot_window().aggregate(n=agg.count())
+
+
+def told_since(stream: Any) -> Any:
+    """Rows of k and x; x says since when each of them is so."""
+    since = (pl.col("x").fill_null(0) * 7).cast(pl.Datetime("us", "UTC"))
+    return stream.select("k", x=pl.col("x").fill_null(0), **{SINCE: since})
+
+
+def told_at(row: Row) -> int:
+    """Since when a row of the model is so."""
+    return int(row.payload["x"]) * 7
+
+
+def x_alone(rows: list[Row]) -> list[Row]:
+    """The rows with k and x."""
+    return oracle.select(rows, lambda p: {"k": p["k"], "x": p["x"] or 0})
 
 
 def renamed(rows: list[Row]) -> list[Row]:
@@ -180,6 +198,17 @@ ONE_STREAM: dict[str, Case] = {
     "to_signal, grouped": Case(
         lambda s: counting(s.group_by("k").to_signal()),
         lambda rows: counted(oracle_lifetimes.to_signal(rows, ["k"], null_matches=True), "k"),
+        draws=DRAWS,
+    ),
+    # rows of a key are equal, so that it does not matter which of two is told last
+    "reference": Case(
+        lambda s: rxt.reference(s, on="k"),
+        lambda rows: oracle_lifetimes.reference(rows, ["k"]),
+        draws={"payload": strategies.keys_alone()},
+    ),
+    "reference, told late": Case(
+        lambda s: told_since(s).group_by("k")._compose(Reference()).ungroup(),
+        lambda rows: oracle_lifetimes.reference(x_alone(rows), ["k"], told_at),
         draws=DRAWS,
     ),
     "distinct": Case(lambda s: s.distinct(), oracle_lifetimes.distinct, draws=DRAWS),

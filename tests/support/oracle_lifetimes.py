@@ -177,6 +177,27 @@ def to_signal(rows: Iterable[Row], on: Sequence[str] = (), null_matches: bool = 
     return signal
 
 
+def reference(
+    rows: Iterable[Row], on: Sequence[str], since: Callable[[Row], int] | None = None
+) -> list[Row]:
+    """“Of the rows of a key that have begun, the one with the latest start is valid, and of equal
+    starts the one that was told last.” Rows in the order in which they were told.
+
+    `since` gives the start that a row was told with, where it begins later, at the CTI.
+    """
+    found: list[Row] = []
+    for _, members in groups(rows, on):
+        ranks = [(since(row) if since else row.start, row.start, n)
+                 for n, row in enumerate(members)]  # fmt: skip
+        starts = sorted({row.start for row in members})
+        best = [max(rank for rank in ranks if rank[1] <= start)[2] for start in starts]
+        for number, same in groupby(zip(best, starts, strict=True), key=lambda each: each[0]):
+            times = [start for _, start in same]
+            end = next((start for start in starts if start > times[-1]), MAX_TIME)
+            found.append(members[number]._replace(start=times[0], end=end))
+    return found
+
+
 # cut and joined lifetimes
 
 

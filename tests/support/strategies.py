@@ -74,6 +74,11 @@ def matching_payloads() -> Strategy:
     return _records((None, "a", "a", "b"), (1, 2, None), (None, 0.0, -0.0, 1.5, math.nan))
 
 
+def keys_alone() -> Strategy:
+    """The same record with nothing but a key."""
+    return _records(KEYS, (None,), (None,))
+
+
 def times(*, extremes: bool = False) -> Strategy:
     """The start of an event: near mostly, at both ends of time only with `extremes`."""
     return st.sampled_from(STARTS + (EXTREME_STARTS if extremes else ()))
