@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks
 from rxtemporal.engine.kernels.door_rules import END_EDGE
-from rxtemporal.ingress.batch_verdicts import NO_KINDS, Bytes
+
+if TYPE_CHECKING:
+    from rxtemporal.core.batch import Bools, Int64s
+    from rxtemporal.ingress.batch_verdicts import Bytes
 
 _log = get_logger(__name__)
 
@@ -62,15 +64,16 @@ class ClockGuard:
             return False
         return not (isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END)
 
-    def rows_ahead(self, start: Int64s, kind: Bytes = NO_KINDS) -> Bools | None:
+    def rows_ahead(self, start: Int64s, kind: Bytes | None = None) -> Bools | None:
         """Return a mask of the items that are too far ahead, or None if none is.
 
-        ``kind`` is that of each item, as the kernels of doors define it; empty: complete rows.
+        ``kind`` is that of each item, as the kernels of doors define it; without it or empty, all
+        are complete rows.
         """
         if not len(start) or int(start.max()) <= self._limit:
             return None
         ahead: Bools = (start > self._read()) & (start < MAX_TIME)
-        if len(kind):
+        if kind is not None and len(kind):
             ahead &= kind != END_EDGE
         return ahead if ahead.any() else None
 

@@ -254,7 +254,7 @@ class InputStream:
             self._late.report(late)
         if batch is not None:
             self.batches += 1
-            if self._watch is not None:
+            if self._watch is not None and batch.cti > self._watch.limit:
                 self._watch.check(batch.cti, self.sender or self.name)
             if self.pulls and len(batch):
                 self.place = max(self.place, int(batch.start.max()))

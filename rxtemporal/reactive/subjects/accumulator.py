@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
-from rxtemporal.ingress.lateness import NO_CTI, LateEvent, judge, measure_lateness
+from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import EventBatch
+    from rxtemporal.core.batch import Bools, EventBatch
 
 
 class Accumulator:
     """State of both CTI synchronizing subjects; its owner serialises."""
 
     __slots__ = (
-        "cti", "delay", "edges", "floor", "high", "largest", "late", "named_start", "out", "policy",
-        "shape", "source",
+        "_edges", "_now", "_watch", "ahead", "cti", "delay", "drops_ahead", "floor", "guard",
+        "high", "late", "late_below", "named_start", "out", "policy", "rows_ahead", "shape",
+        "source",
     )  # fmt: skip
 
     def __init__(
-        self, shape: EventShape, delay: int, policy: AdvanceTimePolicy, source: SourceState
+        self,
+        shape: EventShape,
+        delay: int,
+        policy: AdvanceTimePolicy,
+        source: SourceState,
+        now: Callable[[], int],
+        guard: ClockGuard | None = None,
+        drops_ahead: bool = False,
     ) -> None:
+        self._now = now
+        # an item ahead of the wall clock does not advance time, and is dropped if so asked
+        self.guard, self.drops_ahead = guard, drops_ahead
+        self._watch = JumpWatch("subject", now) if guard is None else None
+        # True if the last row passed on is ahead; the mask of such rows of the last batch
+        self.ahead = False
+        self.rows_ahead: Bools | None = None
         # the source of the last item
         self.source = source
         # of an edge whose row has been adjusted: the start that its source has named
@@ -34,66 +51,85 @@ class Accumulator:
         self.policy = policy
         # the highest CTI that any source has sent, and the highest that was passed on
         self.high = self.cti = NO_CTI
-        self.largest = 0
-        # An event that starts at or above the floor is neither late nor later than any before it,
-        # so it passes without a call to ``admit``. Edges never do: their rows are remembered.
+        # An event that starts at or above the floor is behind no CTI, and at or above the second
+        # bound it is not late; so it passes without a call to ``admit``, unless it is the furthest
+        # behind of its source. Edges never do: their rows are remembered.
         self.shape = shape
-        self.edges = shape is EventShape.EDGE
-        self.floor = MAX_TIME if self.edges else NO_CTI
+        self._edges = shape is EventShape.EDGE
+        self.floor = self.late_below = MAX_TIME if self._edges else NO_CTI
         self.late: TransformSubject[LateEvent, LateEvent] = TransformSubject(lambda late: late)
         # the item to pass on for the last one; None if there is none
         self.out: Any = None
 
     def advance(self, event: Cti, source: SourceState) -> Cti | None:
         """Take a CTI; return the one to pass on, less the delay, or None if it does not advance."""
-        time = event.start
+        time, self.ahead, self.named_start = event.start, False, None
+        if self.guard is not None and self.guard.is_time_ahead(time):
+            source.note_ahead(time, self._now())
+            return None
         # the end of time means that the stream is over, not that a source has come that far
         if time < MAX_TIME:
             self.high = max(self.high, time)
             source.reached = max(source.reached, time)
+            source.offset.note(source.reached, self._now())
         cti = add(time, -self.delay)
-        self.named_start = None
         passes = cti > self.cti
         if passes:
             self.cti = cti
         self._set_floor()
         if not passes:
             return None
+        watch = self._watch
+        if watch is not None and cti > watch.limit:
+            watch.check(cti, source.name)
         return event if cti == time else Cti(match_form(cti, event.start_time))
+
+    def take(self, event: RowEvent, source: SourceState) -> RowEvent | None:
+        """Compare a row with the wall clock, then judge it; return the accepted event, or None."""
+        assert self.guard is not None
+        start, self.ahead, self.named_start = event.start, self.guard.is_ahead(event), None
+        source.events += 1
+        if self.ahead:
+            source.note_ahead(start, self._now())
+            if self.drops_ahead:
+                self._report_late(event, LateReason.AHEAD, source)
+                return None
+        elif start > source.reached:
+            source.reached = start
+        return event if start >= self.floor else self.admit(event, source)
 
     def admit(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Judge an edge, or an event below the floor; return the accepted event, or None."""
         if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
             source.reached = max(source.reached, event.end)
         behind = measure_lateness(event, self.high)
-        if behind > self.largest:
-            self.largest = behind
-            self._set_floor()
+        source.largest_lateness = max(source.largest_lateness, behind)
         kept, reason, row = judge(event, self.cti, self.policy, source.rows)
         moved = row is not None and row.start != row.edge.start
         self.named_start = row.edge.start if row is not None and moved else None
         if reason is not None:
-            broken = max(self.cti, MIN_TIME)
-            by = measure_lateness(event, broken)
-            self._report(LateEvent(event, source.name, reason, broken, by), source)
+            self._report_late(event, reason, source)
         return kept
+
+    def _report_late(self, event: RowEvent, reason: LateReason, source: SourceState) -> None:
+        broken = max(self.cti, MIN_TIME)
+        by = measure_lateness(event, broken)
+        self._report(LateEvent(event, source.name, reason, broken, by), source)
 
     def _report(self, late: LateEvent, source: SourceState) -> None:
         source.late[late.reason] += 1
-        source.largest_lateness = max(source.largest_lateness, late.by)
         self.late.on_next(late)
 
-    def resume(self, cti: int, high: int, largest: int) -> None:
+    def resume(self, cti: int, high: int) -> None:
         """Go on from a time that was reached earlier, unless it is further already."""
         self.cti, self.high = max(self.cti, cti), max(self.high, high)
-        self.largest = max(self.largest, largest)
         self._set_floor()
 
     def split(self, batch: EventBatch) -> list[Any]:
         """Return a batch as the items to take: the edges in it one by one, other rows together."""
         from rxtemporal.reactive.subjects.batches import split_edges
 
-        return split_edges(batch) if self.edges else [batch]
+        return split_edges(batch) if self._edges else [batch]
 
     def admit_batch(self, batch: EventBatch, source: SourceState) -> EventBatch | Cti | None:
         """Judge a batch of complete rows, then take its CTI; return the accepted rows.
@@ -103,9 +139,12 @@ class Accumulator:
         # compiled code is loaded by the first batch
         from rxtemporal.reactive.subjects.batches import judge_batch, list_late
 
+        ahead = None if self.guard is None else self.guard.rows_ahead(batch.start)
         if len(batch):
-            self._note_times(batch, source)
-        accepted, verdicts = judge_batch(batch, self.cti, self.policy)
+            self._note_times(batch, ahead, source)
+        dropped = ahead if self.drops_ahead else None
+        accepted, verdicts = judge_batch(batch, self.cti, self.policy, dropped)
+        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[verdicts.kept]
         for late in list_late(batch, verdicts, self.shape, source.name):
             self._report(late, source)
         cti = self.advance(Cti(batch.cti), source) if batch.cti > MIN_TIME else None
@@ -113,14 +152,18 @@ class Accumulator:
             return cti
         return accepted.replace(cti=max(self.cti, MIN_TIME))
 
-    def _note_times(self, batch: EventBatch, source: SourceState) -> None:
+    def _note_times(self, batch: EventBatch, ahead: Bools | None, source: SourceState) -> None:
         source.events += len(batch)
-        source.reached = max(source.reached, int(batch.start.max()))
-        behind = self.high - int(batch.start.min())
-        if behind > self.largest:
-            self.largest = behind
-            self._set_floor()
+        start = batch.start
+        if ahead is not None:
+            source.ahead += int(ahead.sum())
+            source.offset.note(int(start.max()), self._now())
+            start = start[~ahead]
+        if len(start):
+            source.reached = max(source.reached, int(start.max()))
+            behind = self.high - int(start.min())
+            source.largest_lateness = max(source.largest_lateness, behind)
 
     def _set_floor(self) -> None:
-        if not self.edges:
-            self.floor = max(self.cti, self.high - self.largest)
+        if not self._edges:
+            self.floor, self.late_below = max(self.cti, self.high), self.cti

@@ -11,7 +11,7 @@ from reactivex import abc
 from reactivex.disposable import Disposable
 from reactivex.internal import DisposedException
 
-from rxtemporal.core.events import Cti, RowEvent
+from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
@@ -60,7 +60,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._disposed = False
         self._end: _End | None = None
         # the events that take the short way; none does once the stream has ended
-        self._row_type: type[RowEvent] | None = self._type
+        self._row_type = self._short_type
 
     def on_next(self, event: Any, _source: SourceState | None = None) -> None:
         """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
@@ -76,14 +76,18 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             try:
                 while True:
                     if type(event) is self._row_type:
-                        self._accumulator.source = source
+                        accumulator = self._accumulator
+                        accumulator.source = source
                         source.events += 1
                         start = event.start
                         if start > source.reached:
                             source.reached = start
                         out: Any = event
-                        if start < self._accumulator.floor:
-                            out = self._accumulator.admit(event, source)
+                        if start < accumulator.floor and (
+                            start < accumulator.late_below
+                            or accumulator.high - start > source.largest_lateness
+                        ):
+                            out = accumulator.admit(event, source)
                     else:
                         out = self._take_other(event, source)
                     if out is not None:
@@ -120,6 +124,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._accumulator.source = source
         if type(event) is Cti:
             return self._accumulator.advance(event, source)
+        if type(event) is self._type:
+            return self._accumulator.take(event, source)
         if type(event) is not _End:
             return self._take_batch(event, source)
         self._end, self._row_type, subscribers = event, None, self._subscribers

@@ -17,8 +17,10 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, EventError, ProcessEndedError
+from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent
-from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.ingress.settings import AdvanceTimePolicy, WhenAhead, check_ahead
+from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.subjects.accumulator import Accumulator
 from rxtemporal.reactive.subjects.inputs import OWN, Input, SourceState, SubjectStats
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, RunObserver
@@ -39,7 +41,15 @@ _TYPES: dict[EventShape, type[RowEvent]] = {
 class CtiSubject(Observable[Any]):
     """Base class of the two CTI synchronizing subjects."""
 
-    def __init__(self, shape: EventShape, delay: Span, policy: AdvanceTimePolicy) -> None:
+    def __init__(
+        self,
+        shape: EventShape,
+        delay: Span,
+        policy: AdvanceTimePolicy,
+        ahead: Span | None = None,
+        when_ahead: WhenAhead = WhenAhead.KEEP,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(policy, AdvanceTimePolicy):
             raise ArgumentError(f"policy is AdvanceTimePolicy.DROP or ADJUST, got {policy!r}")
@@ -55,7 +65,12 @@ class CtiSubject(Observable[Any]):
         self._sources_lock = threading.Lock()
         self._own = self._source(OWN)
         self._own.add_handle(self)
-        self._accumulator = Accumulator(shape, length, policy, self._own)
+        most, now = check_ahead(ahead, when_ahead), Clock(scheduler).now
+        guard = None if most is None else ClockGuard(most, now)
+        drops_ahead = when_ahead is WhenAhead.LATE
+        self._accumulator = Accumulator(shape, length, policy, self._own, now, guard, drops_ahead)
+        # the type of the rows that need no comparison with the clock
+        self._short_type = self._type if guard is None else None
         # errors of runs with an event log, by the thread whose event they have not accepted
         self._failures: dict[int, Exception] = {}
         # True if such a run has ever subscribed
@@ -68,28 +83,57 @@ class CtiSubject(Observable[Any]):
 
     @classmethod
     def create_point(
-        cls: type[Self], delay: Span, *, policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP
+        cls: type[Self],
+        delay: Span,
+        *,
+        policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
+        ahead: Span | None = None,
+        when_ahead: WhenAhead = WhenAhead.KEEP,
+        scheduler: abc.SchedulerBase | None = None,
     ) -> Self:
-        """Return a subject of point events; ``delay`` is a timedelta or ticks, not negative."""
-        return cls(EventShape.POINT, delay, policy)
+        """Return a subject of point events; ``delay`` is a timedelta or ticks, not negative.
+
+        An event or a CTI further ``ahead`` of the wall clock (a timedelta or ticks) than that does
+        not advance time: the CTI is ignored, and ``when_ahead`` says whether the event is kept, or
+        dropped and reported in ``late``. ``scheduler`` replaces the wall clock, in tests.
+        """
+        return cls(EventShape.POINT, delay, policy, ahead, when_ahead, scheduler)
 
     @classmethod
     def create_interval(
-        cls: type[Self], delay: Span, *, policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP
+        cls: type[Self],
+        delay: Span,
+        *,
+        policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
+        ahead: Span | None = None,
+        when_ahead: WhenAhead = WhenAhead.KEEP,
+        scheduler: abc.SchedulerBase | None = None,
     ) -> Self:
-        """Return a subject of interval events; ``delay`` is a timedelta or ticks, not negative."""
-        return cls(EventShape.INTERVAL, delay, policy)
+        """Return a subject of interval events; ``delay`` is a timedelta or ticks, not negative.
+
+        An event or a CTI further ``ahead`` of the wall clock (a timedelta or ticks) than that does
+        not advance time: the CTI is ignored, and ``when_ahead`` says whether the event is kept, or
+        dropped and reported in ``late``. ``scheduler`` replaces the wall clock, in tests.
+        """
+        return cls(EventShape.INTERVAL, delay, policy, ahead, when_ahead, scheduler)
 
     @classmethod
     def create_edge(
-        cls: type[Self], delay: Span, *, policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP
+        cls: type[Self],
+        delay: Span,
+        *,
+        policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
+        ahead: Span | None = None,
+        when_ahead: WhenAhead = WhenAhead.KEEP,
+        scheduler: abc.SchedulerBase | None = None,
     ) -> Self:
         """Return a subject of edge events; ``delay`` is a timedelta or ticks, not negative.
 
         It remembers each open row until its end edge comes. End edges are matched within the
-        source (see ``input``) that opened the row.
+        source (see ``input``) that opened the row. ``ahead``, ``when_ahead`` and ``scheduler`` are
+        as in ``create_point``; only start edges are compared with the clock.
         """
-        return cls(EventShape.EDGE, delay, policy)
+        return cls(EventShape.EDGE, delay, policy, ahead, when_ahead, scheduler)
 
     def input(self, name: str) -> Input:
         """Return a handle for the source called ``name``, also a context manager.
@@ -116,7 +160,7 @@ class CtiSubject(Observable[Any]):
             events=sum(source.events for source in sources),
             late=sum(source.late.total() for source in sources),
             cti=None if accumulator.cti == NO_CTI else accumulator.cti,
-            largest_lateness=accumulator.largest,
+            largest_lateness=max(source.largest_lateness for source in sources),
             open_rows=sum(len(source.rows) for source in sources),
             subscriber_errors=self.subscriber_errors,
             sources={source.name: source.stats(most_advanced) for source in sources},

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import Bools, EventBatch
 from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, TICK
-from rxtemporal.engine.kernels.door_rules import NEVER
+from rxtemporal.engine.kernels.door_rules import DROP_AHEAD, NEVER, ROW
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Verdicts, judge_rows
 from rxtemporal.ingress.lateness import LateEvent
@@ -39,12 +39,16 @@ def split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
 
 
 def judge_batch(
-    batch: EventBatch, cti: int, policy: AdvanceTimePolicy
+    batch: EventBatch, cti: int, policy: AdvanceTimePolicy, dropped: Bools | None = None
 ) -> tuple[EventBatch, Verdicts]:
-    """Return the accepted rows of a batch of complete rows at a CTI, and the verdicts on all."""
+    """Return the accepted rows of a batch of complete rows at a CTI, and the verdicts on all.
+
+    ``dropped`` is the mask of rows that are dropped since they are ahead of the wall clock.
+    """
     generates_none = (0, 0, 0, policy is AdvanceTimePolicy.ADJUST, 0)
     state = np.array([cti, cti, 0, NEVER, 0, NEVER, 0], np.int64)
-    verdicts = judge_rows(batch.start, batch.end, generates_none, state)
+    kind = NO_KINDS if dropped is None else np.where(dropped, DROP_AHEAD, ROW).astype(np.int8)
+    verdicts = judge_rows(batch.start, batch.end, generates_none, state, kind)
     return verdicts.apply(batch, NO_KINDS), verdicts
 
 

@@ -42,7 +42,6 @@ class SubjectFront:
         self._run_between_events = run_between_events
         self._fields = fields
         self._cti = self._high = NO_CTI
-        self._largest = 0
         # ``events`` of these are the accepted ones alone
         self._inputs: dict[str, SourceState] = {}
         self._live = False
@@ -52,15 +51,22 @@ class SubjectFront:
         source = self._get_input(item.input or OWN)
         if isinstance(item, SentRows):
             batch = item.batch
-            if len(batch):
-                source.events += len(batch)
-                source.reached = max(source.reached, int(batch.start.max()))
+            source.events += len(batch)
+            start = batch.start
+            if item.ahead is not None:
+                source.ahead += int(item.ahead.sum())
+                start = start[~item.ahead]
+            if len(start):
+                source.reached = max(source.reached, int(start.max()))
             if batch.cti > MIN_TIME:
                 self._advance(batch.cti, source)
         elif isinstance(item.event, Cti):
             self._advance(item.event.start, source)
         else:
+            source.ahead += item.ahead
             self._note_event(item.event, item.named_start, source)
+            if not item.ahead:
+                source.reached = max(source.reached, item.event.start)
 
     def _advance(self, cti: int, source: SourceState) -> None:
         if cti <= self._cti:
@@ -72,7 +78,6 @@ class SubjectFront:
 
     def _note_event(self, event: RowEvent, named: int | None, source: SourceState) -> None:
         source.events += 1
-        source.reached = max(source.reached, event.start)
         if not isinstance(event, EdgeEvent):
             return
         start = event.start if named is None else named
@@ -100,25 +105,25 @@ class SubjectFront:
         """Return the state as plain values."""
         for source in list(self._sources.values()):
             self._note_late(source)
-        self._largest = max(self._largest, self._accumulator.largest)
         inputs = [_save_input(each, self._fields) for each in self._inputs.values()]
-        return [self._cti, self._high, self._largest, inputs]
+        return [self._cti, self._high, inputs]
 
     def _note_late(self, live: SourceState) -> None:
         source = self._get_input(live.name)
         source.late |= live.late
         source.largest_lateness = max(source.largest_lateness, live.largest_lateness)
         source.reached = max(source.reached, live.reached)
+        source.ahead = max(source.ahead, live.ahead)
         source.failed = live.failed or source.failed
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save``, before any item."""
-        self._cti, self._high, self._largest, inputs = state
-        for name, events, reached, late, largest, failed, rows in inputs:
+        self._cti, self._high, inputs = state
+        for name, events, reached, late, largest, ahead, failed, rows in inputs:
             source = self._get_input(name)
             source.events, source.reached, source.failed = events, reached, failed
             source.late.update({LateReason(value): count for value, count in late.items()})
-            source.largest_lateness = largest
+            source.largest_lateness, source.ahead = largest, ahead
             for start_time, payload, start in rows:
                 edge = EdgeEvent.create_start(start_time, payload)
                 _saved_rows(source).put_back(Opened(edge, start, source.rows.opened + 1))
@@ -133,7 +138,7 @@ class SubjectFront:
         self._live = True
 
     def _restore(self) -> None:
-        self._accumulator.resume(self._cti, self._high, self._largest)
+        self._accumulator.resume(self._cti, self._high)
         for mine in self._inputs.values():
             source = self._get_source(mine.name)
             source.reached = max(source.reached, mine.reached)
@@ -142,6 +147,7 @@ class SubjectFront:
                 continue
             source.events, source.late, source.failed = events, mine.late.copy(), mine.failed
             source.largest_lateness = max(source.largest_lateness, mine.largest_lateness)
+            source.ahead = max(source.ahead, mine.ahead)
             source.rows = ReturnedRows(self._fields)
             for row in mine.rows:
                 _saved_rows(source).put_back(row)
@@ -191,5 +197,5 @@ def _saved_rows(source: SourceState) -> ReturnedRows:
 def _save_input(source: SourceState, fields: Fields) -> list[Any]:
     rows = [[row.edge.start_time, fields(row.edge.payload), row.start] for row in source.rows]
     late = {reason.value: count for reason, count in source.late.items()}
-    counts = [source.events, source.reached, late, source.largest_lateness]
+    counts = [source.events, source.reached, late, source.largest_lateness, source.ahead]
     return [source.name, *counts, source.failed, rows]

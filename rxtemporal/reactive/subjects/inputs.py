@@ -12,6 +12,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, time_ticks
 from rxtemporal.errors import BindingError
+from rxtemporal.ingress.clock_guard import ClockOffset
 from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
 from rxtemporal.ingress.open_rows import OpenRows
@@ -29,11 +30,13 @@ class SourceState:
 
     __slots__ = (
         "_handles",
+        "ahead",
         "events",
         "failed",
         "largest_lateness",
         "late",
         "name",
+        "offset",
         "reached",
         "rows",
     )
@@ -42,8 +45,11 @@ class SourceState:
         self.name = name
         self.events = 0
         self.late: Counter[LateReason] = Counter()
-        # the largest lateness of its late events, in ticks
+        # the largest distance of its events behind the highest CTI of all sources, in ticks
         self.largest_lateness = 0
+        # how many of its events and CTIs were ahead of the wall clock
+        self.ahead = 0
+        self.offset = ClockOffset()
         self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
         self.failed: str | None = None
@@ -58,6 +64,11 @@ class SourceState:
         """Remove a handle that has been closed."""
         self._handles.discard(id(handle))
 
+    def note_ahead(self, time: int, now: int) -> None:
+        """Count an event or a CTI that is ahead of the wall clock."""
+        self.ahead += 1
+        self.offset.note(time, now)
+
     def stats(self, most_advanced: int) -> SourceStats:
         """Return the current counters."""
         return SourceStats(
@@ -70,6 +81,8 @@ class SourceState:
             lag=None if self.reached == NO_CTI else most_advanced - self.reached,
             open_rows=len(self.rows),
             failed=self.failed,
+            ahead=self.ahead,
+            clock_offset=self.offset.ticks,
         )
 
 
@@ -77,8 +90,8 @@ class SourceState:
 class SubjectStats:
     """Counters of a subject. Times and spans are ticks.
 
-    ``cti`` is None before the first. ``largest_lateness`` is by how much the latest event lagged
-    behind the highest CTI that any source had sent: the delay that would have lost nothing.
+    ``cti`` is None before the first. ``largest_lateness`` is the delay that would have lost
+    nothing: by how much the latest event lagged behind the highest CTI that any source had sent.
     """
 
     events: int

@@ -34,9 +34,11 @@ class RunFeed(abc.ObserverBase[Any]):
         accumulator = self._accumulator
         name = accumulator.source.name
         if isinstance(item, EventBatch):
-            self._call(self._observer.on_next, SentRows(item, name))
+            rows = SentRows(item, name, ahead=accumulator.rows_ahead)
+            self._call(self._observer.on_next, rows)
         else:
-            sent = Sent(item, name, named_start=accumulator.named_start)
+            ahead, named_start = accumulator.ahead, accumulator.named_start
+            sent = Sent(item, name, ahead=ahead, named_start=named_start)
             self._call(self._observer.on_next, sent)
 
     def on_error(self, error: Exception) -> None:

@@ -74,10 +74,10 @@ class CtiSynchronizingSubject(CtiSubject):
 
     def _accumulate(self, state: Accumulator, item: Any) -> Accumulator:
         event, source = item, self._own
-        if type(item) is not self._type:
+        if type(item) is not self._short_type:
             if type(item) is _SourceEvent:
                 event, source = item.event, item.source
-            if type(event) is not self._type:
+            if type(event) is not self._short_type:
                 state.source = source
                 state.out = self._take_other(event, source)
                 return state
@@ -86,12 +86,18 @@ class CtiSynchronizingSubject(CtiSubject):
         start = event.start
         if start > source.reached:
             source.reached = start
-        state.out = event if start >= state.floor else state.admit(event, source)
+        state.out = event
+        if start < state.floor and (
+            start < state.late_below or state.high - start > source.largest_lateness
+        ):
+            state.out = state.admit(event, source)
         return state
 
     def _take_other(self, item: Any, source: SourceState) -> Any:
         if type(item) is Cti:
             return self._accumulator.advance(item, source)
+        if type(item) is self._type:
+            return self._accumulator.take(item, source)
         if callable(item):
             return item()
         return self._accumulator.admit_batch(item, source)
