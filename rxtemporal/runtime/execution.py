@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
-from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import make_packer
 from rxtemporal.ingress.positions import Subscription
 from rxtemporal.operators.plan import Node
@@ -22,10 +21,10 @@ from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
-from rxtemporal.runtime.pace import Pacer
+from rxtemporal.runtime.pace import Pacer, find_pace
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.runtime.recovery import match_log, replay_log
+from rxtemporal.runtime.recovery import match_log, refuse_pushes, replay_log
 from rxtemporal.runtime.rejected_rows import RejectedRows
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
@@ -133,11 +132,6 @@ class Execution:
         return self._flow.imports
 
     @property
-    def doors(self) -> list[Door]:
-        """The sources' doors, with their counters."""
-        return [reader.door for reader in self.readers]
-
-    @property
     def time(self) -> TimeForm:
         """The form of the first source's times; datetimes until it is known."""
         forms = (reader.packer.time for reader in self.readers)
@@ -165,19 +159,16 @@ class Execution:
         return any(reader.pulls and not reader.source.bounded for reader in self.readers)
 
     def _make_pacer(self) -> Pacer | None:
-        paces = set(self.wiring.paces)
-        if not paces:
-            return None
-        if len(paces) > 1:
-            speeds = ", ".join(sorted(f"{pace.speed:g}" for pace in paces))
+        try:
+            pace = find_pace(self.wiring.paces)
+        except BindingError:
             self.dispose()
-            raise BindingError(
-                f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
-                "Hint: at_speed() of the whole query."
-            )
+            raise
+        if pace is None:
+            return None
         for reader in self.readers:
             reader.answer_promptly()
-        return Pacer(paces.pop(), lambda: self.ended or self.stopping)
+        return Pacer(pace, lambda: self.ended or self.stopping)
 
     def record(self, recorder: RunRecorder) -> None:
         """Record the events of all streams; call before ``start``."""
@@ -297,7 +288,7 @@ class Execution:
             self._consumer.start(fail)
         if self._log is not None:
             replay_log(self._log, self._logged, self.imports, self._goes_on)
-            self._refuse_pushes()
+            refuse_pushes(self._logged)
             if self.ended:
                 return
         for reader in self.readers:
@@ -310,15 +301,6 @@ class Execution:
                 pushes = None if reader.pushed is None else PushEntry(reader, reader.pushed)
                 self._subscriptions.append(reader.connect(pushes))
             self._subscriptions += self._flow.watch(reader)
-
-    def _refuse_pushes(self) -> None:
-        """Raise for each push into a stream that completed in an earlier run."""
-        for reader in self._logged:
-            if reader.ended and reader.pushed is not None:
-                entry: Any = PushEntry(reader, reader.pushed)
-                reader.source.open().connect(entry)
-            elif reader.ended:
-                reader.refuse_pushes()
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""
@@ -361,11 +343,28 @@ class Execution:
         if self._consumer is not None:
             self._consumer.close(error)
 
-    def settle(self) -> None:
-        """Accept nothing more, and deliver the rows waiting in hand-offs."""
+    def settle(self, patience: float) -> None:
+        """Accept nothing more, and deliver the accepted rows, also those waiting in hand-offs.
+
+        ``patience`` is how many seconds to wait for the end of a batch.
+        """
         self.run_end.close()
+        if self.inside or self.ended:
+            return
         if self._consumer is not None:
+            with self.lock:
+                self._give_waiting()
             self._consumer.finish()
+        elif self._own.acquire(timeout=patience):
+            try:
+                self._give_waiting()
+            finally:
+                self._own.release()
+
+    def _give_waiting(self) -> None:
+        for reader in self.readers:
+            if not reader.ended:
+                reader.give_waiting()
 
     @property
     def has_subscriptions(self) -> bool:

@@ -260,6 +260,15 @@ class InputStream:
                 self.place = max(self.place, int(batch.start.max()))
             self._entry.on_next(batch)
 
+    def give_waiting(self) -> None:
+        """Push the accepted rows that wait for more rows, with the CTI."""
+        try:
+            batch = self.packer.pack()
+        except Exception as error:
+            self.fail(error)
+            return
+        self.give(batch)
+
     def let_others_follow(self) -> None:
         """Advance the streams that follow this one, if any."""
         if self._flow.active:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add
+from rxtemporal.errors import BindingError
 from rxtemporal.operators.plan import Pace
 
 # seconds between two checks if the run has ended
 SLICE = 0.1
+
+
+def find_pace(paces: Collection[Pace]) -> Pace | None:
+    """Return the one pace of a run; None without one, and an error if there are several."""
+    several = set(paces)
+    if len(several) > 1:
+        speeds = ", ".join(sorted(f"{pace.speed:g}" for pace in several))
+        raise BindingError(
+            f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
+            "Hint: at_speed() of the whole query."
+        )
+    return next(iter(several), None)
 
 
 class Pacer:

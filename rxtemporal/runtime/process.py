@@ -284,7 +284,7 @@ class Process:
         failed = self._stop_between_batches(error)
         error = error or failed or self._execution.error
         if error is None:
-            self._execution.settle()
+            self._execution.settle(BLOCKED_PATIENCE)
         error = error or self._execution.error
         inside = self._in_write() or self._execution.inside
         self._execution.dispose(error)

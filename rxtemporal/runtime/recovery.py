@@ -18,6 +18,7 @@ import polars as pl
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import to_fields
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
@@ -96,6 +97,16 @@ def replay_log(
     for reader, tape in zip(readers, log.tapes, strict=True):
         if not reader.ended:
             reader.log(tape, _count_brought(recording.streams[tape.number]))
+
+
+def refuse_pushes(readers: Sequence[Reader]) -> None:
+    """Raise for each push into a stream of these that completed in an earlier run."""
+    for reader in readers:
+        if reader.ended and reader.pushed is not None:
+            entry: Any = PushEntry(reader, reader.pushed)
+            reader.source.open().connect(entry)
+        elif reader.ended:
+            reader.refuse_pushes()
 
 
 def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:

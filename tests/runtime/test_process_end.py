@@ -18,7 +18,7 @@ from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent
-from rxtemporal.errors import CtiViolationError
+from rxtemporal.errors import CtiViolationError, SchemaError
 
 EVENTS = [PointEvent(1, 1), PointEvent(3, 3), Cti(4)]
 LATE = PointEvent(2, 2)
@@ -442,3 +442,29 @@ def test_an_iterator_that_stops_its_own_process() -> None:
     running.append(rxt.from_events(events()).run(Log()))
     started.set()
     assert running[0].wait(SOON)
+
+
+@handed
+@pytest.mark.parametrize("stored", ["", "log"])
+def test_stop_delivers_what_is_accepted(tmp_path: Path, hand_off: Any, stored: str) -> None:
+    """Rows that a CTI has made final reach the sink, though their batch is not full."""
+    subject: Subject[Any] = Subject()
+    sink = Log()
+    stream = rxt.from_observable(
+        subject, schema={"payload": int}, batch_rows=1_000, hand_off=hand_off
+    )
+    process = stream.run(sink, **({stored: tmp_path} if stored else {}))
+    for event in EVENTS:
+        subject.on_next(event)
+    process.stop()
+    assert sink.rows == [1, 3]
+    assert process.error is None
+
+
+def test_stop_tells_of_a_bad_row_that_waited() -> None:
+    """A payload that does not fit, found when the waiting rows are delivered, fails the process."""
+    subject, process = begin()
+    subject.on_next(PointEvent(1, "no number"))
+    process.stop()
+    with pytest.raises(SchemaError):
+        process.wait(0)
