@@ -136,17 +136,12 @@ class Accumulator:
 
         If there are none, return the CTI that passes, or None.
         """
-        # compiled code is loaded by the first batch
-        from rxtemporal.reactive.subjects.batches import judge_batch, list_late
-
         ahead = None if self.guard is None else self.guard.rows_ahead(batch.start)
+        accepted, self.rows_ahead = batch, None
         if len(batch):
             self._note_times(batch, ahead, source)
-        dropped = ahead if self.drops_ahead else None
-        accepted, verdicts = judge_batch(batch, self.cti, self.policy, dropped)
-        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[verdicts.kept]
-        for late in list_late(batch, verdicts, self.shape, source.name):
-            self._report(late, source)
+            if ahead is not None or int(batch.start.min()) < self.cti:
+                accepted = self._judge_batch(batch, ahead, source)
         cti = self.advance(Cti(batch.cti), source) if batch.cti > MIN_TIME else None
         if not len(accepted):
             return cti
@@ -163,6 +158,19 @@ class Accumulator:
             source.reached = max(source.reached, int(start.max()))
             behind = self.high - int(start.min())
             source.largest_lateness = max(source.largest_lateness, behind)
+
+    def _judge_batch(
+        self, batch: EventBatch, ahead: Bools | None, source: SourceState
+    ) -> EventBatch:
+        # compiled code is loaded by the first batch with a late row
+        from rxtemporal.reactive.subjects.batches import judge_batch, list_late
+
+        dropped = ahead if self.drops_ahead else None
+        accepted, verdicts = judge_batch(batch, self.cti, self.policy, dropped)
+        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[verdicts.kept]
+        for late in list_late(batch, verdicts, self.shape, source.name):
+            self._report(late, source)
+        return accepted
 
     def _set_floor(self) -> None:
         if not self._edges:

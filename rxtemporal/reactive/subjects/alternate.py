@@ -65,7 +65,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     def on_next(self, event: Any, _source: SourceState | None = None) -> None:
         """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
         # One function, and no call for an event that is in time: this runs once for each event.
-        source = _source or self._own
+        source, accumulator = _source or self._own, self._accumulator
         self._acquire()
         try:
             if self._busy:
@@ -76,7 +76,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             try:
                 while True:
                     if type(event) is self._row_type:
-                        accumulator = self._accumulator
                         accumulator.source = source
                         source.events += 1
                         start = event.start

@@ -21,9 +21,12 @@ from rxtemporal.ingress.unpacker import list_events, list_payloads
 def check_batch(batch: EventBatch, shape: EventShape) -> None:
     """Raise unless all rows of a batch have one shape, and it keeps the contract of batches."""
     batch.check()
-    misfits = (batch.edge == 0) if shape is EventShape.EDGE else (batch.edge != 0)
-    if shape is EventShape.POINT:
-        misfits |= batch.end - batch.start != TICK
+    if shape is not EventShape.EDGE and not batch.edge.any():
+        if shape is EventShape.INTERVAL:
+            return
+        misfits = batch.end - batch.start != TICK
+    else:
+        misfits = (batch.edge == 0) == (shape is EventShape.EDGE)
     if misfits.any():
         row = int(misfits.argmax())
         raise EventError(

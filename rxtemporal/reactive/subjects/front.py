@@ -110,7 +110,7 @@ class SubjectFront:
 
     def _note_late(self, live: SourceState) -> None:
         source = self._get_input(live.name)
-        source.late |= live.late
+        source.late |= live.late.copy()
         source.largest_lateness = max(source.largest_lateness, live.largest_lateness)
         source.reached = max(source.reached, live.reached)
         source.ahead = max(source.ahead, live.ahead)

@@ -22,7 +22,7 @@ _log = get_logger(__name__)
 # the source under which events are counted that come through the subject's own on_next
 OWN = "subject"
 
-_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
+_ROWS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
 
 
 class SourceState:
@@ -138,13 +138,15 @@ class Input:
                 f"input {self.name!r} is closed. Hint: subject.input({self.name!r}) opens it again."
             )
         kind = type(event)
-        if kind is Cti and event.start == MAX_TIME:
-            self.close()
-        elif kind in _EVENTS or getattr(event, "cti", None) != MAX_TIME:
+        if kind in _ROWS:
             self._accept(event, self._source)
-        else:
+        elif kind is Cti and event.start == MAX_TIME:
+            self.close()
+        elif getattr(event, "cti", None) == MAX_TIME:
             self._accept(event.replace(cti=MIN_TIME), self._source)
             self.close()
+        else:
+            self._accept(event, self._source)
 
     def on_error(self, error: Exception) -> None:
         """Record that the source failed, and close; the other sources continue."""
