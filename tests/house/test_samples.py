@@ -92,7 +92,10 @@ at ten minutes a second: 6 rows, 3 events too late
   the same, in 8.8 s
 """
 
-INGEST = "".join(f"client {n}: 500 lines, sum 124,750\n" for n in range(8)) + "0 late, 0 left\n"
+INGEST = """\
+2,000 readings accepted, 0 duplicates
+2,000 readings accepted, 200 duplicates
+""" + "".join(f"client {n}: 500 readings, sum 124,750\n" for n in range(8))
 
 SPARK_SINK = """\
 1,763 rows written, 0 were already in the table
