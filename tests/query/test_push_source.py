@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import polars as pl
 import pytest
@@ -468,3 +469,66 @@ def test_late_and_rejected_rows_are_observables(results):
         source.close()
     assert [each.event.start for each in late] == [5, 6]
     assert [(each.index, each.input) for each in rejected] == [(2, "one"), (0, "source")]
+
+
+@pytest.mark.parametrize("how", ["log", "resume"])
+def test_a_source_that_was_closed_says_so_after_a_restart(results, tmp_path, how):
+    """A run of a closed source cannot be continued, and no push is taken in silence."""
+    place = {how: tmp_path / "run"}
+    source = make_source()
+    with source.stream.run(results, **place):
+        source.push(reading(5))
+        source.close()
+    source = make_source()
+    if how == "resume":
+        with pytest.raises(rxt.CheckpointError, match="completed"):
+            source.stream.run(rxt.Collect(), **place)
+    else:
+        source.stream.run(rxt.Collect(), **place).wait(5)
+    with pytest.raises(rxt.ProcessEndedError):
+        source.push(reading(6))
+
+
+@pytest.mark.parametrize("how", ["log", "resume"])
+def test_a_bad_payload_costs_its_row_alone(results, tmp_path, how):
+    """Rows that no stream can hold are rejected; those before and after them are durable."""
+    place = {how: tmp_path / "run"}
+    nested: list = []
+    for _ in range(2_000):
+        nested = [nested]
+    bad = [{"temp": Decimal("1e40")}, {"temp": nested}, {"temp": 10**5_000}, {"device": object()}]
+    source = make_source()
+    process = source.stream.run(results, **place)
+    for number, each in enumerate(bad):
+        assert source.push(reading(number)).accepted == 1
+        assert len(source.push({**reading(number), **each}).rejected) == 1
+    process.stop()
+    again = rxt.Collect()
+    source = make_source()
+    with source.stream.run(again, **place):
+        assert source.push(reading(9)).accepted == 1
+        source.close()
+    assert {*starts(results), *starts(again)} == {0, 1, 2, 3, 9}
+
+
+def test_a_sink_may_push_and_may_stop():
+    """What a sink pushes from inside a write is accepted; a run may be stopped there, too."""
+    source = make_source()
+    seen = []
+
+    def echo(batch):
+        seen.extend(batch.start.tolist())
+        if seen == [5]:
+            verdicts.append(source.push(reading(20)))
+        elif seen:
+            process.stop()
+
+    verdicts = []
+    process = source.stream.run(echo)
+    source.push(reading(5))
+    verdicts.append(source.push(reading(9)))
+    with pytest.raises(rxt.ProcessEndedError):
+        source.push(reading(30))
+    assert process.wait(5)
+    assert [each.accepted for each in verdicts] == [1, 1]
+    assert seen[:2] == [5, 9]
