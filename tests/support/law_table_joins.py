@@ -12,9 +12,8 @@ import strategies
 from law_cases import Case
 from oracle import Row
 
-import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.operators.reference import SINCE, Reference
+from rxtemporal.operators.reference import SINCE, SINCE_TYPE, Reference
 
 FIELDS = ("k", "x", "y")
 NAMES = {"k": "name", "x": "size", "y": "weight"}
@@ -63,9 +62,14 @@ def counting(stream: Any) -> Any:
     return stream.snapshot_window().aggregate(n=agg.count())
 
 
+def valid(told: Any) -> Any:
+    """What `rxt.reference` makes of the rows of an input stream, which here may be computed."""
+    return told.group_by("k")._compose(Reference()).ungroup()
+
+
 def told_since(stream: Any) -> Any:
     """Rows of k and x; x says since when each of them is so."""
-    since = (pl.col("x").fill_null(0) * 7).cast(pl.Datetime("us", "UTC"))
+    since = (pl.col("x").fill_null(0) * 7).cast(SINCE_TYPE)
     return stream.select("k", x=pl.col("x").fill_null(0), **{SINCE: since})
 
 
@@ -202,12 +206,12 @@ ONE_STREAM: dict[str, Case] = {
     ),
     # rows of a key are equal, so that it does not matter which of two is told last
     "reference": Case(
-        lambda s: rxt.reference(s, on="k"),
+        lambda s: valid(s.with_columns(**{SINCE: pl.lit(None, SINCE_TYPE)})),
         lambda rows: oracle_lifetimes.reference(rows, ["k"]),
         draws={"payload": strategies.keys_alone()},
     ),
     "reference, told late": Case(
-        lambda s: told_since(s).group_by("k")._compose(Reference()).ungroup(),
+        lambda s: valid(told_since(s)),
         lambda rows: oracle_lifetimes.reference(x_alone(rows), ["k"], told_at),
         draws=DRAWS,
     ),
