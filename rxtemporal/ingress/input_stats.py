@@ -21,7 +21,10 @@ class SourceStats:
     ``clock_offset`` estimates how far the input's clock is ahead of this machine's; negative, it is
     behind, or its events are slow to come: the maximum over the last five to ten minutes of a time
     that it sent, less the wall clock when that came. It tells which device has a wrong clock; it
-    makes no CTI and no verdict. None if nothing has come since the start.
+    makes no CTI and no verdict. Compared with the clock is each time that the guard finds ahead;
+    besides, of a subject each CTI of the source, and of a ``PushSource`` the latest row of a push
+    of many and some of the rows that are pushed one by one. None if nothing has been compared since
+    the start.
     """
 
     name: str

@@ -152,9 +152,9 @@ class PushEntry:
         return self._in_time
 
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
-        if not of.accepted % CLOCK_ROWS:
-            of.clock.note(event.start, self._reader.clock.now())
         ahead = self._guard is not None and self._guard.is_ahead(event)
+        if ahead or not of.accepted % CLOCK_ROWS:
+            of.clock.note(event.start, self._reader.clock.now())
         if isinstance(event, Cti):
             self._take(event, of, None, ahead)
             return Verdict(cti=self.cti)
