@@ -183,6 +183,65 @@ def test_a_batch_that_brings_a_cti_ahead_loses_that_alone() -> None:
     assert sorted(pushed.rows) == [90, 95, 500]
 
 
+TIMES = [5 * SECOND, FAR, 7 * SECOND, 6 * SECOND, 9 * SECOND]
+WAYS: dict[str, Any] = {
+    "list": lambda **o: rxt.from_events([PointEvent(t, {"n": 1}) for t in TIMES], **o),
+    "iterator": lambda **o: rxt.from_events(iter([PointEvent(t, {"n": 1}) for t in TIMES]), **o),
+    "frame": lambda **o: rxt.from_polars(pl.DataFrame({"t": TIMES, "n": 1}), start="t", **o),
+    "batches": lambda **o: rxt.from_events([batch_of([t // SECOND for t in TIMES])], **o),
+}
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside an importer"])
+@pytest.mark.parametrize("when", [KEEP, LATE])
+@pytest.mark.parametrize("way", WAYS)
+def test_sources_that_are_read_are_guarded(way: str, when: rxt.WhenAhead, beside: bool) -> None:
+    """One by one, in columns or merged by time with another stream, by the run's clock."""
+    app = rxt.Application("guarded")
+    app.query("q", app.define_stream("s", WAYS[way](advance_time=settings(when))))
+    sinks = {"q": rxt.Collect()}
+    if beside:
+        imports = rxt.AdvanceTimeSettings(imports=rxt.AdvanceTimeImportSettings("s"), policy=DROP)
+        frame = pl.DataFrame({"t": [6 * SECOND, 8 * SECOND], "n": 1})
+        other = rxt.from_polars(frame, start="t", advance_time=imports)
+        app.query("other", app.define_stream("o", other))
+        sinks["other"] = rxt.Collect()
+    clock = TestScheduler()
+    with app.run(sinks=sinks, scheduler=clock) as process:
+        process.wait(10)
+    stream = process.diagnostics().streams[0]
+    assert stream.late == {LateReason.DROPPED: 1} | ({LateReason.AHEAD: 1} if when is LATE else {})
+    assert stream.largest_lateness == SECOND
+    found = sorted(sinks["q"].to_polars()["start_time"].dt.epoch("us"))
+    assert found == sorted({*TIMES} - {6 * SECOND} - ({FAR} if when is LATE else set()))
+
+
+@pytest.mark.parametrize("when_full", rxt.WhenFull)
+def test_a_guard_stands_before_a_hand_off(when_full: rxt.WhenFull) -> None:
+    """Events and batches that go through a hand-off are compared with the clock before it."""
+    subject, clock = Subject[Any](), TestScheduler()
+    stream = rxt.from_observable(
+        subject,
+        schema=SCHEMA,
+        advance_time=settings(LATE),
+        hand_off=rxt.HandOff(max_rows=2, when_full=when_full),
+    )
+    with stream.run(rxt.Collect(), scheduler=clock) as process:
+        for item in point(5, 0), point(YEAR_2036, 1), batch_of([6, YEAR_2036, 7]), point(8, 2):
+            subject.on_next(item)
+        subject.on_completed()
+        process.wait(10)
+    (found,) = process.diagnostics().streams
+    assert found.late == {LateReason.AHEAD: 2}
+    assert found.rows_out == 4
+
+
+def test_a_plan_says_that_a_stream_is_guarded() -> None:
+    """``explain()`` tells of the guard where it tells how time advances."""
+    stream = rxt.from_events([], schema=SCHEMA, advance_time=settings(LATE))
+    assert "events more than 10 s ahead of the wall clock are dropped" in stream.explain()
+
+
 # Without a guard --------------------------------------------------------------------------------
 
 
