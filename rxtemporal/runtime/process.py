@@ -214,24 +214,15 @@ class Process:
         self._stalls.dispose()
         self._execution.dispose()
         for kept in (self._recorder, self._log):
-            try:
-                if kept is not None:
-                    kept.close()
-            except BaseException as failed:
-                error = error or failed
+            if kept is not None:
+                error = _try(kept.close, error)
         with self._write_lock:
             for outlet in self._outlets:
-                try:
-                    outlet.close(error)
-                except BaseException as failed:
-                    error = error or failed
-        try:
-            if self._checkpointer is not None:
-                self._checkpointer.end(error)
-            elif self._log is not None:
-                self._log.store.close(complete=True)
-        except BaseException as failed:
-            error = error or failed
+                error = _try(partial(outlet.close, error), error)
+        if self._checkpointer is not None:
+            error = _try(partial(self._checkpointer.end, error), error)
+        elif self._log is not None:
+            error = _try(partial(self._log.store.close, complete=True), error)
         self._execution.late.end()
         self._error = None if isinstance(error, _StoppedError) else error
         self._state = _ENDED
@@ -393,3 +384,12 @@ class Process:
 
 class _StoppedError(BindingError):
     """A process was stopped by ``stop``; its sinks are told."""
+
+
+def _try(close: Callable[[], object], error: BaseException | None) -> BaseException | None:
+    """Call a function at the end of a process; return the first error that ends it."""
+    try:
+        close()
+    except BaseException as failed:
+        return failed if error is None or isinstance(error, _StoppedError) else error
+    return error

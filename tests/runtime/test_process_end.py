@@ -468,3 +468,12 @@ def test_stop_tells_of_a_bad_row_that_waited() -> None:
     process.stop()
     with pytest.raises(SchemaError):
         process.wait(0)
+
+
+def test_stop_tells_of_a_sink_that_cannot_be_closed() -> None:
+    """A sink that was not closed well is no success, though the process was stopped on purpose."""
+    _, process = begin(Log(raises="close"))
+    process.stop()
+    with pytest.raises(OSError, match="the disk of close is full"):
+        process.wait(0)
+    assert isinstance(process.error, OSError)

@@ -370,7 +370,7 @@ def test_a_source_whose_run_has_failed_refuses(
     where = {} if durable is None else {durable: tmp_path}
     process = source.stream.run(Log(raises="write"), **where)
     with pytest.raises(ProcessEndedError) as refused:
-        push_rows_for_ever(source)
+        push_rows_for_ever(source, [])
     assert isinstance(refused.value.__cause__, OSError)
     assert not process.running
     with pytest.raises(OSError, match="write"):
@@ -379,10 +379,11 @@ def test_a_source_whose_run_has_failed_refuses(
         source.push(rows(9_999_999))
 
 
-def push_rows_for_ever(source: rxt.PushSource) -> None:
-    """Push rows until one is refused."""
+def push_rows_for_ever(source: rxt.PushSource, accepted: list[int]) -> None:
+    """Push rows until one is refused; note those that were accepted."""
     for at in itertools.count(1):
-        source.push(rows(at))
+        if source.push(rows(at)).accepted:
+            accepted.append(at)
 
 
 def test_a_closed_source_is_refused_at_the_next_start(tmp_path: Path) -> None:
@@ -425,3 +426,33 @@ def test_a_source_closed_in_an_earlier_run_refuses_beside_another(
         one.push(rows(2))
     assert two.push(rows(2)).accepted == 1
     process.stop()
+
+
+@pytest.mark.parametrize("durable", [None, "log", "resume"])
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(100)], ids=["direct", "hand-off"])
+def test_a_process_failed_from_a_thread_of_its_sink(
+    tmp_path: Path, durable: str | None, hand_off: Any
+) -> None:
+    """A sink that fails beside its writes ends the process while pushes come in: none is lost."""
+    source = rxt.PushSource("readings", schema=SCHEMA, hand_off=hand_off)
+    where = {} if durable is None else {durable: tmp_path}
+    sink = Log()
+    process = source.stream.run(sink, **where)
+    broken = OSError("the line is dead")
+    threading.Timer(0.05, lambda: process.stop(broken)).start()
+    accepted: list[int] = []
+    with pytest.raises(ProcessEndedError) as refused:
+        push_rows_for_ever(source, accepted)
+    assert refused.value.__cause__ is broken
+    assert (process.running, process.error) == (False, broken)
+    with pytest.raises(OSError, match="dead"):
+        process.wait(0)
+    with pytest.raises(OSError, match="dead"):
+        process.wait(SOON)
+    assert sink.ended_by is broken
+    if durable is not None:  # each accepted row is in the next run's log or state
+        again = rxt.PushSource("readings", schema=SCHEMA, hand_off=hand_off)
+        process = again.stream.run(Log(), **where)
+        # the row that was refused last may be in the log, too
+        assert 0 <= process.diagnostics().events_in - len(accepted) <= 1
+        process.stop()
