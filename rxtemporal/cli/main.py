@@ -1,4 +1,4 @@
-"""Entry point of the command line: ``rxtemporal demo``, ``replay`` and ``doctor``."""
+"""Entry point of the command line: ``rxtemporal demo``, ``replay``, ``inspect``, ``doctor``."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands, shared)
     _add_replay(commands, shared)
+    _add_inspect(commands, shared)
     _add_doctor(commands, shared)
     return parser
 
@@ -128,6 +129,24 @@ def _add_replay(
     replay.set_defaults(run=_replay)
 
 
+def _add_inspect(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    inspect = commands.add_parser(
+        "inspect",
+        parents=[shared],
+        help="check an event log, a checkpoint or a recording, and copy what is whole",
+        description="Reads all of a folder of log=, resume= or record=, and says what it has, what "
+        "is damaged and what is lost. Changes nothing there. The exit status is 1 if a run would "
+        "refuse the folder.",
+    )
+    inspect.add_argument("path", type=Path, metavar="PATH", help="the folder")
+    inspect.add_argument(
+        "--salvage", type=Path, metavar="OUT", help="copy what is whole into a new folder"
+    )
+    inspect.set_defaults(run=_inspect)
+
+
 def _add_doctor(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
@@ -203,6 +222,19 @@ def _replay(options: argparse.Namespace) -> int:
     finally:
         print(summarize(process), file=sys.stderr)
     return 0
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from rxtemporal.cli.inspection import describe
+    from rxtemporal.storage.salvage import inspect, salvage
+
+    if options.salvage is None:
+        found = inspect(options.path)
+    else:
+        found = salvage(options.path, options.salvage)
+    for line in describe(found, options.salvage):
+        print(line)
+    return 1 if found.damage else 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
