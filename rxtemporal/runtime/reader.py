@@ -178,10 +178,12 @@ class Reader(InputStream, abc.ObserverBase[Any]):
     def refuse_completed(self, begun: str) -> None:
         """Raise if the source may push events that nobody would read: the run has completed.
 
-        A source that pushes from a saved position knows that there is nothing to push.
+        A source that pushes from a saved position knows that there is nothing to push. Producers
+        who push into a subject get an error, too.
         """
         source = self.source
         if source.pushes and not (source.bounded or source.resumes):
+            self.refuse_pushes()
             raise CheckpointError(
                 f"stream {self.name!r} has completed since {begun}, and nothing that its source "
                 f"pushes would be read. Hint: {COMPLETED}."

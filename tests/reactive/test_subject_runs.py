@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import shutil
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from input_ways import BOTH_SUBJECTS, both_subjects
 from runs import SOON, Log
+from sink_input import wait_until
 
 import rxtemporal as rxt
 from rxtemporal import (
@@ -124,6 +128,24 @@ def test_a_subject_that_has_completed_refuses(kind: Any, durable: str, tmp_path:
     for into in subject, subject.input("a"):
         with pytest.raises(ProcessEndedError, match="completed"):
             into.on_next(PointEvent(2, {"x": 2}))
+
+
+@both_subjects
+@durable_runs
+def test_a_run_that_completed_in_an_earlier_life_refuses(
+    kind: Any, durable: str, tmp_path: Path
+) -> None:
+    """Whether the next run begins or raises, what is pushed into its subject is refused."""
+    first = kind.create_point(0)
+    process = run(first, durable, tmp_path)
+    first.on_completed()
+    assert process.wait(SOON)
+    again = kind.create_point(0)
+    with contextlib.suppress(rxt.CheckpointError):
+        run(again, durable, tmp_path)
+    for _ in range(2):
+        with pytest.raises(ProcessEndedError, match="completed"):
+            again.on_next(PointEvent(1, {"x": 1}))
 
 
 @both_subjects
@@ -311,3 +333,59 @@ def test_two_runs_and_the_one_that_is_ahead_counts(kind: Any, tmp_path: Path) ->
             process.stop()
         stats = again.stats()
         assert (stats.cti, stats.open_rows, stats.sources["a"].events) == (5, 2, 2)
+
+
+@both_subjects
+@durable_runs
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff(20)], ids=["direct", "hand-off"])
+@pytest.mark.parametrize("ends", ["stopped", "failed", "fails in its sink"])
+def test_what_was_acknowledged_is_there_whenever_the_run_ends(
+    kind: Any, durable: str, hand_off: Any, ends: str, tmp_path: Path
+) -> None:
+    """Threads push events and batches until they are refused; the next run has all before that."""
+    subject = kind.create_point(1_000_000)
+    acknowledged: list[int] = []
+    written: list[int] = []
+
+    def write(batch: EventBatch) -> None:
+        if ends == "fails in its sink" and len(acknowledged) > 40:
+            raise OSError("full")
+        written.extend(batch.start.tolist())
+
+    def send(first: int) -> None:
+        into = subject.input(f"thread {first}")
+        with contextlib.suppress(ProcessEndedError):
+            for at in itertools.count(first, 6):
+                into.on_next(PointEvent(at, {"x": at}))
+                acknowledged.append(at)
+                into.on_next(points(at + 3, cti=at))
+                acknowledged.append(at + 3)
+
+    stream = rxt.from_observable(subject, schema={"x": int}, name="readings", hand_off=hand_off)
+    process = stream.run(write, **{durable: tmp_path})
+    threads = [threading.Thread(target=send, args=(first,)) for first in range(3)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(acknowledged) > 20)
+    if ends == "stopped":
+        process.stop()
+    elif ends == "failed":
+        with pytest.raises((ProcessEndedError, SchemaError, rxt.SpoolError)):
+            subject.on_next(PointEvent(1, {"x": "no number"}))
+    for thread in threads:
+        thread.join(SOON)
+        assert not thread.is_alive()
+    with contextlib.suppress(SchemaError, OSError, rxt.SpoolError):
+        process.wait(SOON)
+    again = kind.create_point(1_000_000)
+    if durable == "log":  # the next run computes all results again
+        written.clear()
+    ends = "in time"
+    process = rxt.from_observable(again, schema={"x": int}, name="readings").run(
+        write, **{durable: tmp_path}
+    )
+    again.on_completed()
+    assert process.wait(SOON)
+    assert set(acknowledged) <= set(written)
+    if durable == "log":
+        assert len(written) == len(set(written))
