@@ -477,3 +477,17 @@ def test_stop_tells_of_a_sink_that_cannot_be_closed() -> None:
     with pytest.raises(OSError, match="the disk of close is full"):
         process.wait(0)
     assert isinstance(process.error, OSError)
+
+
+def test_stop_delivers_what_is_accepted_beside_a_hand_off() -> None:
+    """So it does for a stream without a hand-off in a run that has one."""
+    for _ in range(20):
+        one, two, sink = Subject[Any](), Subject[Any](), Log()
+        first = rxt.from_observable(one, schema={"payload": int}, hand_off=rxt.HandOff(9))
+        second = rxt.from_observable(two, schema={"payload": int}, batch_rows=1_000)
+        process = first.union(second).run(sink)
+        for event in EVENTS:
+            one.on_next(event)
+            two.on_next(event)
+        process.stop()
+        assert sink.rows == [1, 1, 3, 3]
