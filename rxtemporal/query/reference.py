@@ -63,7 +63,8 @@ def reference(
     schema = stream.schema
     if schema is not None and SINCE in schema:
         raise SchemaError(f"reference needs the name {SINCE!r}. Hint: rename this field.")
-    told = Streamable(Node(schema, (), source=source))
+    same = source is stream._node.source
+    told = stream if same else Streamable(Node(schema, (), source=source))
     rows = told.with_columns(**{SINCE: pl.lit(None, SINCE_TYPE)})
     if source.settings is not None:
         rows = rows.union(_list_late(told))

@@ -233,6 +233,15 @@ def test_fields_may_be_called_like_those_of_late_events(schema: Any) -> None:
     assert found.rows() == [(20, None, "a", *values), (20, None, "b", *values)]
 
 
+@pytest.mark.parametrize("settings", [None, rxt.INCREASING_START_TIME])
+def test_a_stream_may_be_used_beside_its_reference_data(settings: Any) -> None:
+    """It is one stream, read once."""
+    moves = list_moves(schema=FIELDS, advance_time=settings)
+    both = moves.join(rxt.reference(moves, on="device"), on="device", suffix="_then")
+    found = both.to_polars().select("start_time", "city", "city_then").rows()
+    assert found == [(0, "Rome", "Rome"), (20, "Paris", "Paris")][settings is not None :]
+
+
 def test_several_fields_and_null_are_keys() -> None:
     """A key may have several fields, and null is an ordinary one."""
     keys = [("a", 1), ("a", 2), ("a", None), ("a", None)]

@@ -186,6 +186,14 @@ IMPORTING = rxt.AdvanceTimeSettings(
             rxt.ArgumentError,
             "positive",
         ),
+        (
+            lambda df: run(
+                lambda a: rxt.reference(a, on="room"),
+                a=stream(df, start="time", advance_time=ONE_BY_ONE, order_by="temp"),
+            ),
+            rxt.BindingError,
+            r"Spark drops those of 'a' before the query.* Hint: leave it out",
+        ),
     ],
 )
 def test_refused(spark: SparkSession, call: Any, error: type[Exception], says: str) -> None:

@@ -20,7 +20,7 @@ from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.cti_column import PROMISED
 from rxtemporal.spark.query.inputs import DataFrameInput, as_input
 from rxtemporal.spark.query.push_down import push_down
-from rxtemporal.spark.query.query_plan import Query, check_cti, compose_plan
+from rxtemporal.spark.query.query_plan import Query, check_cti, check_reference, compose_plan
 from rxtemporal.spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Job:
         if not inputs:
             raise ArgumentError("run takes at least one DataFrame, by the name of a parameter")
         plan = compose_plan(query, {name: each.schema for name, each in inputs.items()})
+        check_reference(plan, {name for name, each in inputs.items() if each.advance_time})
         if cti is not None:
             check_cti(cti, plan.schema or pl.Schema())
         plan, inputs, pushed_down = push_down(plan, inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import polars as pl
@@ -11,7 +11,9 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.operators.plan import Node
+from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.operators.plan import AnySource, Node
+from rxtemporal.operators.reference import Reference
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import Streamable
 
@@ -37,6 +39,7 @@ def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
     own = {id(each._node) for each in streams.values()}
     for node in plan.list_nodes():
         if node.source is not None and id(node) not in own:
+            _refuse_late_rows(node.source, streams)
             raise BindingError(
                 f"the query reads {node.source.name!r}, which is not one of its parameters. "
                 "Hint: in Spark every stream comes from a DataFrame; make it a parameter."
@@ -49,6 +52,33 @@ def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
             "Hint: rename it with select()."
         )
     return plan
+
+
+def _refuse_late_rows(source: AnySource, streams: Mapping[str, Streamable]) -> None:
+    """Refuse a query that asks for late rows of an input, or for another time of it."""
+    name = source.origin.name if isinstance(source, SideSource) else source.name
+    if name in streams:
+        raise BindingError(
+            f"the query needs the late rows of {name!r}, which are dropped in Spark before it. "
+            "Hint: leave follows= of reference() out, since all rows of a DataFrame without "
+            "advance_time= are in time; or run the query in this process, over "
+            f"spark.from_dataframe(…, name={name!r})."
+        )
+
+
+def check_reference(plan: Node, judged: Collection[str]) -> None:
+    """Refuse reference data over inputs that drop late rows: these would never be valid."""
+    for node in plan.list_nodes():
+        if not isinstance(node.operator, Reference):
+            continue
+        for each in node.list_nodes():
+            if each.source is not None and each.source.name in judged:
+                raise BindingError(
+                    f"reference takes late rows, too, and Spark drops those of "
+                    f"{each.source.name!r} before the query, since this input has advance_time=. "
+                    "Hint: leave it out, if the DataFrame is complete; or run the query in this "
+                    "process, over spark.from_dataframe(…)."
+                )
 
 
 def check_cti(name: Any, schema: pl.Schema) -> None:
