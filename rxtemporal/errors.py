@@ -20,6 +20,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 __all__ = [
     "AdvanceTimeError",
     "ArgumentError",
@@ -123,5 +125,6 @@ def blame(error: Exception, place: str) -> Exception:
 
 def annotate(error: BaseException, note: str) -> None:
     """Add a note to an error, once; tracebacks show it."""
-    if note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    with suppress(Exception):  # an error with code of its own
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)

@@ -8,10 +8,12 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.safe_text import brief, describe_error, show, type_name
 from rxtemporal.core.schema import can_hold, conform, infer_type, to_fields
 from rxtemporal.errors import SchemaError
 
-_REFUSED = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+# whatever a payload's own code raises, and what polars does
+_REFUSED = (Exception, pl.exceptions.PanicException)
 
 
 class BadPayloadError(SchemaError):
@@ -58,16 +60,21 @@ class PayloadReader:
         """Infer fields and types from these payloads, unless the schema is complete."""
         if self.is_complete or not payloads:
             return
-        rows = [to_fields(payload) for payload in payloads]
         types = dict(self.schema or {})
-        for row, fields in enumerate(rows):
-            for name, value in fields.items():
-                if self.schema is not None and name not in types:
-                    continue  # frame() refuses it by name
-                if types.get(name, pl.Null()) == pl.Null():
-                    types[name] = _learn_type(name, value, row)
+        for row, payload in enumerate(payloads):
+            try:
+                self._learn_types(types, to_fields(payload))
+            except _REFUSED as error:
+                raise _bad_payload(row, _explain_error(payload, error)) from None
             self.schema = self.schema or pl.Schema(types)
         self.schema = pl.Schema(types)
+
+    def _learn_types(self, types: dict[str, pl.DataType], fields: dict[str, Any]) -> None:
+        for name, value in fields.items():
+            if self.schema is not None and name not in types:
+                continue  # frame() refuses it by name
+            if types.get(name, pl.Null()) == pl.Null():
+                types[name] = infer_type(name, value)
 
     def frame(self, payloads: Sequence[Any]) -> pl.DataFrame:
         """Return the payloads as a frame; raise for the first one that does not fit.
@@ -77,9 +84,9 @@ class PayloadReader:
         self.learn(payloads)
         self._given = self.schema is not None
         schema = self.schema or pl.Schema()
-        plain = set(map(type, payloads)) <= {dict}
-        rows = payloads if plain else [to_fields(payload) for payload in payloads]
         try:
+            plain = set(map(type, payloads)) <= {dict}
+            rows = payloads if plain else [to_fields(payload) for payload in payloads]
             if rows and max(map(len, rows)) > len(schema):
                 raise ValueError
             columns = [
@@ -87,8 +94,8 @@ class PayloadReader:
                 for name, dtype in schema.items()
             ]
             return pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
-        except (KeyError, *_REFUSED):
-            raise self._first_bad(rows, schema) from None
+        except _REFUSED:
+            raise self._first_bad(payloads, schema) from None
 
     def conform(self, batch: EventBatch) -> EventBatch:
         """Return the batch in the stream's schema, which the first batch may set."""
@@ -99,22 +106,27 @@ class PayloadReader:
             return batch
         return batch.replace(payload=conform(batch.payload, self.schema))
 
-    def _first_bad(self, rows: Sequence[dict[str, Any]], schema: pl.Schema) -> BadPayloadError:
-        for number, row in enumerate(rows):
-            if reason := _explain_misfit(row, schema, self._declared):
-                error = BadPayloadError(reason)
-                error.row = number
-                return error
+    def _first_bad(self, payloads: Sequence[Any], schema: pl.Schema) -> BadPayloadError:
+        for number, payload in enumerate(payloads):
+            try:
+                reason = _explain_misfit(to_fields(payload), schema, self._declared)
+            except _REFUSED as error:
+                reason = _explain_error(payload, error)
+            if reason:
+                return _bad_payload(number, reason)
         return BadPayloadError("payloads do not fit the stream's schema")
 
 
-def _learn_type(name: str, value: Any, row: int) -> pl.DataType:
-    try:
-        return infer_type(name, value)
-    except SchemaError as error:
-        bad = BadPayloadError(str(error))
-        bad.row = row
-        raise bad from None
+def _bad_payload(row: int, reason: str) -> BadPayloadError:
+    error = BadPayloadError(reason)
+    error.row = row
+    return error
+
+
+def _explain_error(payload: Any, error: BaseException) -> str:
+    if isinstance(error, SchemaError):
+        return str(error)
+    return f"payload {brief(payload)} cannot be read: {describe_error(error)}"
 
 
 def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
@@ -126,18 +138,19 @@ def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
 
 def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> str | None:
     """Return the reason why one row does not fit; None if it does."""
-    there = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
+    fields = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
+    there = f"the stream's fields are {fields}"
     if more := [name for name in row if name not in schema]:
-        return f"field {more[0]!r} appears in mid-stream, in {row}; the stream's fields are {there}"
+        return f"field {more[0]!r} appears in mid-stream, in {show(row)}; {there}"
     if missing := [name for name in schema if name not in row]:
-        return f"field {missing[0]!r} is missing in {row}; the stream's fields are {there}"
+        return f"field {missing[0]!r} is missing in {show(row)}; {there}"
     for name, dtype in schema.items():
         try:
             _make_column(name, dtype, [row[name]])
         except _REFUSED:
             value = row[name]
             return (
-                f"field {name!r} is {dtype} and cannot hold {value!r} ({type(value).__name__}). "
+                f"field {name!r} is {dtype} and cannot hold {show(value)} ({type_name(value)}). "
                 f"Hint: {_hint(dtype, declared)}."
             )
     return None

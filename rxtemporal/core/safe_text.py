@@ -52,6 +52,14 @@ def brief(value: Any) -> str:
         return f"<{type_name(value)}>"
 
 
+def show(value: Any) -> str:
+    """Return the whole ``repr`` of any value; its ``brief`` text if it has none."""
+    try:
+        return encodable(repr(value))
+    except Exception:
+        return brief(value)
+
+
 def describe_error(error: BaseException) -> str:
     """Return the type and the message of an exception; the type alone if it has no message."""
     try:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rxtemporal.core.safe_text import show, type_name
 from rxtemporal.errors import SchemaError
 
 # the field that a bare scalar payload gets
@@ -137,7 +138,7 @@ def infer_type(name: str, value: Any) -> pl.DataType:
         if isinstance(value, type_):
             return dtype
     raise SchemaError(
-        f"field {name!r} holds {value!r} ({type(value).__name__}); a payload is a flat record "
+        f"field {name!r} holds {show(value)} ({type_name(value)}); a payload is a flat record "
         f"whose fields are {_ALLOWED}"
     )
 

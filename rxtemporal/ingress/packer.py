@@ -320,7 +320,7 @@ class Packer:
         """
         while True:
             try:
-                if isinstance(error, BadPayloadError):
+                if isinstance(error, BadPayloadError) and error.row < len(self._waiting):
                     annotate(error, f"the event is {self._waiting[error.row]!r}")
                     self._forget_from(error.row)
                 return self.pack(), error

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 from reactivex import abc
 
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import show
 
 OnNext: TypeAlias = Callable[[Any], None]
 OnError: TypeAlias = Callable[[Exception], None]
@@ -111,7 +112,7 @@ class RaiseOrLog:
 
 def log_unhandled(error: Exception) -> None:
     """Log an error that ended a stream and that nobody handles."""
-    _log.error("stream failed and nobody handles it", error=repr(error))
+    _log.error("stream failed and nobody handles it", error=show(error))
 
 
 def log_failure(channel: str) -> None:

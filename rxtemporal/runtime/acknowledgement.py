@@ -27,7 +27,7 @@ class Acknowledger(RunObserver):
         self,
         observer: abc.ObserverBase[Any],
         tape: Tape,
-        failed: Callable[[Exception], None],
+        failed: Callable[[BaseException], None],
         safe: Callable[[], object],
         run_end: RunEnd,
         subject: Any = None,
@@ -75,6 +75,6 @@ class Acknowledger(RunObserver):
         try:
             self._tape.flush()
             self._on_safe()
-        except Exception as error:
+        except BaseException as error:
             self._failed(error)
             raise

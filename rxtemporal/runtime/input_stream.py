@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Protocol
 
@@ -147,7 +148,7 @@ class InputStream:
             batch = None if judged is None else packer.take_run(judged)
             if judged is not None and self._log is not None:
                 self._log.events(items)
-        except Exception as error:
+        except BaseException as error:
             self.fail(error)
             return True
         self.give(waiting)
@@ -166,7 +167,7 @@ class InputStream:
                 batch = self._judge_event(item)
             if self.front is not None and kind in _SENT:
                 self.front.note(item)
-        except Exception as error:
+        except BaseException as error:
             self.fail(error)
             return
         if batch is not None or packer.late:
@@ -258,7 +259,13 @@ class InputStream:
                 self._watch.check(batch.cti, self.sender or self.name)
             if self.pulls and len(batch):
                 self.place = max(self.place, int(batch.start.max()))
-            self._entry.on_next(batch)
+            try:
+                self._entry.on_next(batch)
+            except BaseException as error:
+                # a batch is lost, whoever lost it: a run that went on would give wrong results
+                self.state = StreamState.ENDED
+                self._entry.on_error(error)  # type: ignore[arg-type]
+                raise
 
     def give_waiting(self) -> None:
         """Push the accepted rows that wait for more rows, with the CTI."""
@@ -278,13 +285,17 @@ class InputStream:
         """End the stream; ``finishes`` also ends its time, unless it was only cut off."""
         try:
             last = self._finish() if finishes else self.packer.pack()
-        except Exception as error:
+        except BaseException as error:
             self.fail(error)
             return
         self.state = StreamState.ENDED
-        self.give(last)
-        self.let_others_follow()
-        self._entry.on_completed()
+        try:
+            self.give(last)
+            self.let_others_follow()
+            self._entry.on_completed()
+        except BaseException as error:
+            self._entry.on_error(error)  # type: ignore[arg-type]
+            raise
 
     def _finish(self) -> EventBatch | None:
         for tape in (self._tape, self._log):
@@ -292,15 +303,25 @@ class InputStream:
                 tape.complete()
         return self.packer.finish()
 
-    def fail(self, error: Exception) -> None:
-        """End the stream with an error, after delivering the events accepted before it."""
+    def fail(self, error: BaseException) -> None:
+        """End the stream with an error, after delivering the events accepted before it.
+
+        One that is no ``Exception``, such as Ctrl-C, is raised again.
+        """
         self.state = StreamState.ENDED
-        accepted, error = self.packer.rescue(error)
-        annotate(error, f"in stream {self.name!r}")
-        if self._tape is not None:
-            self._tape.fail(error)
-        self.give(accepted)
-        self._entry.on_error(error)
+        first = error
+        try:
+            if isinstance(error, Exception):
+                with suppress(Exception):  # the first error counts, and the run ends with it
+                    accepted, first = self.packer.rescue(error)
+                    annotate(first, f"in stream {self.name!r}")
+                    if self._tape is not None:
+                        self._tape.fail(first)
+                    self.give(accepted)
+        finally:
+            self._entry.on_error(first)  # type: ignore[arg-type]
+        if not isinstance(error, Exception):
+            raise error
 
     # Time from outside ----------------------------------------------------------------------------
 
@@ -317,15 +338,19 @@ class InputStream:
         if self.ended or not self.door.import_cti(cti):
             return False
         # an imported CTI is not noted: a replay of the other stream generates it again
-        for tape in (self._tape, self._log):
-            if tape is not None:
-                tape.advance(cti)
+        try:
+            for tape in (self._tape, self._log):
+                if tape is not None:
+                    tape.advance(cti)
+        except BaseException as error:
+            self.fail(error)
+            return False
         return self._give_due()
 
     def _give_due(self) -> bool:
         try:
             batch = self.packer.due()
-        except Exception as error:  # a payload that waited for the CTI does not fit
+        except BaseException as error:  # a payload that waited for the CTI does not fit
             self.fail(error)
             return False
         self.give(batch)

@@ -14,6 +14,7 @@ from reactivex import Observable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import LateEvent
@@ -102,7 +103,7 @@ class Process:
     def __repr__(self) -> str:
         state = "running" if self.running else "ended" if self.ended else "ending"
         if self.error is not None:
-            state = f"failed: {self.error!r}"
+            state = f"failed: {show(self.error)}"
         return f"Process({self.name!r}, {state})"
 
     @property
@@ -227,7 +228,7 @@ class Process:
         self._error = None if isinstance(error, _StoppedError) else error
         self._state = _ENDED
         if not self._listeners.finish() and isinstance(self._error, Exception):
-            _log.critical("process ended by an error", process=self.name, error=repr(self._error))
+            _log.critical("process ended by an error", process=self.name, error=show(self._error))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process has ended; return False if it still runs after ``timeout``.

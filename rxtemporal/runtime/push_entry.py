@@ -251,7 +251,7 @@ class PushEntry:
             return
         try:
             verdicts = self._pushed.take_rows(rows.batch, of, rows.seq, ahead)
-        except Exception as error:
+        except BaseException as error:
             raise self._fail(error) from error
         count.accepted += len(rows.batch) - len(verdicts.late)
         count.late += self._late_rows(rows, verdicts)
@@ -290,13 +290,15 @@ class PushEntry:
     ) -> Lateness | None:
         try:
             return self._pushed.take(event, of, seq, ahead)
-        except Exception as error:
+        except BaseException as error:
             raise self._fail(error) from error
 
-    def _fail(self, error: Exception) -> ProcessEndedError:
+    def _fail(self, error: BaseException) -> ProcessEndedError:
         """End the run with an error of the stream; return the error for those who push."""
         if not self._reader.ended:
             self._reader.fail(error)
+        if not isinstance(error, Exception):
+            raise error  # Ctrl-C is for the thread that pushes
         return self.refuse()
 
     def _check_taken(self) -> None:

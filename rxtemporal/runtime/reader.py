@@ -164,7 +164,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         except Exception as error:  # the rows are in the log all the same
             self._fail_unlogged(error)
 
-    def _fail_unlogged(self, error: Exception) -> None:
+    def _fail_unlogged(self, error: BaseException) -> None:
         """End the run when an accepted event cannot be logged: the door has changed already."""
         with self.lock:
             if not self.ended:
@@ -317,7 +317,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 packer = self.packer
                 try:
                     batch = packer.take(item)
-                except Exception as error:
+                except BaseException as error:
                     self.fail(error)
                     return
                 if batch is not None or packer.late:

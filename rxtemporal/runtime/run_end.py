@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ProcessEndedError
 
 COMPLETED = (
@@ -52,7 +53,7 @@ class RunEnd:
         """
         error = self.error
         if error is not None:
-            why = f"its run has failed with {error!r}"
+            why = f"its run has failed with {show(error)}"
             hint = "mend the cause and run the query again"
         elif completed or self.accepts:
             why = "the stream has completed"

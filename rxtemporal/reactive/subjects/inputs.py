@@ -10,6 +10,7 @@ from typing import Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, time_ticks
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.clock_guard import ClockOffset
@@ -150,8 +151,8 @@ class Input:
 
     def on_error(self, error: Exception) -> None:
         """Record that the source failed, and close; the other sources continue."""
-        self._source.failed = repr(error)
-        _log.warning("a source failed; the others go on", source=self.name, error=repr(error))
+        self._source.failed = show(error)
+        _log.warning("a source failed; the others go on", source=self.name, error=show(error))
         self.close()
 
     def on_completed(self) -> None:

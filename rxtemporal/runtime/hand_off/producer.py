@@ -10,6 +10,7 @@ from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti
+from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ProcessEndedError, RxTemporalError
 from rxtemporal.ingress.door import Door
@@ -90,7 +91,7 @@ class Producer(abc.ObserverBase[Any]):
         if gate.error is not None:
             raise ProcessEndedError(
                 f"stream {self._door.source!r} was waiting for room in its hand-off when the run "
-                f"failed with {gate.error!r}; the pushed event was not accepted. "
+                f"failed with {show(gate.error)}; the pushed event was not accepted. "
                 "Hint: wait() of the process raises that error, and on_error receives it."
             ) from gate.error
 
