@@ -18,7 +18,7 @@ from rxtemporal.core.payloads import BadPayloadError
 from rxtemporal.errors import ProcessEndedError
 
 SCHEMA = {"device": str, "temp": float}
-PATIENCE = 2.0
+PATIENCE = 10.0
 
 
 class EvilError(Exception):
@@ -72,7 +72,7 @@ class NotedSink(rxt.Sink):
 
     def write(self, batch: EventBatch) -> None:
         """Note a batch."""
-        if self.fault is not None and self.starts:
+        if self.fault is not None:
             self.fault.strike()
         self.starts += batch.start.tolist()
         self.cti = batch.cti
@@ -153,6 +153,11 @@ class Trial:
             for n, each in enumerate(items)
             if n not in rejected  # type: ignore[union-attr]
         ]
+
+    def push_aside(self, item: Any) -> None:
+        """Push a row that is late or rejected, and comes into no result."""
+        with contextlib.suppress(BaseException):
+            self.way.push(item)
 
     def judge(self) -> str:
         """Return how the run ended, or that it goes on; fail if it is deaf."""
