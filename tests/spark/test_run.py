@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,7 @@ ONE_BY_ONE = rxt.INCREASING_START_TIME
 IMPORTING = rxt.AdvanceTimeSettings(
     imports=rxt.AdvanceTimeImportSettings("clock"), policy=rxt.AdvanceTimePolicy.DROP
 )
+GUARDED = dataclasses.replace(ONE_BY_ONE, ahead=timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(
@@ -160,6 +162,11 @@ IMPORTING = rxt.AdvanceTimeSettings(
             lambda df: stream(df, start="time", advance_time=IMPORTING, order_by="temp"),
             rxt.AdvanceTimeError,
             "has its own door",
+        ),
+        (
+            lambda df: stream(df, start="time", advance_time=GUARDED, order_by="temp"),
+            rxt.AdvanceTimeError,
+            "Spark does not know",
         ),
         (lambda df: stream(df, start="time", late=3), rxt.ArgumentError, "a str, got 3"),
         (lambda df: stream(df, start="time", late="x"), rxt.AdvanceTimeError, "which is missing"),
