@@ -103,12 +103,13 @@ def test_batches_pass_the_guard_as_their_rows_do(kind: Any, when: rxt.WhenAhead)
     seconds = [90, 500, 95, YEAR_2036, 92]
     single, columns = Guarded(kind, when_ahead=when), Guarded(kind, when_ahead=when)
     for each in single, columns:
-        each.subject.on_next(cti(91))
+        each.subject.input("other").on_next(cti(91))
     for n, second in enumerate(seconds):
         single.subject.on_next(point(second, n))
     single.subject.on_next(cti(YEAR_2036))
     columns.subject.on_next(batch_of(seconds, YEAR_2036 * SECOND))
     assert columns.subject.stats() == single.subject.stats()
+    assert columns.source("other").lag == 4 * SECOND
     assert columns.source("subject").clock_offset == single.source("subject").clock_offset
     told = [[(e.event, e.reason, e.cti, e.by) for e in each.late] for each in (single, columns)]
     assert told[0] == told[1]

@@ -42,12 +42,14 @@ def batch_of(seconds: list[int], cti: int = MIN_TIME) -> EventBatch:
 
 
 class Pushed:
-    """A pushed stream, run at second 100 of virtual time; ``rows`` are the starts that came out."""
+    """A pushed stream, run at a second of virtual time; ``rows`` are the starts that came out."""
 
-    def __init__(self, advance_time: Any, name: str = "s", **options: Any) -> None:
+    def __init__(
+        self, advance_time: Any, name: str = "s", second: int = 100, **options: Any
+    ) -> None:
         self.subject = Subject[Any]()
         self.clock = TestScheduler()
-        self.clock.advance_to(100)
+        self.clock.advance_to(second)
         self.sink = rxt.Collect(rxt.EventShape.POINT)
         stream = rxt.from_observable(
             self.subject, schema=SCHEMA, advance_time=advance_time, name=name
@@ -123,14 +125,7 @@ def test_a_replay_of_the_log_does_not_ask_the_clock(tmp_path: Path) -> None:
     before.push(point(90, 1), point(200, 2), batch_of([91, 300]), point(95, 3))
     found = before.stream
     before.process.dispose()
-    again = Pushed.__new__(Pushed)
-    again.clock = TestScheduler()
-    again.clock.advance_to(1_000)
-    again.subject, again.sink = Subject[Any](), rxt.Collect(rxt.EventShape.POINT)
-    stream = rxt.from_observable(
-        again.subject, schema=SCHEMA, advance_time=settings(LATE), name="s"
-    )
-    again.process = stream.run(again.sink, scheduler=again.clock, log=tmp_path)
+    again = Pushed(settings(LATE), second=1_000, log=tmp_path)
     assert (again.stream.cti, again.stream.late) == (found.cti, found.late)
     assert again.stream.late == {LateReason.AHEAD: 2}
     again.push(point(300, 4))
@@ -138,15 +133,30 @@ def test_a_replay_of_the_log_does_not_ask_the_clock(tmp_path: Path) -> None:
     again.process.dispose()
 
 
+def test_a_clock_that_was_set_back_does_not_undo_a_log(tmp_path: Path) -> None:
+    """What was in time when it came stays so, though it is ahead of the clock of the replay."""
+    before = Pushed(settings(LATE), second=1_000, log=tmp_path)
+    before.push(point(500, 1), batch_of([600]), Cti(700 * SECOND))
+    before.process.dispose()
+    again = Pushed(settings(LATE), log=tmp_path)
+    assert (again.stream.cti, again.stream.late) == (700 * SECOND, {})
+    again.push(point(800, 2))
+    assert again.stream.late == {LateReason.AHEAD: 1}
+    again.process.dispose()
+
+
+@pytest.mark.parametrize("clock", [None, TestScheduler()], ids=["later", "earlier"])
 @pytest.mark.parametrize("when", [KEEP, LATE])
-def test_a_recording_repeats_the_verdicts(tmp_path: Path, when: rxt.WhenAhead) -> None:
+def test_a_recording_repeats_the_verdicts(
+    tmp_path: Path, when: rxt.WhenAhead, clock: TestScheduler | None
+) -> None:
     """Rows, late events and CTIs of a replay are those of the run, whatever the clock says."""
     live = Pushed(settings(when), record=tmp_path / "recording")
     live.push(point(90, 1), point(200, 2), Cti(300 * SECOND), point(95, 3), point(92, 4))
     live.push(Cti(97 * SECOND), point(96, 5))
     live.end()
     sink = rxt.Collect(rxt.EventShape.POINT)
-    with rxt.replay(tmp_path / "recording")["s"].run(sink) as process:
+    with rxt.replay(tmp_path / "recording")["s"].run(sink, scheduler=clock) as process:
         process.wait(10)
     (stream,) = process.diagnostics().streams
     assert sink.to_events() == live.sink.to_events()
@@ -187,6 +197,9 @@ TIMES = [5 * SECOND, FAR, 7 * SECOND, 6 * SECOND, 9 * SECOND]
 WAYS: dict[str, Any] = {
     "list": lambda **o: rxt.from_events([PointEvent(t, {"n": 1}) for t in TIMES], **o),
     "iterator": lambda **o: rxt.from_events(iter([PointEvent(t, {"n": 1}) for t in TIMES]), **o),
+    "long list": lambda **o: rxt.from_events(
+        [PointEvent(t, {"n": 1}) for t in [*[5 * SECOND] * 2_000, *TIMES]], **o
+    ),
     "frame": lambda **o: rxt.from_polars(pl.DataFrame({"t": TIMES, "n": 1}), start="t", **o),
     "batches": lambda **o: rxt.from_events([batch_of([t // SECOND for t in TIMES])], **o),
 }
@@ -212,7 +225,7 @@ def test_sources_that_are_read_are_guarded(way: str, when: rxt.WhenAhead, beside
     stream = process.diagnostics().streams[0]
     assert stream.late == {LateReason.DROPPED: 1} | ({LateReason.AHEAD: 1} if when is LATE else {})
     assert stream.largest_lateness == SECOND
-    found = sorted(sinks["q"].to_polars()["start_time"].dt.epoch("us"))
+    found = sorted({*sinks["q"].to_polars()["start_time"].dt.epoch("us")})
     assert found == sorted({*TIMES} - {6 * SECOND} - ({FAR} if when is LATE else set()))
 
 
