@@ -230,7 +230,7 @@ class Execution:
     def _go_on(self, state: bytes, begun: str) -> None:
         self.state().load(state, begun)
         if all(reader.ended for reader in self.readers):
-            for reader in self.readers:
+            for reader in self._logged:
                 reader.refuse_completed(begun)
             names = [reader.name for reader in self.readers]
             _log.info("the run has completed; nothing is read", streams=names)

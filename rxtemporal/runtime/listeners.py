@@ -49,6 +49,11 @@ class Listeners(Generic[T]):
         """True once it is done."""
         return self._done.is_set()
 
+    def hear(self) -> None:
+        """Note that somebody reports the outcome."""
+        with self._lock:
+            self._hearing += 1
+
     def wait(self, timeout: float | None = None, *, hears: bool = True) -> bool:
         """Wait until it is done; return False after ``timeout`` seconds.
 

@@ -153,6 +153,7 @@ class Process:
             writes = [partial(self._write, outlet) for outlet in self._outlets]
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
+            self._listeners.hear()  # from the caller, to whom it is raised
             self._fail(error)
             self._listeners.wait()
             raise
@@ -272,7 +273,8 @@ class Process:
         waits for that caller. An iterable that is being asked for its next event is not waited for:
         it may never answer. In an event loop: ``await asyncio.to_thread(process.stop)``.
         """
-        given = error is not None
+        if error is not None:
+            self._listeners.hear()
         failed = self._stop_between_batches(error)
         error = error or failed or self._execution.error
         if error is None:
@@ -286,7 +288,7 @@ class Process:
         self._end(error)
         if inside or self._in_callback():
             return  # the end waits for this thread
-        self._listeners.wait(hears=given)
+        self._listeners.wait(hears=False)
         own = self._thread is threading.current_thread()
         if self._thread is not None and not own and not self._execution.may_block:
             self._thread.join()

@@ -363,5 +363,5 @@ def test_the_inputs_of_a_stream_are_shown_by_their_late_events() -> None:
     assert (counts["late"], counts["lag"]) == (1, 40.0)
     assert 0 < counts["largest_lateness"] <= 40
     assert counts["late_by_reason"] == {"dropped": 1}
-    assert all(abs(each) < 1_000_000 for each in numbers(told))
+    assert all(abs(each) < 1e10 for each in numbers(told))
     process.stop()

@@ -163,6 +163,16 @@ def test_an_error_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixtu
         assert bool(errors) is not heard
 
 
+def test_an_error_that_is_raised_is_not_logged_as_unheard(caplog: pytest.LogCaptureFixture) -> None:
+    """run() raises what keeps it from starting, and a block that raises has its own error."""
+    for _ in range(20):
+        with pytest.raises(OSError, match="open"):
+            begin(Log(raises="open"))
+        with pytest.raises(KeyError), begin()[1]:
+            raise KeyError("in the block")
+    assert [each for each in caplog.records if each.levelno >= logging.CRITICAL] == []
+
+
 def test_a_host_without_logging_sees_the_error() -> None:
     """The error of a process that nobody waits for is written to standard error alone."""
     code = """
