@@ -103,6 +103,42 @@ def test_a_run_without_a_log_is_an_ordinary_subscriber(kind: Any) -> None:
 
 
 @both_subjects
+@pytest.mark.parametrize("durable", [None, "log"])
+def test_a_run_ends_while_one_of_its_subjects_delivers(
+    kind: Any, durable: str | None, tmp_path: Path
+) -> None:
+    """A slow subscriber of one subject does not hold up the end of a run that the other fails."""
+    slow, fast = kind.create_point(0), kind.create_point(0)
+    entered, leave_it = threading.Event(), threading.Event()
+    slow.subscribe(lambda event: (entered.set(), leave_it.wait(SOON)))
+    first, second = (
+        rxt.from_observable(subject, schema={"x": int}, name=name)
+        for subject, name in ((slow, "slow"), (fast, "fast"))
+    )
+    place = {} if durable is None else {durable: tmp_path}
+    process = first.union(second).run(lambda batch: None, **place)
+
+    def send(subject: Any, event: Any) -> None:
+        with contextlib.suppress(SchemaError, rxt.SpoolError, ProcessEndedError):
+            subject.on_next(event)
+            subject.on_next(Cti(2))
+
+    bad = PointEvent(1, {"x": "no number"})
+    delivers = threading.Thread(target=send, args=(slow, Cti(1)), daemon=True)
+    fails = threading.Thread(target=send, args=(fast, bad), daemon=True)
+    delivers.start()
+    assert entered.wait(SOON)
+    fails.start()
+    with pytest.raises((SchemaError, rxt.SpoolError)):
+        process.wait(SOON)
+    fails.join(SOON)
+    assert not fails.is_alive()
+    leave_it.set()
+    delivers.join(SOON)
+    assert not delivers.is_alive()
+
+
+@both_subjects
 @durable_runs
 def test_a_stopped_run_refuses_until_it_runs_again(kind: Any, durable: str, tmp_path: Path) -> None:
     """What was refused can be pushed again into the next run."""

@@ -54,6 +54,9 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._acquire, self._release = self._lock.acquire, self._lock.release
         self._busy = False
         self._queue: deque[tuple[Any, SourceState]] = deque()
+        # Subscribers change under a lock of their own: a run that fails unsubscribes while it holds
+        # its lock, for which the thread that delivers may be waiting.
+        self._change = threading.Lock()
         # both are replaced, never changed, so that a delivery under way keeps its own
         self._subscribers: tuple[Subscriber | RunFeed, ...] = ()
         self._receivers: tuple[OnNext, ...] = ()
@@ -127,8 +130,9 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             return self._accumulator.take(event, source)
         if type(event) is not _End:
             return self._take_batch(event, source)
-        self._end, self._row_type, subscribers = event, None, self._subscribers
-        self._set_subscribers(())
+        with self._change:
+            self._end, self._row_type, subscribers = event, None, self._subscribers
+            self._set_subscribers(())
         for subscriber in subscribers:
             event.notify(subscriber)
         return None
@@ -164,17 +168,19 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             subscriber = self._feed(on_next)
         else:
             subscriber = Subscriber(self._count_failure, on_next, on_error, on_completed)
-        with self._lock:
+        with self._change:
             if self._disposed:
                 raise DisposedException
-            if self._end is not None:
-                self._end.notify(subscriber)
-                return Disposable()
-            self._set_subscribers((*self._subscribers, subscriber))
+            end = self._end
+            if end is None:
+                self._set_subscribers((*self._subscribers, subscriber))
+        if end is not None:
+            end.notify(subscriber)
+            return Disposable()
         return Disposable(lambda: self._remove(subscriber))
 
     def _remove(self, subscriber: Subscriber | RunFeed) -> None:
-        with self._lock:
+        with self._change:
             self._set_subscribers(
                 tuple(each for each in self._subscribers if each is not subscriber)
             )
@@ -201,7 +207,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     def dispose(self) -> None:
         """Release all subscribers; pushing afterwards raises ``DisposedException``."""
-        with self._lock:
+        with self._lock, self._change:
             self._disposed = True
             self._end, self._row_type = self._end or _End(None), None
             self._set_subscribers(())
