@@ -84,7 +84,7 @@ class Execution:
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
         self._log: EventLog | None = None
-        self._logged: Sequence[Reader] = ()
+        self.logged: Sequence[Reader] = ()
         self.late = LateFeed()
         self._flow = TimeFlow(self.clock)
         # the names of sources in this run, by identity; other sources keep their own names
@@ -189,7 +189,7 @@ class Execution:
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
         """
         match_log(log, readers)
-        self._log, self._logged = log, readers
+        self._log, self.logged = log, readers
 
     def save(self) -> bytes:
         """Return the state of the whole run as data without pickle, between two batches.
@@ -213,6 +213,8 @@ class Execution:
                 yield quiet
         elif self._own.acquire(timeout=patience):
             try:
+                for held in filter(None, (reader.held for reader in self.readers)):
+                    held.drain()
                 yield True
             finally:
                 self._own.release()
@@ -230,7 +232,7 @@ class Execution:
     def _go_on(self, state: bytes, begun: str) -> None:
         self.state().load(state, begun)
         if all(reader.ended for reader in self.readers):
-            for reader in self._logged:
+            for reader in self.logged:
                 reader.refuse_completed(begun)
             names = [reader.name for reader in self.readers]
             _log.info("the run has completed; nothing is read", streams=names)
@@ -287,8 +289,8 @@ class Execution:
         if self._consumer is not None:
             self._consumer.start(fail)
         if self._log is not None:
-            replay_log(self._log, self._logged, self.imports, self._goes_on)
-            refuse_pushes(self._logged)
+            replay_log(self._log, self.logged, self.imports, self._goes_on)
+            refuse_pushes(self.logged)
             if self.ended:
                 return
         for reader in self.readers:

@@ -19,6 +19,8 @@ from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.runtime.hand_off import BoundedQueue
+from rxtemporal.runtime.hand_off.bounded_queue import BatchObserver
+from rxtemporal.runtime.held_rows import HeldRows
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.storage.event_log.log import Tape
 
@@ -74,7 +76,7 @@ class InputStream:
         self.batches = 0
         self._flow = flow
         self._late = late
-        self._entry = queue or late.entry
+        self._entry: BatchObserver = queue or late.entry
         # True if the batches are known to satisfy the contract of batches
         self._checked = False
         self.clock = Clock()
@@ -85,6 +87,8 @@ class InputStream:
         self._watch: JumpWatch | None = None
         # the input of the last item, where its source merges several
         self.sender: str | None = None
+        # rows that are not durable yet, of a stream with verdicts
+        self.held: HeldRows | None = None
         self._tape: Tape | None = None
         self._log: Tape | None = None
 

@@ -178,8 +178,9 @@ class Process:
             with self._write_lock:
                 if self._state is not _RUNNING:
                     return
-                if self._log is not None:
-                    self._log.flush()  # no result leaves before its events are durable
+                # no result leaves before its events are durable; those that are held are
+                if self._log and any(each.held is None for each in self._execution.logged):
+                    self._log.flush()
                 self._writer = threading.get_ident()
                 try:
                     outlet.write(batch)

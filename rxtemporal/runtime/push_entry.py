@@ -67,7 +67,7 @@ class PushEntry:
         # True if nobody wants to know more of a row than the row
         is_asked = reader.is_recorded or reader.guard is not None
         self._is_plain = not (is_asked or self._queue or reader.source.lively)
-        self.is_logged = reader.is_logged
+        self.is_logged = reader.event_log is not None
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
 
@@ -284,6 +284,8 @@ class PushEntry:
         if not self.accepts:
             raise self.refuse()
         self._reader.note_activity()
+        if self._reader.held is not None:
+            self._reader.held.hold()
 
     def _take(
         self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
@@ -303,12 +305,30 @@ class PushEntry:
 
     def _check_taken(self) -> None:
         """Raise if the run has failed meanwhile, unless its log has the rows."""
-        if self._reader.run_end.error is not None and not self._reader.is_logged:
+        if self._reader.run_end.error is not None and not self.is_logged:
             raise self.refuse()
 
     def settle(self) -> None:
-        """Wait until all accepted rows are durable, if the run has a log."""
-        self._reader.flush_log()
+        """Wait until all accepted rows are durable, if the run has a log, and give them on."""
+        reader, tape = self._reader, self._reader.event_log
+        if tape is None:
+            return
+        try:
+            if reader.held is not None:
+                with reader.lock:
+                    reader.held.cut()
+            tape.flush()
+        except Exception as error:
+            reader.fail_unlogged(error)
+            raise self.refuse() from error
+        # from here on the rows are in the log, whatever happens
+        try:
+            if reader.held is not None:
+                with reader.lock:
+                    reader.held.release()
+            reader.on_safe()
+        except Exception as error:
+            reader.fail_unlogged(error)
 
     def complete(self) -> None:
         """End the source for good."""

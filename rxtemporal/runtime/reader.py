@@ -19,6 +19,7 @@ from rxtemporal.ingress.source import Cursor, StreamSource
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
+from rxtemporal.runtime.held_rows import HeldRows
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.runtime.pushed_items import PushedItems
@@ -90,6 +91,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """
         self._log = tape
         self.replayed += records
+        if self.pushed is not None and self.queue is None:
+            self._entry = self.held = HeldRows(self._entry, self.packer, tape)
         # such a source takes the request for the next event as the acknowledgement of this one
         tape.prompt = self.pulls and not self.source.bounded
 
@@ -131,7 +134,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         acknowledger = Acknowledger(
             observer,
             self._log,
-            self._fail_unlogged,
+            self.fail_unlogged,
             self.on_safe,
             self.run_end,
             self.source.subject,
@@ -139,9 +142,9 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         return acknowledger.subscribe(self._cursor.connect)
 
     @property
-    def is_logged(self) -> bool:
-        """True if what is accepted is in an event log."""
-        return self._log is not None
+    def event_log(self) -> Tape | None:
+        """The tape on which accepted items are noted for the event log."""
+        return self._log
 
     def note_activity(self) -> None:
         """Note that the source has sent something: it is neither silent nor idle."""
@@ -150,21 +153,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         if self._watched:
             self._flow.note_activity(self)
 
-    def flush_log(self) -> None:
-        """Wait until all accepted rows are durable; the run fails if they cannot be."""
-        if self._log is None:
-            return
-        try:
-            self._log.flush()
-        except Exception as error:
-            self._fail_unlogged(error)
-            raise self.run_end.refuse(self.name) from error
-        try:
-            self.on_safe()
-        except Exception as error:  # the rows are in the log all the same
-            self._fail_unlogged(error)
-
-    def _fail_unlogged(self, error: BaseException) -> None:
+    def fail_unlogged(self, error: BaseException) -> None:
         """End the run when an accepted event cannot be logged: the door has changed already."""
         with self.lock:
             if not self.ended:

@@ -103,6 +103,11 @@ class Log:
                 "runs the query, or start others with multiprocessing's method spawn."
             )
 
+    @property
+    def durable(self) -> int:
+        """The number of durable records, counted over all streams."""
+        return self._durable
+
     def _admits(self, tape: Tape) -> bool:
         """Return True if a tape may note; called with the lock held; may wait on it."""
         return not self._closed
@@ -181,6 +186,16 @@ class Tape:
         # if the log cannot be written any more, closing it raises that error
         with contextlib.suppress(SpoolError):
             self._log.note(self, [Mark("failed")], 1)
+
+    @property
+    def noted(self) -> int:
+        """The number of records noted so far, on all tapes."""
+        return self._log.noted
+
+    @property
+    def durable(self) -> int:
+        """The number of records that are durable, of all tapes."""
+        return self._log.durable
 
     def flush(self) -> None:
         """Wait until all records noted so far are durable."""
