@@ -356,7 +356,6 @@ class Execution:
         if self._consumer is not None:
             with self.lock:
                 self._give_waiting()
-            self._consumer.serve()
             self._consumer.finish()
         elif self._own.acquire(timeout=patience):
             try:

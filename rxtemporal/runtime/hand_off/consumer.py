@@ -134,6 +134,7 @@ class Consumer:
         if self.inside:
             return
         self.gate.finish()
+        self.serve()  # also what came from sources without a hand-off
         while not self._is_closed and any(q.has_rows for q in self._queues if q.settings):
             self.serve()
 
