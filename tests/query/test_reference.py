@@ -140,9 +140,9 @@ def test_rows_are_corrected() -> None:
     ) == [(15, "a", "Bonn"), (20, "a", "Bern"), (30, "a", "Bern")]  # fmt: skip
 
 
-TIMES, DEVICES = st.integers(0, 60), st.sampled_from("ab")
+TIMES, DEVICES = st.integers(0, 20), st.sampled_from("aaab")
 TOLD = st.tuples(TIMES, DEVICES, st.sampled_from(["Berlin", "Paris", "Rome"]))
-STEPS = st.lists(st.tuples(TIMES, DEVICES, st.none()) | TOLD, max_size=25)
+STEPS = st.lists(st.tuples(TIMES, DEVICES, st.none()) | TOLD, min_size=8, max_size=25)
 
 
 @given(steps=STEPS)

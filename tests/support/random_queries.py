@@ -24,6 +24,7 @@ from oracle import MIN_TIME, Event
 from oracle_lifetimes import per_key
 
 from rxtemporal import agg
+from rxtemporal.operators.reference import SINCE, SINCE_TYPE, Reference
 
 # the count and the least of what a window holds, under the names of the fields
 LEAST = {"x": agg.count(), "y": agg.min("y")}
@@ -117,6 +118,19 @@ def rank_rows_of_model(rows: Rows) -> Rows:
     return pick_fields(oracle_windows.top_k(rows, windows, 1, "x", descending=False, key=["k"]))
 
 
+def refer(stream: Stream) -> Stream:
+    """Return reference data by key, where x says since when a row is so."""
+    x = pl.col("x").fill_null(0)
+    told = stream.select("k", x=x, y=pl.lit(None, pl.Float64), **{SINCE: (x * 7).cast(SINCE_TYPE)})
+    return apply_by_key(told, lambda group: group._compose(Reference()))
+
+
+def refer_of_model(rows: Rows) -> Rows:
+    """Return reference data by key, where x says since when a row is so."""
+    told = oracle.select(rows, lambda p: {"k": p["k"], "x": p["x"] or 0, "y": None})
+    return oracle_lifetimes.reference(told, ["k"], lambda row: 7 * int(row.payload["x"]))
+
+
 PIECES: dict[str, Piece] = {
     "where": Piece(lambda s: s.where(pl.col("x") >= 1), lambda rows: compositions.holding(rows, 1)),
     "shift forwards": make_shift(5),
@@ -143,6 +157,7 @@ PIECES: dict[str, Piece] = {
     "to_signal": Piece(
         lambda s: s.to_signal("k"), lambda rows: oracle_lifetimes.to_signal(rows, ["k"])
     ),
+    "reference": Piece(refer, refer_of_model),
     "stitch": Piece(lambda s: s.stitch(), oracle_lifetimes.stitch),
     "distinct": Piece(lambda s: s.distinct(), oracle_lifetimes.distinct),
     "chop of points": Piece(
