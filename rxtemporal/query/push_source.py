@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -362,6 +362,8 @@ def _number(seq: Any) -> int:
 
 def _numbers(seq: Any, rows: ReadRows) -> Any:
     count = len(rows.items) + len(rows.rejected)
+    if count == 1 and not isinstance(seq, Sequence):
+        seq = [seq]
     if isinstance(seq, int) or len(seq) != count:
         raise ArgumentError(
             f"seq has one number for each of the {count} items pushed, got {seq!r}. "

@@ -106,14 +106,14 @@ class PushEntry:
         """Accept one event of an input, unless its number has come before."""
         reader = self._reader
         with reader.lock:
-            if self._is_plain and type(event) in _COMPLETE and self.accepts:
+            if self._is_plain and type(event) in _COMPLETE and self.accepts and not reader.idle:
                 verdict = self._judge_plain(event, self._pushed.inputs[name], seq)
             else:
                 self._begin(1)
                 verdict = self._judge_one(event, self._pushed.inputs[name], seq)
             reader.let_others_follow()
-        if reader.run_end.error is not None and not self.is_logged:
-            raise self.refuse()
+        if not self.is_logged and not reader.run_end.accepts:
+            self._check_taken()
         return verdict
 
     def _judge_plain(self, event: Any, of: PushedInput, seq: int | None) -> Verdict:
@@ -219,6 +219,8 @@ class PushEntry:
     ) -> None:
         """Accept events one by one."""
         for number, event in enumerate(items):
+            if not self.accepts:  # a sink has stopped the run
+                raise self.refuse()
             seq = None if part.seq is None or isinstance(event, Cti) else int(part.seq[number])
             verdict = self._judge_one(event, of, seq)
             count.accepted += verdict.accepted
@@ -304,8 +306,12 @@ class PushEntry:
         return self.refuse()
 
     def _check_taken(self) -> None:
-        """Raise if the run has failed meanwhile, unless its log has the rows."""
-        if self._reader.run_end.error is not None and not self.is_logged:
+        """Raise if the rows may be in nobody's hands: neither in a log, nor in a hand-off."""
+        run_end = self._reader.run_end
+        if self.is_logged or run_end.accepts:
+            return
+        # rows in a hand-off still go through the query, unless it has failed
+        if run_end.error is not None or self._queue is None:
             raise self.refuse()
 
     def settle(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -511,24 +513,60 @@ def test_a_bad_payload_costs_its_row_alone(results, tmp_path, how):
     assert {*starts(results), *starts(again)} == {0, 1, 2, 3, 9}
 
 
-def test_a_sink_may_push_and_may_stop():
-    """What a sink pushes from inside a write is accepted; a run may be stopped there, too."""
+def test_a_sink_may_push():
+    """What a sink pushes from inside a write is accepted."""
     source = make_source()
-    seen = []
+    seen, verdicts = [], []
 
     def echo(batch):
         seen.extend(batch.start.tolist())
         if seen == [5]:
             verdicts.append(source.push(reading(20)))
-        elif seen:
-            process.stop()
 
-    verdicts = []
     process = source.stream.run(echo)
-    source.push(reading(5))
-    verdicts.append(source.push(reading(9)))
-    with pytest.raises(rxt.ProcessEndedError):
-        source.push(reading(30))
+    verdicts += [source.push(reading(5)), source.push(reading(9))]
+    source.close()
     assert process.wait(5)
-    assert [each.accepted for each in verdicts] == [1, 1]
-    assert seen[:2] == [5, 9]
+    assert [each.accepted for each in verdicts] == [1, 1, 1]
+    assert sorted(seen) == [5, 9, 20]
+
+
+def test_rows_that_come_after_a_stop_are_not_accepted():
+    """A list in whose middle the run is stopped is not accepted, since nobody has its rest."""
+    source = make_source()
+    process = source.stream.run(lambda batch: process.stop() if len(batch) else None)
+    with pytest.raises(rxt.ProcessEndedError, match="stopped"):
+        source.push([reading(n) for n in range(10)])
+
+
+def test_a_push_ends_idleness(results):
+    """A source that was declared idle is no longer so with its next row."""
+    source, other = make_source(delay=5), rxt.PushSource("other", schema=SCHEMA, start="ts")
+    with source.stream.union(other.stream).run(results) as process:
+        source.push(reading(10))
+        process.declare_idle("readings")
+        other.push(reading(20))
+        assert source.push(reading(25)).accepted == 1
+        other.push(reading(100))
+        assert source.push(reading(24)).accepted == 1
+        source.close()
+        other.close()
+
+
+@dataclasses.dataclass
+class Reading:
+    """A row that is no dict."""
+
+    ts: int
+    device: str = "a"
+    temp: float = 1.0
+
+
+def test_one_row_of_any_kind_has_one_number(results):
+    """A number may be given with a dataclass or a dict of another class, too."""
+    source = make_source()
+    with source.stream.run(results):
+        assert source.push(Reading(5), seq=1).accepted == 1
+        assert source.push(OrderedDict(reading(5)), seq=1).duplicates == 1
+        assert source.push([reading(5)], seq=2).accepted == 1
+        source.close()
