@@ -1,6 +1,6 @@
-"""The wall clock, used only by heartbeats, idle time-outs and reports.
+"""The wall clock, used only by heartbeats, idle time-outs, clock guards and reports.
 
-No operator uses it: the results of a query depend on application time alone.
+No operator uses it: results depend on application time alone, and on what has come in by which CTI.
 """
 
 from __future__ import annotations
