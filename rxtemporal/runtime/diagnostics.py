@@ -77,12 +77,12 @@ class StreamDiagnostics:
     ``largest_lateness`` is the delay, in ticks, that would have lost nothing: the smallest one with
     which no event would have been late by a CTI of this stream. ``late_by_import`` counts the
     events that are late only because of a CTI from outside (imported, from a heartbeat, or while
-    idle), against which no delay of this stream helps. ``inputs`` has the counters of each input,
-    if the source merges several: a subject in front of the run, or a ``PushSource``; events that
-    a subject has dropped are counted there alone. ``rows_out`` have entered the query; ``rows``
-    wait for a CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end edge.
-    ``cti_age`` is in seconds of the wall clock, since the stream last passed on a CTI or since the
-    start.
+    idle), against which no delay of this stream helps. ``ahead`` counts the rows and CTIs that the
+    clock guard found ahead of the wall clock. ``inputs`` has the counters of each input, if the
+    source merges several: a subject in front of the run, or a ``PushSource``; events that a subject
+    has dropped are counted there alone. ``rows_out`` have entered the query; ``rows`` wait for a
+    CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end edge. ``cti_age``
+    is in seconds of the wall clock, since the stream last passed on a CTI or since the start.
     ``hand_off`` has the counters of the stream's hand-off, if it has one.
     """
 
@@ -101,6 +101,7 @@ class StreamDiagnostics:
     ended: bool = False
     hand_off: HandOffDiagnostics | None = None
     inputs: Mapping[str, SourceStats] = dataclasses.field(default_factory=dict)
+    ahead: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -315,6 +316,7 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
         ended=reader.ended,
         hand_off=None if reader.queue is None else reader.queue.diagnostics(),
         inputs=inputs,
+        ahead=sum(each.ahead for each in inputs.values()) if inputs else reader.ahead,
     )
 
 

@@ -85,6 +85,8 @@ class InputStream:
         # a stream has a guard, or its CTIs are watched, or neither
         self.guard: ClockGuard | None = None
         self._watch: JumpWatch | None = None
+        # how many rows and CTIs have been ahead of the wall clock
+        self.ahead = 0
         # the input of the last item, where its source merges several
         self.sender: str | None = None
         # rows that are not durable yet, of a stream with verdicts
@@ -223,6 +225,7 @@ class InputStream:
             item = sent._replace(ahead=True)
         if self._tape is not None:
             self._tape.event(item)
+        self.ahead += ahead
         batch = self.packer.take_ahead(event) if ahead else self.packer.take(event)
         if self._log is not None:
             self._log.event(item)
@@ -249,7 +252,10 @@ class InputStream:
         """Note whose batch comes; return it with what the clock says of its rows and its CTI."""
         sent = item if isinstance(item, SentRows) else SentRows(item)
         self.sender = sent.input
-        return sent if self.guard is None else _compare_with_clock(sent, self.guard)
+        if self.guard is not None:
+            sent = _compare_with_clock(sent, self.guard)
+        self.ahead += sent.cti_ahead + (0 if sent.ahead is None else int(sent.ahead.sum()))
+        return sent
 
     def give(self, batch: EventBatch | None) -> None:
         """Report late events, and push a batch into the query."""

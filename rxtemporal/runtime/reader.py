@@ -364,6 +364,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             "packer": self.packer.save(),
             "late": self._late.save(),
             "meter": [self.meter.rows, self.meter.cti],
+            "ahead": self.ahead,
             "inputs": [] if self.pushed is None else self.pushed.inputs.save(),
             "front": None if self.front is None else self.front.save(),
         }
@@ -373,6 +374,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         self.packer.load(state["packer"])
         self._late.load(state["late"])
         self.meter.rows, self.meter.cti = state["meter"]
+        self.ahead = state["ahead"]
         if self.pushed is not None:
             self.pushed.inputs.load(state["inputs"])
         self.place, self.state = state["place"], StreamState(state["state"])

@@ -94,6 +94,7 @@ def test_one_wrong_clock_makes_nobody_late(when: rxt.WhenAhead, in_batches: bool
     assert pushed.stream.cti == 99 * SECOND
     pushed.end()
     assert pushed.stream.late == ({} if when is KEEP else {LateReason.AHEAD: 1})
+    assert pushed.stream.ahead == 1
     kept = seconds[1:] + ([YEAR_2036] if when is KEEP else [])
     assert sorted(pushed.rows) == sorted(kept)
 
@@ -113,7 +114,7 @@ def test_a_wrong_clock_is_not_saved(tmp_path: Path, way: str) -> None:
     before.push(point(90, 1), point(YEAR_2036, 2), Cti(YEAR_2036 * SECOND), point(95, 3))
     before.process.dispose()
     after = Pushed(settings(), **{way: tmp_path})
-    assert after.stream.cti == 95 * SECOND
+    assert (after.stream.cti, after.stream.ahead) == (95 * SECOND, 2)
     after.push(*(point(100, n) for n in range(100)))
     assert after.stream.late == {}
     after.process.dispose()
@@ -128,6 +129,7 @@ def test_a_replay_of_the_log_does_not_ask_the_clock(tmp_path: Path) -> None:
     again = Pushed(settings(LATE), second=1_000, log=tmp_path)
     assert (again.stream.cti, again.stream.late) == (found.cti, found.late)
     assert again.stream.late == {LateReason.AHEAD: 2}
+    assert again.stream.ahead == 2
     again.push(point(300, 4))
     assert again.stream.cti == 300 * SECOND
     again.process.dispose()
@@ -188,7 +190,7 @@ def test_a_batch_that_brings_a_cti_ahead_loses_that_alone() -> None:
     """Its rows are taken; time stays with those of them that are not ahead."""
     pushed = Pushed(settings())
     pushed.push(batch_of([90, 500, 95], cti=YEAR_2036 * SECOND))
-    assert pushed.stream.cti == 95 * SECOND
+    assert (pushed.stream.cti, pushed.stream.ahead) == (95 * SECOND, 2)
     pushed.end()
     assert sorted(pushed.rows) == [90, 95, 500]
 
