@@ -108,9 +108,9 @@ def from_observable(
 ) -> Streamable:
     """Make a stream from an observable (for example a subject) of events, or of event batches.
 
-    Otherwise as ``from_events``. ``batch_rows`` is the number of waiting rows at which the next CTI
-    sends them on: 1 gives results at every CTI, more makes a busy stream faster and its results
-    later.
+    Both may be mixed, but edges come either as events or in batches. Otherwise as ``from_events``.
+    ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: 1 gives
+    results at every CTI, more makes a busy stream faster and its results later.
 
     While the source is silent, a ``heartbeat`` advances its CTI by the wall clock. After
     ``idle_after`` of silence (a timedelta or ticks of wall time) the stream is idle: it follows the

@@ -38,6 +38,11 @@ class CtiSynchronizingSubject(CtiSubject):
       then ``policy`` decides (DROP it, or ADJUST its start if its lifetime reaches past the CTI).
     * CTIs: one goes through, less the delay, only if it is higher than any before. On completion
       subscribers get one at the end of time.
+    * Batches: an ``EventBatch`` of the subject's shape is judged as its rows one by one, its CTI
+      after them; subscribers get its accepted rows as a batch, edges as events.
+    * Errors: an item of another shape is an ``EventError``. What a subscriber raises is counted
+      and logged; only a run with an event log that has not accepted an item raises
+      ``ProcessEndedError`` to its producer, when all others have had the item.
     * Held: one entry for each open edge row, until its end edge; counters for each source.
     * Threads: every method from any thread; notifications are delivered one at a time, and what a
       subscriber pushes from inside its ``on_next`` follows when the current event has reached all.
