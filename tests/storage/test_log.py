@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from runs import SOON
 
+import rxtemporal as rxt
 from rxtemporal import PointEvent
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.log import Log, Tape
+from rxtemporal.storage.event_log.reader import Recording
+from rxtemporal.storage.event_log.store import RunStore
 
 
 class Disk(Log):
@@ -164,3 +170,40 @@ def test_a_write_that_is_interrupted_lets_nobody_wait() -> None:
     assert has_ended(leader + followers)
     assert sorted(map(str, raised)) == sorted(map(str, [KeyboardInterrupt, SpoolError, SpoolError]))
     assert log.durable == set()
+
+
+def test_threads_and_event_loops_are_told_what_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen threads and two loops push at once: each verdict comes behind its own commit."""
+    durable, missing = set[int](), list[int]()
+    append = RunStore.append
+
+    def note(store: RunStore, runs: Any, frames: Mapping[int, pl.DataFrame]) -> None:
+        append(store, runs, frames)
+        durable.update(seq for frame in frames.values() for seq in frame["seq"])
+
+    monkeypatch.setattr(RunStore, "append", note)
+    source = rxt.PushSource("readings", schema={"x": int}, start="time", delay=10**6)
+    process = source.stream.run(rxt.Collect(), log=tmp_path / "log")
+
+    def check(seq: int, verdict: rxt.Verdict) -> None:
+        if verdict.accepted != 1 or seq not in durable:
+            missing.append(seq)
+
+    def push(first: int) -> None:
+        for seq in range(first, first + 25):
+            check(seq, source.push({"time": seq, "x": seq}, seq=seq, input=str(first)))
+
+    async def push_one(seq: int, name: str) -> None:
+        check(seq, await source.push_async({"time": seq, "x": seq}, seq=seq, input=name))
+
+    async def push_many(first: int) -> None:
+        await asyncio.gather(*(push_one(first + n, f"{first + n}") for n in range(200)))
+
+    threads = [lambda n=n: push(n * 1_000) for n in range(16)]  # type: ignore[misc]
+    loops = [lambda n=n: asyncio.run(push_many(n)) for n in (50_000, 60_000)]  # type: ignore[misc]
+    assert has_ended(in_threads(*threads, *loops))
+    process.stop()
+    assert missing == []
+    assert len(durable) == Recording(tmp_path / "log").count() == 16 * 25 + 2 * 200
