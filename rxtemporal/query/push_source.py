@@ -218,6 +218,7 @@ class PushSource:
     def _find_entry(self) -> PushEntry:
         if self._entry is None or self._closed:
             raise self._refuse()
+        self._entry.refuse_fork()
         return self._entry
 
     def _accepts(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.ticks import MIN_TIME, Time, describe_span, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
@@ -57,6 +58,7 @@ class PushEntry:
     def __init__(self, reader: Reader, pushed: PushedItems) -> None:
         self._reader = reader
         self._pushed = pushed
+        self._forks = FORKS.count
         queue = reader.queue
         # None without a bound
         self._queue = queue if queue is not None and queue.settings is not None else None
@@ -99,6 +101,11 @@ class PushEntry:
         """Return the error for those who push when the run takes nothing more."""
         reader = self._reader
         return reader.run_end.refuse(reader.name, completed=reader.ended)
+
+    def refuse_fork(self) -> None:
+        """Raise in a process that was forked from the run's; take no lock, which may be held."""
+        if FORKS.count != self._forks:
+            raise ProcessEndedError(FORKED)
 
     # Judging --------------------------------------------------------------------------------------
 

@@ -320,11 +320,12 @@ def test_a_batch_of_which_a_part_is_accepted_is_not_acknowledged(folder: Path) -
 
 
 def test_a_stream_that_had_completed_is_not_read_again(folder: Path) -> None:
-    """The run goes to its end with what is in the log; nobody subscribes to the live source."""
+    """The run goes to its end with what is in the log; a push into the live source is refused."""
     assert Run(folder).push(PointEvent(1, 1)).ended().rows == [1]
     again = Run(folder)
     assert again.process.wait(SOON)
-    assert not again.subject.observers
+    with pytest.raises(rxt.ProcessEndedError, match="live"):
+        again.push(PointEvent(2, 2))
     assert again.sink.rows == [1]
 
 
@@ -898,6 +899,36 @@ os.waitpid(child, 0)
 subject.on_next(rxt.PointEvent(1, 1))
 process.dispose()
 """
+
+
+PUSHED_CHILD = """
+import asyncio, os, sys
+import rxtemporal as rxt
+
+source = rxt.PushSource("readings", schema={"x": int}, start="time")
+process = source.stream.run(rxt.Collect(), **{sys.argv[2]: sys.argv[1]})
+asyncio.run(source.push_async({"time": 0, "x": 0}))
+child = os.fork()
+if not child:
+    for push in source.push, lambda row: asyncio.run(source.push_async(row)):
+        try:
+            push({"time": 7, "x": 7})
+        except rxt.ProcessEndedError as error:
+            print("forked" in str(error), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+source.push({"time": 1, "x": 1})
+process.stop()
+"""
+
+
+@pytest.mark.parametrize("way", ["log", "record"])
+def test_a_forked_process_cannot_push_into_its_parents_source(folder: Path, way: str) -> None:
+    """Not from an event loop either, where no thread would ever answer."""
+    command = [sys.executable, "-P", "-c", PUSHED_CHILD, str(folder), way]
+    ran = subprocess.run(command, timeout=SOON, check=True, stdout=subprocess.PIPE, text=True)
+    assert ran.stdout == "True\nTrue\n"
+    assert starts(folder) == [0, 1]
 
 
 @pytest.mark.parametrize("way", ["log", "resume"])

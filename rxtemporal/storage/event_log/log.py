@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, Event, RowEvent
+from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import SpoolError
@@ -33,7 +33,7 @@ class Log:
     def __init__(self) -> None:
         self.noted = 0
         self.tapes: list[Tape] = []
-        self._process = os.getpid()
+        self._forks = FORKS.count
         self._changed = threading.Condition(threading.Lock())
         self._runs: list[list[int]] = []
         # how many records have been written
@@ -96,12 +96,8 @@ class Log:
 
     def refuse_fork(self) -> None:
         """Raise in a process that was forked from the one that writes this log."""
-        if os.getpid() != self._process:
-            raise SpoolError(
-                "a run belongs to the process that started it, and this one was forked from that: "
-                "it cannot write into the run's log or recording. Hint: push in the process that "
-                "runs the query, or start others with multiprocessing's method spawn."
-            )
+        if FORKS.count != self._forks:
+            raise SpoolError(FORKED)
 
     @property
     def durable(self) -> int:
