@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -47,16 +48,21 @@ def read(collected: rxt.Collect) -> Found:
     return sorted((row["start_time"], row["device"], row["city"]) for row in rows)
 
 
+def place(readings: Streamable, moves: Streamable) -> Streamable:
+    """Return the readings, each with the city that is valid at its time."""
+    places = rxt.reference(moves, on="device", follows=readings)
+    return readings.left_outer_join(places, on="device")
+
+
 class Service:
     """Readings and cities that are pushed, each reading joined with the city valid at its time."""
 
-    def __init__(self, **run: Any) -> None:
-        self.readings = rxt.PushSource("readings", schema={"device": str}, start="ts")
-        self.moves = rxt.PushSource("moves", schema=FIELDS, start="ts")
-        places = rxt.reference(self.moves.stream, on="device", follows=self.readings.stream)
+    def __init__(self, hand_off: rxt.HandOff | None = None, **run: Any) -> None:
+        options: Any = {"start": "ts", "hand_off": hand_off}
+        self.readings = rxt.PushSource("readings", schema={"device": str}, **options)
+        self.moves = rxt.PushSource("moves", schema=FIELDS, **options)
         self.found = rxt.Collect()
-        joined = self.readings.stream.left_outer_join(places, on="device")
-        self.process = joined.run(self.found, **run)
+        self.process = place(self.readings.stream, self.moves.stream).run(self.found, **run)
 
     def push(self, step: Step) -> rxt.Verdict:
         """Push a reading or a city."""
@@ -149,6 +155,46 @@ STEPS = st.lists(st.tuples(TIMES, DEVICES, st.none()) | TOLD, min_size=8, max_si
 def test_readings_meet_what_is_valid_whenever_it_was_told(steps: list[Step]) -> None:
     """In any order of readings and rows each reading has its city; what was late is told."""
     serve(*steps)
+
+
+MOVES: list[Step] = [
+    (10, "a", None), (0, "a", "Berlin"), (20, "a", None), (50, "a", "Rome"), (15, "a", "Paris"),
+    (30, "a", None), (12, "a", "Bonn"), (40, "a", None), (60, "a", None),
+]  # fmt: skip
+
+
+def test_a_recording_gives_the_same(tmp_path: Path) -> None:
+    """What was told late is told late again."""
+    service, replayed = Service(record=tmp_path / "tape"), rxt.Collect()
+    for step in MOVES:
+        service.push(step)
+    service.close()
+    with place(**rxt.replay(tmp_path / "tape")).run(replayed) as process:
+        assert process.wait(60)
+    assert read(replayed) == read(service.found) == expect(MOVES)
+
+
+def test_behind_a_hand_off_it_is_the_same() -> None:
+    """Rows are judged when they are pushed, whenever the query gets them."""
+    service = Service(hand_off=rxt.HandOff())
+    for step in MOVES:
+        service.push(step)
+    service.close()
+    assert read(service.found) == expect(MOVES)
+
+
+def test_streams_of_an_application() -> None:
+    """A stream may be followed by its name; lists are read merged by time."""
+    app, found = rxt.Application("service"), rxt.Collect()
+    events = [rxt.PointEvent(time, {"device": "a"}) for time in (5, 15, 25)]
+    readings = app.define_stream("readings", events, advance_time=rxt.INCREASING_START_TIME)
+    moves = app.define_stream("moves", list_moves(schema=FIELDS, advance_time=IMPORTS))
+    places = rxt.reference(moves, on="device", follows="readings")
+    query = app.query("placed", readings.join(places, on="device"))
+    with app.run(query, sinks=[found]) as process:
+        assert process.wait(60)
+    # Rome is told after Paris, when the CTI is 15, and valid from then until Paris begins at 20
+    assert read(found) == [(15, "a", "Rome"), (25, "a", "Paris")]
 
 
 @given(steps=STEPS, stop=st.integers(0, 25))
