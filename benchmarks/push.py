@@ -35,8 +35,8 @@ import rxtemporal as rxt
 
 SCHEMA = {"room": str, "temp": float}
 TASKS, THREADS, LIST, FRAME = 64, 16, 100, 10_000
-# the CTI stays behind all rows, so that a push costs no batch of its own
-DELAY = 10**12
+# the CTI follows each row, and so many rows go through the query together
+DELAY, BATCH_ROWS = 1_000, 1_024
 DISK = os.environ.get("RXTEMPORAL_DISK")
 
 Pushes = Callable[[rxt.PushSource, float], int]
@@ -76,9 +76,9 @@ def push_dicts(source: rxt.PushSource, until: float) -> int:
     """Push a dict at a time; return the number of accepted rows."""
     accepted = 0
     for number in count():
-        accepted += source.push(row(number)).accepted
+        accepted += source.push({"t": number, "room": "hall", "temp": 0.5}).accepted
         if time.perf_counter() >= until:
-            return accepted
+            break
     return accepted
 
 
@@ -101,13 +101,14 @@ def push_async(source: rxt.PushSource, until: float) -> int:
 
 def push_lists(source: rxt.PushSource, until: float) -> int:
     """Push lists of dicts from many threads."""
-    rows = [row(number) for number in range(LIST)]
     accepted = []
 
     def push() -> None:
         own = 0
-        while time.perf_counter() < until:
-            own += source.push(rows).accepted
+        for begin in count(0, LIST // 2):
+            own += source.push([row(begin + number) for number in range(LIST)]).accepted
+            if time.perf_counter() >= until:
+                break
         accepted.append(own)
 
     threads = [threading.Thread(target=push) for _ in range(THREADS)]
@@ -129,7 +130,7 @@ def push_frames(source: rxt.PushSource, until: float) -> int:
 
 def into_source(pushes: Pushes, seconds: float, *, durable: bool) -> float:
     """Return accepted rows per second of a way of pushing; check what has come out."""
-    source = rxt.PushSource("rows", schema=SCHEMA, start="t", delay=DELAY)
+    source = rxt.PushSource("rows", schema=SCHEMA, start="t", delay=DELAY, batch_rows=BATCH_ROWS)
     sink = Rows()
     with tempfile.TemporaryDirectory(dir=DISK) as folder:
         place: Any = {"resume": Path(folder) / "run"} if durable else {}
@@ -150,17 +151,20 @@ def into_subject(make: Callable[[], Any], seconds: float, *, makes_ctis: bool) -
     settings = rxt.AdvanceTimeSettings(generation, policy=rxt.AdvanceTimePolicy.DROP)
     subject, sink = make(), Rows()
     stream = rxt.from_observable(
-        subject, schema=SCHEMA, advance_time=settings if makes_ctis else None
+        subject,
+        schema=SCHEMA,
+        advance_time=settings if makes_ctis else None,
+        batch_rows=BATCH_ROWS,
     )
     process = stream.run(sink)
-    events = [rxt.PointEvent(n, {"room": "hall", "temp": 0.5}) for n in range(1_000)]
-    done, on_next, begun = 0, subject.on_next, time.perf_counter()
-    until = begun + seconds
-    while time.perf_counter() < until:
+    done, took, on_next = 0, 0.0, subject.on_next
+    while took < seconds:
+        events = [rxt.PointEvent(done + n, row(0)) for n in range(1_000)]
+        begun = time.perf_counter()
         for event in events:
             on_next(event)
+        took += time.perf_counter() - begun
         done += len(events)
-    took = time.perf_counter() - begun
     subject.on_completed()
     process.wait()
     if sink.rows != done:

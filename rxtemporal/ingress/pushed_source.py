@@ -33,6 +33,7 @@ class PushedSource(StreamSource):
         attach: Attach,
         stats: Callable[[], Mapping[str, SourceStats]],
         *,
+        min_rows: int,
         refuses_ahead: bool,
     ) -> None:
         self.name = name
@@ -42,6 +43,7 @@ class PushedSource(StreamSource):
         self.hand_off = hand_off
         self._attach = attach
         self._stats = stats
+        self.min_rows = min_rows
         self.refuses_ahead = refuses_ahead
 
     def inputs(self) -> Mapping[str, SourceStats]:

@@ -61,7 +61,8 @@ class PushSource:
       done about a field that the schema does not have.
     * CTIs: each row makes one, at its start less ``delay``, and a CTI that is pushed counts less
       ``delay``, too. ``policy`` decides about a row that breaks the CTI. ``heartbeat``,
-      ``idle_after`` and ``hand_off`` are as in ``from_observable``.
+      ``idle_after``, ``batch_rows`` and ``hand_off`` are as in ``from_observable``: a push that
+      advances the CTI sends a batch through the query, unless fewer than ``batch_rows`` rows wait.
     * Inputs: a device that comes and goes has an ``input`` with counters of its own, in which its
       end edges find their rows and its sequence numbers their repeats. ``seq`` is the field that
       has the numbers.
@@ -102,6 +103,7 @@ class PushSource:
         policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
         ahead: Span | None = None,
         when_ahead: WhenAhead = WhenAhead.KEEP,
+        batch_rows: int = 1,
         hand_off: HandOff | None = None,
         rejects: Rejects = Rejects.KEEP,
         extra: Extra = Extra.IGNORE,
@@ -113,6 +115,8 @@ class PushSource:
         self._rejects = choose(Rejects, rejects, "rejects")
         if not isinstance(hand_off, HandOff | None):
             raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+        if not isinstance(batch_rows, int) or batch_rows < 1:
+            raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
         settings = _make_settings(delay, policy, ahead, when_ahead, self._rejects)
         self._rows = RowReader(
             name,
@@ -137,6 +141,7 @@ class PushSource:
             hand_off,
             self._attach,
             self._input_stats,
+            min_rows=batch_rows,
             refuses_ahead=when_ahead is WhenAhead.REJECT,
         )
         self._stream = Streamable(Node(source.schema, (), source=source))

@@ -119,8 +119,9 @@ class PushEntry:
                 self._begin(1)
                 verdict = self._judge_one(event, self._pushed.inputs[name], seq)
             reader.let_others_follow()
-        if not self.is_logged and not reader.run_end.accepts:
             self._check_taken()
+        if not reader.run_end.accepts:
+            self._check_failed()
         return verdict
 
     def _judge_plain(self, event: Any, of: PushedInput, seq: int | None) -> Verdict:
@@ -192,7 +193,8 @@ class PushEntry:
                     self._judge_events(part.items, part, of, count)
                 reader.let_others_follow()
                 cti = self.cti
-            self._check_taken()
+                self._check_taken()
+            self._check_failed()
         rejected = sorted(count.rejected, key=lambda each: each.index)
         return Verdict(count.accepted, count.duplicates, tuple(count.late), tuple(rejected), cti)
 
@@ -226,8 +228,7 @@ class PushEntry:
     ) -> None:
         """Accept events one by one."""
         for number, event in enumerate(items):
-            if not self.accepts:  # a sink has stopped the run
-                raise self.refuse()
+            self._check_taken()
             seq = None if part.seq is None or isinstance(event, Cti) else int(part.seq[number])
             verdict = self._judge_one(event, of, seq)
             count.accepted += verdict.accepted
@@ -313,12 +314,16 @@ class PushEntry:
         return self.refuse()
 
     def _check_taken(self) -> None:
-        """Raise if the rows may be in nobody's hands: neither in a log, nor in a hand-off."""
-        run_end = self._reader.run_end
-        if self.is_logged or run_end.accepts:
-            return
-        # rows in a hand-off still go through the query, unless it has failed
-        if run_end.error is not None or self._queue is None:
+        """Raise if the rows are in nobody's hands, inside the lock: stop() delivers what is taken.
+
+        A run that has ended under the lock was stopped from inside, or did not wait any longer.
+        """
+        if self._reader.run_end.ended and not self.is_logged:
+            raise self.refuse()
+
+    def _check_failed(self) -> None:
+        """Raise if the run has failed meanwhile, unless its log has the rows."""
+        if self._reader.run_end.error is not None and not self.is_logged:
             raise self.refuse()
 
     def settle(self) -> None:

@@ -353,6 +353,7 @@ def test_a_push_that_fails_tells_its_event_loop():
     [
         ({"delay": -1}, "delay must not be negative"),
         ({"hand_off": 5}, "hand_off is a HandOff"),
+        ({"batch_rows": 0}, "batch_rows must be positive"),
         ({"rejects": 5}, "rejects is one of"),
         ({"extra": "all"}, "extra is one of"),
         ({"policy": 5}, "policy is"),
@@ -537,6 +538,19 @@ def test_rows_that_come_after_a_stop_are_not_accepted():
     process = source.stream.run(lambda batch: process.stop() if len(batch) else None)
     with pytest.raises(rxt.ProcessEndedError, match="stopped"):
         source.push([reading(n) for n in range(10)])
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_rows_may_wait_for_more(tmp_path, durable):
+    """With batch_rows= rows go on when so many wait, and at the end."""
+    source, sizes = make_source(batch_rows=4), []
+    place = {"resume": tmp_path / "run"} if durable else {}
+    with source.stream.run(lambda batch: sizes.append(len(batch)), **place):
+        for time in range(1, 11):
+            source.push(reading(time))
+        source.close()
+    assert sum(sizes) == 10
+    assert len([each for each in sizes if each]) == 3
 
 
 def test_a_push_ends_idleness(results):
