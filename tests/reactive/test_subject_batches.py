@@ -10,6 +10,7 @@ import physical
 import polars as pl
 import pytest
 import strategies
+import subject_batches
 from hypothesis import given
 from hypothesis import strategies as st
 from input_ways import BOTH_SUBJECTS, both_subjects
@@ -17,50 +18,6 @@ from input_ways import BOTH_SUBJECTS, both_subjects
 import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, Cti, EdgeEvent, EventBatch, LateReason, PointEvent
 from rxtemporal.errors import EventError
-
-Named = tuple[str | None, tuple[Any, ...]]
-
-
-def runs(items: list[Named]) -> list[list[Named]]:
-    """Cut items where the sender changes and after each CTI: each run can be a batch."""
-    found: list[list[Named]] = []
-    for item in items:
-        if not found or found[-1][-1][0] != item[0] or found[-1][-1][1][0] == "cti":
-            found.append([])
-        found[-1].append(item)
-    return found
-
-
-def batch_of(items: list[tuple[Any, ...]]) -> EventBatch | None:
-    """Rows and the CTI after them as a batch; None if it would say nothing."""
-    cti = items[-1][1] if items[-1][0] == "cti" else rxt.MIN_TIME
-    rows = [item for item in items if item[0] != "cti"]
-    if not rows and cti == rxt.MIN_TIME:
-        return None
-    lifetimes = np.array([oracle.lifetime(row) for row in rows], np.int64).reshape(-1, 2)
-    edge = np.array([row[0] in ("start", "end") for row in rows], np.int64)
-    payload = pl.DataFrame([row[-1] for row in rows], schema=physical.SCHEMA)
-    return EventBatch(lifetimes[:, 0].copy(), lifetimes[:, 1].copy(), edge, payload, cti)
-
-
-def flat(out: list[Any], shape: str) -> list[tuple[Any, ...]]:
-    """What came out, event by event: a batch as its rows, and its CTI if that is new."""
-    found: list[tuple[Any, ...]] = []
-    reached = rxt.MIN_TIME
-    for each in out:
-        if not isinstance(each, EventBatch):
-            found += physical.tuples([each])
-            reached = max(reached, each.start) if isinstance(each, Cti) else reached
-            continue
-        for start, end, payload in zip(
-            each.start.tolist(), each.end.tolist(), each.payload.to_dicts(), strict=True
-        ):
-            interval = (shape, start, end, payload)
-            found.append(("point", start, payload) if shape == "point" else interval)
-        if each.cti > reached:
-            reached = each.cti
-            found.append(("cti", reached))
-    return found
 
 
 @pytest.mark.parametrize("policy", list(AdvanceTimePolicy))
@@ -73,16 +30,9 @@ def test_a_batch_is_its_rows(policy: AdvanceTimePolicy, data: st.DataObject) -> 
     shape = data.draw(st.sampled_from(strategies.SHAPES))
     items = data.draw(strategies.named_arrivals(shapes=[shape]))
     delay = data.draw(st.integers(0, 8))
-    pushes: list[tuple[str | None, Any]] = []
-    for run in runs(items):
-        together = batch_of([item for _, item in run]) if data.draw(st.booleans()) else None
-        if together is None:
-            pushes += [(name, physical.event(item)) for name, item in run]
-        else:
-            pushes.append((run[0][0], together))
-    expected = play(rxt.CtiSynchronizingSubject, shape, delay, policy, [
-        (name, physical.event(item)) for name, item in items
-    ])  # fmt: skip
+    pushes = data.draw(subject_batches.mix(items))
+    alone = subject_batches.events(items)
+    expected = play(rxt.CtiSynchronizingSubject, shape, delay, policy, alone)
     for kind in BOTH_SUBJECTS:
         assert play(kind, shape, delay, policy, pushes) == expected
 
@@ -102,7 +52,31 @@ def play(
         (physical.tuples([each.event])[0], each.source, each.reason, each.cti, each.by)
         for each in late
     ]
-    return oracle.freeze(flat(out, shape)), oracle.freeze(told), subject.stats()
+    return oracle.freeze(subject_batches.flatten(out, shape)), oracle.freeze(told), subject.stats()
+
+
+@given(data=st.data())
+def test_a_query_over_a_subject_takes_events_and_batches(data: st.DataObject) -> None:
+    """A query gives the same rows and the same time, however its subject was pushed into."""
+    shape = data.draw(st.sampled_from(strategies.SHAPES))
+    items = data.draw(strategies.named_arrivals(shapes=[shape]))
+    hand_off = data.draw(st.sampled_from([None, rxt.HandOff(3)]))
+    results = []
+    for together in False, True:
+        subject = data.draw(st.sampled_from(BOTH_SUBJECTS))
+        subject = getattr(subject, f"create_{shape}")(3)
+        stream = rxt.from_observable(subject, schema=physical.SCHEMA, hand_off=hand_off)
+        sink = rxt.Collect(rxt.EventShape.EDGE)
+        process = stream.run(sink)
+        pushes = subject_batches.mix(items) if together else st.just(subject_batches.events(items))
+        for name, item in data.draw(pushes):
+            (subject if name is None else subject.input(name)).on_next(item)
+        subject.on_completed()
+        assert process.wait(60)
+        results.append(sink.batches)
+    alone, mixed = results
+    assert sorted(map(repr, physical.rows(mixed))) == sorted(map(repr, physical.rows(alone)))
+    assert mixed[-1].cti == alone[-1].cti == rxt.MAX_TIME
 
 
 def points(*starts: int, cti: int = rxt.MIN_TIME) -> EventBatch:

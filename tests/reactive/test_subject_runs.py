@@ -17,6 +17,7 @@ import physical
 import polars as pl
 import pytest
 import strategies
+import subject_batches
 from hypothesis import given
 from hypothesis import strategies as st
 from input_ways import BOTH_SUBJECTS, both_subjects
@@ -236,8 +237,7 @@ def test_a_restart_is_not_noticed(how: str, data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(strategies.SHAPES))
     policy = data.draw(st.sampled_from(list(AdvanceTimePolicy)))
     delay = data.draw(st.integers(0, 8))
-    drawn = data.draw(strategies.named_arrivals(shapes=[shape]))
-    items = [(name, physical.event(item)) for name, item in drawn]
+    items = data.draw(subject_batches.mix(data.draw(strategies.named_arrivals(shapes=[shape]))))
     cut = data.draw(st.integers(0, len(items)))
     saved = data.draw(st.integers(0, cut))
 
@@ -262,7 +262,8 @@ def test_a_restart_is_not_noticed(how: str, data: st.DataObject) -> None:
             push(second, items[cut:])
         finally:
             process.stop()
-    assert oracle.freeze(physical.tuples(out)) == oracle.freeze(physical.tuples(expected[0]))
+    flat = [subject_batches.flatten(each, shape, at_cut.cti) for each in (out, expected[0])]
+    assert oracle.freeze(flat[0]) == oracle.freeze(flat[1])
     assert [describe(each) for each in late] == [describe(each) for each in expected[1]]
 
 
