@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rxtemporal.errors import SpoolError
+from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import damage_error
 from rxtemporal.storage.event_log.record_count import RecordCount
 from rxtemporal.storage.event_log.stored_log import ORDER_PART, PARTS, TABLES, StoredLog
@@ -11,8 +11,8 @@ from rxtemporal.storage.event_log.stored_log import ORDER_PART, PARTS, TABLES, S
 def verify(log: StoredLog, count: RecordCount) -> int:
     """Verify a file, of which the count beside it tells the least that it has had.
 
-    Returns the number of the next record. ``SpoolError`` names the place of the damage. Reads the
-    whole file once.
+    Returns the number of the next record. ``SpoolError``, or ``CheckpointError`` where the state is
+    damaged, names the place of the damage. Reads the whole file once.
     """
     header = log.header()
     count.check_id(log.file, header["id"])
@@ -24,13 +24,22 @@ def verify(log: StoredLog, count: RecordCount) -> int:
         if {sql for (sql,) in tables} != {*TABLES}:
             raise damage_error(log.file, "its tables have changed")
         for (name,) in database.rows("SELECT name FROM facts"):
-            log.fact(name)
+            _verify_fact(log, name)
     records = _verify_parts(log)
     if records < header["records"]:
         raise _gap(log, records, header["records"])
     count.check_records(log.file, records)
     count.check_saves(log.file, header.get("saves", 0))
     return records
+
+
+def _verify_fact(log: StoredLog, name: str) -> None:
+    try:
+        log.fact(name)
+    except SpoolError as error:
+        if name.startswith("checkpoint"):
+            raise CheckpointError(str(error)) from error
+        raise
 
 
 def _verify_parts(log: StoredLog) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from rxtemporal.errors import SpoolError
+from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.storage.event_log.database import (
     aside_wal,
     damage_error,
@@ -144,7 +144,7 @@ def _find_log_damage(path: Path) -> str:
             raise damage_error(file, "it is missing")
         with _make_copy(path, all_frames=False) as copy:
             _verify_copy(file, StoredLog(copy.parent))
-    except SpoolError as error:
+    except RxTemporalError as error:
         return str(error)
     return ""
 
@@ -158,5 +158,5 @@ def _verify_copy(file: Path, log: StoredLog) -> None:
             if has_wal(file) and is_damaged(wal_path(file)):
                 raise damage_error(wal_path(file), "records in it have changed")
         verify(log, load_count(file))
-    except SpoolError as error:
+    except RxTemporalError as error:
         raise SpoolError(str(error).replace(str(log.path), str(file.parent))) from error
