@@ -36,7 +36,7 @@ import rxtemporal as rxt
 SCHEMA = {"room": str, "temp": float}
 TASKS, THREADS, LIST, FRAME = 64, 16, 100, 10_000
 # the CTI follows each row, and so many rows go through the query together
-DELAY, BATCH_ROWS = 1_000, 1_024
+DELAY, BATCH_ROWS = 1_000_000, 1_024
 DISK = os.environ.get("RXTEMPORAL_DISK")
 
 Pushes = Callable[[rxt.PushSource, float], int]
@@ -159,7 +159,7 @@ def into_subject(make: Callable[[], Any], seconds: float, *, makes_ctis: bool) -
     process = stream.run(sink)
     done, took, on_next = 0, 0.0, subject.on_next
     while took < seconds:
-        events = [rxt.PointEvent(done + n, row(0)) for n in range(1_000)]
+        events = [rxt.PointEvent(done + n, {"room": "hall", "temp": 0.5}) for n in range(1_000)]
         begun = time.perf_counter()
         for event in events:
             on_next(event)

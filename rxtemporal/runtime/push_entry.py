@@ -17,10 +17,12 @@ from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import Verdict, make_accepted
+from rxtemporal.runtime.input_stream import StreamState
 from rxtemporal.runtime.pushed_items import PushedItems
 from rxtemporal.runtime.reader import Reader
 
+_READING = StreamState.READING
 _COMPLETE = frozenset({PointEvent, IntervalEvent})
 # of so many rows that come one by one, one is compared with the wall clock
 CLOCK_ROWS = 16
@@ -113,13 +115,15 @@ class PushEntry:
         """Accept one event of an input, unless its number has come before."""
         reader = self._reader
         with reader.lock:
-            if self._is_plain and type(event) in _COMPLETE and self.accepts and not reader.idle:
+            is_live = reader.state is _READING and reader.run_end.accepts
+            if is_live and self._is_plain and type(event) in _COMPLETE:
                 verdict = self._judge_plain(event, self._pushed.inputs[name], seq)
             else:
                 self._begin(1)
                 verdict = self._judge_one(event, self._pushed.inputs[name], seq)
             reader.let_others_follow()
-            self._check_taken()
+            if reader.run_end.ended:
+                self._check_taken()
         if not reader.run_end.accepts:
             self._check_failed()
         return verdict
@@ -156,7 +160,7 @@ class PushEntry:
     def _tell_in_time(self) -> Verdict:
         if self._reader.door.cti != self._told:
             self._told = self._reader.door.cti
-            self._in_time = Verdict(1, cti=self.cti)
+            self._in_time = make_accepted(self.cti)
         return self._in_time
 
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
