@@ -27,7 +27,7 @@ class Disk(Log):
 
     def __init__(self, before: Callable[[set[int]], Any] = lambda starts: None) -> None:
         super().__init__()
-        self.durable: set[int] = set()
+        self.on_disk: set[int] = set()
         self.writes = self.at_once = 0
         self.before = before
         self.tapes.append(Tape(self, 0, StreamFacts("live", False), None))
@@ -45,7 +45,7 @@ class Disk(Log):
             self.before(starts)  # type: ignore[arg-type]
         finally:
             self.at_once -= 1
-        self.durable |= starts  # type: ignore[arg-type]
+        self.on_disk |= starts  # type: ignore[arg-type]
         self.writes += 1
 
 
@@ -78,13 +78,13 @@ def test_threads_and_an_acceptance_thread_share_commits() -> None:
             starts = range(at, at + size)
             log.tape.events([point(start) for start in starts])
             log.flush()
-            if not log.durable.issuperset(starts):
-                missing.append(set(starts) - log.durable)
+            if not log.on_disk.issuperset(starts):
+                missing.append(set(starts) - log.on_disk)
 
     alone = [lambda n=n: push(n * 1_000, 150, 1) for n in range(16)]  # type: ignore[misc]
     assert has_ended(in_threads(*alone, lambda: push(100_000, 6_400, 64)))
     assert missing == []
-    assert len(log.durable) == log.noted == 16 * 150 + 6_400
+    assert len(log.on_disk) == log.noted == 16 * 150 + 6_400
 
 
 def test_those_that_come_while_one_writes_are_the_next_commit() -> None:
@@ -105,7 +105,7 @@ def test_those_that_come_while_one_writes_are_the_next_commit() -> None:
         followers += in_threads(log.flush)
     go_on.set()
     assert has_ended(leader + followers)
-    assert (log.writes, log.durable) == (2, set(range(9)))
+    assert (log.writes, log.on_disk) == (2, set(range(9)))
 
 
 def test_a_write_that_fails_is_told_to_all_who_wait_for_it() -> None:
@@ -169,7 +169,7 @@ def test_a_write_that_is_interrupted_lets_nobody_wait() -> None:
     go_on.set()
     assert has_ended(leader + followers)
     assert sorted(map(str, raised)) == sorted(map(str, [KeyboardInterrupt, SpoolError, SpoolError]))
-    assert log.durable == set()
+    assert log.on_disk == set()
 
 
 def test_threads_and_event_loops_are_told_what_is_durable(
