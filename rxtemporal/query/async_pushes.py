@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rxtemporal.core.log import get_logger
 from rxtemporal.ingress.verdict import Verdict
 
 if TYPE_CHECKING:
     from rxtemporal.runtime.push_entry import PushEntry
+
+_log = get_logger(__name__)
 
 # so many pushes are accepted before their verdicts are told
 MOST_PUSHES = 1_024
@@ -54,7 +57,7 @@ class AsyncPushes:
         accepts: Callable[[], bool],
     ) -> None:
         self._name = name
-        self._judge, self._publish, self._accepts = judge, tell, accepts
+        self._judge, self._tell, self._accepts = judge, tell, accepts
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[AsyncPush | None] = SimpleQueue()
         self._is_running = False
@@ -77,7 +80,7 @@ class AsyncPushes:
 
     def _run(self) -> None:
         while pushes := self._take():
-            _tell(self._judge_all(pushes))
+            _answer(self._judge_all(pushes))
             if not self._accepts():
                 self.wake()
 
@@ -120,11 +123,17 @@ class AsyncPushes:
                 ]
         for push, verdict, _ in answers:
             if verdict is not None:
-                self._publish(verdict, push.input)
+                self._publish(push, verdict)
         return answers
 
+    def _publish(self, push: AsyncPush, verdict: Verdict) -> None:
+        try:
+            self._tell(verdict, push.input)
+        except BaseException:  # a subscriber has no say in who waits for this thread
+            _log.exception("a subscriber failed", source=self._name, input=push.input)
 
-def _tell(answers: Sequence[_Answer]) -> None:
+
+def _answer(answers: Sequence[_Answer]) -> None:
     """Give each event loop the answers to its pushes, in one call."""
     loops: defaultdict[asyncio.AbstractEventLoop, list[_Answer]] = defaultdict(list)
     for answer in answers:

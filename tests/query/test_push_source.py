@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
 import threading
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
@@ -343,6 +344,20 @@ def test_a_push_that_fails_tells_its_event_loop():
     with pytest.raises(rxt.ProcessEndedError) as raised:
         asyncio.run(push())
     assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_subscriber_cannot_end_the_thread_of_async_pushes(results):
+    """A subscriber that asks for the end of its thread is logged, and later pushes are answered."""
+    source = make_source()
+    source.rejects.subscribe(lambda each: sys.exit())
+
+    async def push():
+        return [await source.push_async(row) for row in ({"ts": "?"}, reading(5))]
+
+    with source.stream.run(results):
+        bad, good = asyncio.run(push())
+        source.close()
+    assert (len(bad.rejected), good.accepted) == (1, 1)
 
 
 # Arguments ----------------------------------------------------------------------------------------
