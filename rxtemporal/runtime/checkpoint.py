@@ -122,6 +122,8 @@ class Checkpointer:
         with self._execution.pause(PATIENCE) as paused:
             if paused and not self._execution.ended:
                 self._save()
+            else:  # put off
+                self._saved = time.monotonic()
 
     def stop(self) -> None:
         """Make ``advance`` save the run after the current batch and return False."""

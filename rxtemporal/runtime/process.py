@@ -276,6 +276,7 @@ class Process:
         """
         if error is not None:
             self._listeners.hear()
+        self._execution.run_end.close(error)
         failed = self._stop_between_batches(error)
         error = error or failed or self._execution.error
         if error is None:

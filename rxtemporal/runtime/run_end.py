@@ -32,7 +32,8 @@ class RunEnd:
     def close(self, error: BaseException | None = None) -> None:
         """Accept nothing more; the error ends the run once the accepted rows are delivered."""
         with self._lock:
-            self._set(error)
+            if not self.ended:
+                self._set(error)
 
     def end(self, error: BaseException | None = None) -> None:
         """End the run; nothing more is delivered. Idempotent."""

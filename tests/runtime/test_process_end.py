@@ -501,3 +501,34 @@ def test_stop_delivers_what_is_accepted_beside_a_hand_off() -> None:
             two.on_next(event)
         process.stop()
         assert sink.rows == [1, 1, 3, 3]
+
+
+def test_stop_ends_though_producers_are_faster_than_the_sink(tmp_path: Path) -> None:
+    """Nothing more is accepted from the moment of stop() on, also where full means to spill."""
+    pause = threading.Event()
+    sink = Log(during={"write": lambda: pause.wait(0.01)})
+    spill = rxt.HandOff(max_rows=20, when_full=rxt.WhenFull.SPILL)
+    source = rxt.PushSource("visits", schema={"n": int}, hand_off=spill)
+    process = source.stream.run(sink, resume=tmp_path)
+    pushed = [0]
+
+    def push() -> None:
+        for first in range(0, 10**9, 50):
+            source.push([{"time": first + n, "n": n} for n in range(50)])
+            pushed[0] = first + 50
+
+    def produce() -> None:
+        with pytest.raises(rxt.ProcessEndedError):
+            push()
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    while not process.diagnostics().to_dict()["streams"][0]["hand_off"]["rows_spilled"]:
+        pause.wait(0.001)
+    within(SOON, process.stop)
+    producer.join(SOON)
+    again = rxt.PushSource("visits", schema={"n": int}, hand_off=spill)
+    process = again.stream.run(Log(), resume=tmp_path)
+    # of the push that was refused a part may have been accepted
+    assert 0 <= process.diagnostics().events_in - pushed[0] < 50
+    process.stop()

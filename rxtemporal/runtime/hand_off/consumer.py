@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -101,8 +102,9 @@ class Consumer:
     def pause(self, timeout: float = -1) -> Iterator[bool]:
         """Deliver waiting rows, then accept and deliver nothing inside the context.
 
-        ``timeout`` is how many seconds to wait for the query's current batch; -1: without limit.
-        Yields True on success: not after a failure, nor from inside the query.
+        ``timeout`` is how many seconds to wait for the query's current batch, and for spilled rows
+        while more may come; -1: without limit. Yields True on success: not after a failure, nor
+        from inside the query.
         """
         if self.inside or not self._running.acquire(timeout=timeout):
             yield False
@@ -110,7 +112,11 @@ class Consumer:
         self.gate.consumer = threading.get_ident()
         try:
             # not under the gate, so that producers need not wait for all spilled rows
+            last = time.monotonic() + timeout
             while self._has_spilled():
+                if self.gate.run_end.accepts and timeout >= 0 and time.monotonic() > last:
+                    yield False  # producers are faster than the query
+                    return
                 self._serve_once()
             with self.gate:
                 while not self._is_closed and self._has_rows():

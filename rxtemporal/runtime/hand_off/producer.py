@@ -71,7 +71,7 @@ class Producer(abc.ObserverBase[Any]):
         with gate:
             if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
                 self._wait(rows)
-            if gate.state is not State.OPEN:
+            if gate.state is not State.OPEN or not gate.run_end.accepts:
                 self._refuse()
                 return
             self._reader.on_next(item)
