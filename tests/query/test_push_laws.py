@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from runs import SOON
 
 import rxtemporal as rxt
+from rxtemporal.runtime import checkpoint
 from rxtemporal.storage.event_log import database
 from rxtemporal.testing import assert_same_history
 
@@ -31,6 +32,9 @@ def _no_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         patch.setattr(database, "SYNCHRONOUS", "OFF")
+        # a checkpoint is due after each push
+        patch.setattr(checkpoint, "SECONDS", 0.0)
+        patch.setattr(checkpoint, "SHARE", 1e9)
         yield
 
 

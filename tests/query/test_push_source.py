@@ -568,6 +568,22 @@ def test_rows_may_wait_for_more(tmp_path, durable):
     assert len([each for each in sizes if each]) == 3
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_heartbeat_gives_on_what_waits(results, tmp_path, durable):
+    """Time from the wall clock sends rows on that wait for it, in a run with a log, too."""
+    clock = TestScheduler()
+    beat = rxt.Heartbeat(every=timedelta(seconds=10), delay=0)
+    source = make_source(heartbeat=beat, delay=10**9)
+    place = {"resume": tmp_path / "run"} if durable else {}
+    process = source.stream.run(results, scheduler=clock, **place)
+    assert source.push(reading(5)).cti == 5 - 10**9
+    assert source.push(reading(3)).accepted == 1
+    clock.advance_to(25)
+    assert source.cti == 20_000_000
+    assert starts(results) == [3, 5]
+    process.stop()
+
+
 def test_a_push_ends_idleness(results):
     """A source that was declared idle is no longer so with its next row."""
     source, other = make_source(delay=5), rxt.PushSource("other", schema=SCHEMA, start="ts")
