@@ -23,6 +23,7 @@ from rxtemporal.storage.event_log.log import Tape
 
 WAYS = [
     "push", "push log", "push resume", "push hand-off", "push resume hand-off", "push spill",
+    "async", "async resume", "async hand-off",
     "subject", "subject log", "subject resume", "subject hand-off", "subject log hand-off",
     "plain", "plain log",
 ]  # fmt: skip
@@ -64,7 +65,7 @@ def can_strike(name: str, hop: str) -> bool:
     if hop in ("queue", "deliver", "buffer"):
         return "hand-off" in words or "spill" in words
     if hop in ("late", "rejects"):
-        return kind == "push"
+        return kind in ("push", "async")
     return True
 
 
@@ -151,7 +152,7 @@ def test_every_payload(name, value, tmp_path: Path, monkeypatch):
         assert isinstance(trial.process.error, RxTemporalError)
 
 
-@pytest.mark.parametrize("name", [name for name in WAYS if not name.startswith("push")])
+@pytest.mark.parametrize("name", [name for name in WAYS if not name.startswith(("push", "async"))])
 def test_a_payload_whose_own_code_raises(name, tmp_path: Path):
     """A mapping whose methods raise ends the run of a subject, and the run says so."""
     hostile = type("Hostile", (dict,), dict.fromkeys(("__getitem__", "__len__", "items"), boom))

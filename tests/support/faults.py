@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable
@@ -94,8 +95,9 @@ class Way:
 
     def __init__(self, name: str, folder: Path) -> None:
         kind, *words = name.split()
-        self.is_told = kind == "push" or "log" in words or "resume" in words
-        self.has_verdicts = kind == "push"
+        self.has_verdicts = kind in ("push", "async")
+        self.is_async = kind == "async"
+        self.is_told = self.has_verdicts or "log" in words or "resume" in words
         hand_off = None
         if "hand-off" in words:
             hand_off = rxt.HandOff()
@@ -103,7 +105,7 @@ class Way:
             hand_off = rxt.HandOff(max_rows=1, when_full=rxt.WhenFull.SPILL)
         self.options = {word: folder / word for word in words if word in ("log", "resume")}
         self.source: Any
-        if kind == "push":
+        if self.has_verdicts:
             self.source = rxt.PushSource("readings", schema=SCHEMA, hand_off=hand_off)
             self.stream = self.source.stream
             return
@@ -115,6 +117,8 @@ class Way:
 
     def push(self, item: Any) -> Any:
         """Push an item; return the verdict, if there is one."""
+        if self.is_async:
+            return asyncio.run(self.source.push_async(item))
         if self.has_verdicts:
             return self.source.push(item)
         for event in item if isinstance(item, list) else [item]:
