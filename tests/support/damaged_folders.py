@@ -175,6 +175,23 @@ def list_changes(fault: str, name: str, whole: Path, folders: Folders, count: in
     return list(FAULTS[fault](content, chance, count)) if content else []
 
 
+def list_names(folder: Path, count: int) -> list[str]:
+    """List the files of a folder; of those of one kind in one place only the first and the last.
+
+    With many changes of each, list all.
+    """
+    kinds: dict[tuple[Path, str], list[str]] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        kind = path.parent, path.suffix if path.name[0].isdigit() else path.name
+        kinds.setdefault(kind, []).append(str(path.relative_to(folder)))
+    few = count < 10
+    return [
+        name
+        for names in kinds.values()
+        for name in (sorted({names[0], names[-1]}) if few else names)
+    ]
+
+
 def list_damage(way: str, state: str, fault: str, count: int) -> Iterator[tuple[str, Path]]:
     """Yield copies of a folder, each with one change of one file, and what that is.
 
@@ -182,7 +199,7 @@ def list_damage(way: str, state: str, fault: str, count: int) -> Iterator[tuple[
     """
     folders = make_folders(way)
     whole = folders.killed if state == "killed" else folders.closed
-    names = sorted(str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file())
+    names = list_names(whole, count)
     if fault == "replace":  # a WAL beside a file that was closed
         names += [name for name in ["run.sqlite-wal"] if way != "record" and name not in names]
     for name in names:
