@@ -17,6 +17,8 @@ from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
+from rxtemporal.runtime import checkpoint
+from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.hand_off.buffer import SpillBuffer
 from rxtemporal.storage.event_log.log import Tape
@@ -35,6 +37,7 @@ HOPS: dict[str, Any] = {
     "frame": (PayloadReader, "frame"),
     "tape": (Tape, "event", "batch"),
     "flush": (Tape, "flush"),
+    "checkpoint": (Checkpointer, "_save"),
     "queue": (BoundedQueue, "_put"),
     "deliver": (BoundedQueue, "deliver"),
     "buffer": (SpillBuffer, "put"),
@@ -62,6 +65,8 @@ def can_strike(name: str, hop: str) -> bool:
     kind, *words = name.split()
     if hop in ("tape", "flush"):
         return "log" in words or "resume" in words
+    if hop == "checkpoint":
+        return "resume" in words
     if hop in ("queue", "deliver", "buffer"):
         return "hand-off" in words or "spill" in words
     if hop in ("late", "rejects"):
@@ -90,6 +95,9 @@ def test_every_exception_at_every_hop(name, hop, error, many, tmp_path: Path, mo
 
     if HOPS[hop] is not None:
         fault.put_into(monkeypatch, *HOPS[hop])
+    if hop == "checkpoint":  # after each push
+        monkeypatch.setattr(checkpoint, "SECONDS", 0)
+        monkeypatch.setattr(checkpoint, "SHARE", 1e9)
     sink = NotedSink(fault if hop == "sink" else None)
     trial = Trial(way, sink, way.stream.where(keep))
     put_into(hop, fault, trial)
