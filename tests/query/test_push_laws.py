@@ -278,3 +278,31 @@ def test_what_was_accepted_outlives_any_end(
         out = [n for who, n in rows if who == each.name]
         assert each.sure <= set(out)
         assert len(out) == len(set(out))
+
+
+@given(plans, plans, st.sampled_from([None, "log", "resume"]))
+@settings(max_examples=15, deadline=None)
+def test_two_sources_of_one_run(
+    one: list[list[tuple[str, int]]], two: list[list[tuple[str, int]]], how: str | None
+) -> None:
+    """Threads and event loops push into two sources of one run; each row comes out of its own."""
+    sources = [rxt.PushSource(f"s{n}", schema=SCHEMA, start="t", delay=DELAY) for n in range(2)]
+    app, rows = rxt.Application("both"), [[], []]  # type: ignore[var-annotated]
+    for n, source in enumerate(sources):
+        app.query(f"q{n}", app.define_stream(f"s{n}", source.stream))
+    pushers = [[Pusher(f"p{n}", each) for n, each in enumerate(plan)] for plan in (one, two)]
+    with tempfile.TemporaryDirectory() as folder:
+        place: Any = {} if how is None else {how: Path(folder) / "run"}
+        sinks = {f"q{n}": Kept(each, -1) for n, each in enumerate(rows)}
+        process = app.run(sinks=sinks, **place)
+        threads = _push_all(sources[0], pushers[0]) + _push_all(sources[1], pushers[1])
+        for thread in threads:
+            thread.join(SOON)
+            assert not thread.is_alive()
+        for source in sources:
+            source.close()
+        assert process.wait(SOON)
+    for own, out in zip(pushers, rows, strict=True):
+        assert len(out) == sum(each.accepted for each in own)
+        for each in own:
+            assert each.sure <= {n for who, n in out if who == each.name}
