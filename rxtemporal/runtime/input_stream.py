@@ -7,7 +7,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, Protocol
 
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import EdgeEvent, Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
@@ -193,6 +193,13 @@ class InputStream:
             return None
         assert not isinstance(late[-1], LateRows)
         return late[-1][1]
+
+    def note_time(self, form: TimeForm | None) -> None:
+        """Note the form of the times of rows that come as columns, unless it is known."""
+        self.packer.note_time(form)
+        for tape in (self._tape, self._log):
+            if tape is not None and tape.facts.time is None:
+                tape.facts.time = form
 
     def accept_rows(self, item: EventBatch | SentRows) -> Verdicts:
         """Accept pushed complete rows that fit the stream; return the verdicts on them."""

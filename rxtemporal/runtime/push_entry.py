@@ -190,7 +190,7 @@ class PushEntry:
                 if of is None:
                     of = self._pushed.inputs[name]
                     of.rejected += len(rows.rejected)
-                    reader.packer.note_time(rows.time)
+                    reader.note_time(rows.time)
                 if isinstance(part.items, EventBatch):
                     self._judge_rows(part.items, part, of, count)
                 else:

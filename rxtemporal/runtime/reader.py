@@ -196,6 +196,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         if self.state is StreamState.IDLE:
             self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
+        if self.pushed is not None:
+            self.packer.note_time(cursor.time)
         while records and not self.ended:
             records = self.read_records(records)
         self.cursor, self._saved_position, self.guard = None, position, guard

@@ -282,6 +282,24 @@ def test_a_restart_has_the_source_as_it_was(results, tmp_path, how):
         source.close()
 
 
+@pytest.mark.parametrize("how", ["log", "resume"])
+@pytest.mark.parametrize("first", [datetime(2026, 1, 1, tzinfo=UTC), 1_000])
+def test_a_restart_keeps_the_form_of_times(tmp_path, how, first):
+    """If rows have come as columns, times are told after a restart as they were given."""
+    place = {how: tmp_path / "run"}
+    step = timedelta(seconds=1) if isinstance(first, datetime) else 1
+    source = make_source()
+    process = source.stream.run(rxt.Collect(), **place)
+    source.push([reading(first + n * step) for n in range(40)])
+    process.stop()
+    source, again = make_source(), rxt.Collect()
+    process = source.stream.run(again, **place)
+    assert source.cti == first + 39 * step
+    verdict = source.push([reading(first + n * step) for n in range(40)])
+    assert [each.event.start_time for each in verdict.late] == [first + n * step for n in range(39)]
+    process.stop()
+
+
 # Event loops --------------------------------------------------------------------------------------
 
 

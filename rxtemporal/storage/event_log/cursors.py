@@ -144,6 +144,7 @@ class RecordedCursor(Cursor):
         self._frames = records.segments()
         self._chunk: _Chunk | None = None
         self._at = 0
+        self.time = records.facts.time
         self._form: Callable[[int], Time] = int
         if records.facts.time == "datetime":
             self._form = to_datetime
