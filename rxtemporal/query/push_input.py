@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
 from types import TracebackType
 from typing import Any, Protocol
 
+import numpy as np
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import Time
-from rxtemporal.errors import BindingError
+from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.ingress.rejected import ReadRows
 from rxtemporal.ingress.verdict import Verdict
 
 Numbers = int | Sequence[int] | None
@@ -88,3 +94,24 @@ class PushInput:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_number(seq: Any) -> int:
+    """Return a sequence number; raise if it is none."""
+    number = -1 if isinstance(seq, bool) or not hasattr(seq, "__index__") else index(seq)
+    if not 0 <= number < 2**63:
+        raise ArgumentError(f"seq is a number from 0 on, got {brief(seq)}")
+    return number
+
+
+def number_rows(seq: Any, rows: ReadRows) -> Int64s:
+    """Return the numbers of rows that have been read, from those of all rows of their push."""
+    count = len(rows.items) + len(rows.rejected)
+    given = list(seq) if isinstance(seq, Iterable) and not isinstance(seq, str) else [seq]
+    if len(given) != count:
+        raise ArgumentError(
+            f"seq has one number for each of the {count} items pushed, got {brief(seq)}. "
+            "Hint: seq=range(first, first + len(rows))."
+        )
+    numbers = [check_number(each) for each in given]
+    return np.asarray(numbers, np.int64)[np.asarray(rows.index, np.int64)]

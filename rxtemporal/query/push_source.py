@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from reactivex import Observable
 from reactivex.disposable import Disposable
 
@@ -34,7 +33,7 @@ from rxtemporal.ingress.settings import (
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_pushes import AsyncPushes
-from rxtemporal.query.push_input import Numbers, PushInput
+from rxtemporal.query.push_input import Numbers, PushInput, check_number, number_rows
 from rxtemporal.query.reject_feed import RejectFeed
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import TransformSubject
@@ -70,7 +69,8 @@ class PushSource:
       when its rows are durable, and after a restart the source has its CTI, its open rows and its
       inputs again. ``process.stop()`` ends a run, ``close()`` the source.
     * Held: counters for each input there has been, its open rows, and at most 1,024 gaps in its
-      sequence numbers.
+      sequence numbers. With more gaps the lowest is given up: a number in it that comes even later
+      counts as a duplicate, though it never came.
     * Errors: ``ProcessEndedError`` if no run takes the push.
 
     Threads: any, also event loops, with ``push_async``. Results are delivered on the thread that
@@ -234,12 +234,12 @@ class PushSource:
         if type(item) in _ONE:
             event, number = self._rows.read_one(item)
             if not isinstance(event, Rejected):
-                return entry.judge_one(event, name, number if seq is None else _number(seq))
+                return entry.judge_one(event, name, number if seq is None else check_number(seq))
             rows = ReadRows((), (), None, (event,), 1)
         else:
             rows = self._rows.read(item)
             if seq is not None:
-                rows = dataclasses.replace(rows, seq=_numbers(seq, rows))
+                rows = dataclasses.replace(rows, seq=number_rows(seq, rows))
         if rows.rejected and self._rejects is Rejects.RAISE:
             raise self._reject(rows)
         return entry.judge(rows, name)
@@ -323,7 +323,11 @@ class PushSource:
         return verdict
 
     def stats(self) -> PushStats:
-        """Return the current counters, of all lives of the source that its run continues."""
+        """Return the current counters, of all lives of the source that its run continues.
+
+        Duplicates and rejected rows are not logged: those since the last checkpoint of an earlier
+        life are not counted, and with ``log=`` none of an earlier life.
+        """
         inputs = self._input_stats()
         entry = self._entry
         states = [] if entry is None else list(entry.inputs.values())
@@ -358,25 +362,6 @@ def _check_name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"{what} is a non-empty str, got {name!r}")
     return name
-
-
-def _number(seq: Any) -> int:
-    if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq < 2**63:
-        raise ArgumentError(f"seq is a number from 0 on, got {seq!r}")
-    return seq
-
-
-def _numbers(seq: Any, rows: ReadRows) -> Any:
-    count = len(rows.items) + len(rows.rejected)
-    if count == 1 and not isinstance(seq, Sequence):
-        seq = [seq]
-    if isinstance(seq, int) or len(seq) != count:
-        raise ArgumentError(
-            f"seq has one number for each of the {count} items pushed, got {seq!r}. "
-            "Hint: seq=range(first, first + len(rows))."
-        )
-    numbers = [_number(each) for each in seq]
-    return np.asarray(numbers, np.int64)[np.asarray(rows.index, np.int64)]
 
 
 def _make_settings(

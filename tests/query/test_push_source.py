@@ -10,6 +10,7 @@ from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import polars as pl
 import pytest
 from reactivex.testing import TestScheduler
@@ -632,4 +633,7 @@ def test_one_row_of_any_kind_has_one_number(results):
         assert source.push(Reading(5), seq=1).accepted == 1
         assert source.push(OrderedDict(reading(5)), seq=1).duplicates == 1
         assert source.push([reading(5)], seq=2).accepted == 1
+        assert source.push(reading(5), seq=np.int64(3)).accepted == 1
+        assert source.push([reading(5)] * 2, seq=np.array([3, 4])).accepted == 1
+        assert source.push([reading(5)] * 2, seq=iter([4, 5])).accepted == 1
         source.close()
