@@ -48,7 +48,12 @@ class HeldRows:
         count = sum(number <= durable for number, _ in batches)
         if count:
             self._batches = batches[count:]
-            self._entry.on_next(EventBatch.concat([batch for _, batch in batches[:count]]))
+            try:
+                self._entry.on_next(EventBatch.concat([batch for _, batch in batches[:count]]))
+            except BaseException as error:
+                # a batch is lost, whoever lost it: the run ends, and the log still has the rows
+                self._entry.on_error(error)  # type: ignore[arg-type]
+                raise
 
     def drain(self) -> None:
         """Make all rows durable, and give them on."""

@@ -301,6 +301,35 @@ def test_a_restart_keeps_the_form_of_times(tmp_path, how, first):
     process.stop()
 
 
+def test_an_interrupt_loses_nothing(tmp_path):
+    """Ctrl-C in the middle of a push ends the run, and the next one has what was accepted."""
+    place, once, rows = {"resume": tmp_path / "run"}, [True], []
+
+    def interrupt(row):
+        if row["temp"] == 7.0 and once:
+            once.clear()
+            raise KeyboardInterrupt
+        return True
+
+    def run():
+        source = make_source()
+        sink = lambda batch: rows.extend(batch.payload["temp"].to_list())  # noqa: E731
+        return source, source.stream.where(interrupt).run(sink, **place)
+
+    source, process = run()
+    for number in (5, 6):
+        assert source.push(reading(number, temp=float(number))).accepted == 1
+    with pytest.raises(KeyboardInterrupt):
+        source.push(reading(7, temp=7.0))
+    with pytest.raises(rxt.ProcessEndedError):
+        source.push(reading(8))
+    process.stop()
+    source, process = run()
+    source.close()
+    process.wait(5)
+    assert set(rows) == {5.0, 6.0, 7.0}
+
+
 # Event loops --------------------------------------------------------------------------------------
 
 
