@@ -142,7 +142,9 @@ class Checkpointer:
         if not self.gate.acquire(timeout=patience):
             return None
         try:
-            if self._log.noted > self._logged:
+            # a subject in front may have had late events, which are in no log
+            fronted = any(each.front is not None for each in self._execution.readers)
+            if fronted or self._log.noted > self._logged:
                 self._save_unless_ended()
             self._execution.dispose(error)
         except Exception as failed:

@@ -52,7 +52,11 @@ def play(
         (physical.tuples([each.event])[0], each.source, each.reason, each.cti, each.by)
         for each in late
     ]
-    return oracle.freeze(subject_batches.flatten(out, shape)), oracle.freeze(told), subject.stats()
+    return (
+        oracle.freeze(subject_batches.flatten(out, shape)),
+        oracle.freeze(told),
+        subject_batches.counters(subject),
+    )
 
 
 @given(data=st.data())

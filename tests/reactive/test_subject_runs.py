@@ -219,13 +219,6 @@ def collected(subject: Any) -> tuple[list[Any], list[Any]]:
     return out, late
 
 
-def counters(subject: Any) -> Any:
-    """The counters of a subject, but for who is connected."""
-    stats = subject.stats()
-    sources = {name: dataclasses.replace(each, open=False) for name, each in stats.sources.items()}
-    return dataclasses.replace(stats, sources=sources)
-
-
 @pytest.mark.parametrize("how", ["log", "resume", "crash"])
 @given(data=st.data())
 def test_a_restart_is_not_noticed(how: str, data: st.DataObject) -> None:
@@ -246,7 +239,7 @@ def test_a_restart_is_not_noticed(how: str, data: st.DataObject) -> None:
 
     whole = create()
     push(whole, items[:cut])
-    at_cut = counters(whole)
+    at_cut = subject_batches.counters(whole)
     expected = collected(whole)
     push(whole, items[cut:])
     with TemporaryDirectory() as folder:
@@ -255,7 +248,7 @@ def test_a_restart_is_not_noticed(how: str, data: st.DataObject) -> None:
         process = run(second, "log" if how == "log" else "resume", place, physical.SCHEMA)
         try:
             if how == "resume":
-                assert counters(second) == at_cut
+                assert subject_batches.counters(second) == at_cut
             assert second.stats().cti == at_cut.cti
             assert second.stats().open_rows == at_cut.open_rows
             out, late = collected(second)

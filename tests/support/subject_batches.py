@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,16 @@ def flatten(out: list[Any], shape: str, since: int | None = None) -> list[tuple[
             reached = each.cti
             found.append(("cti", reached))
     return found
+
+
+def counters(subject: Any) -> Any:
+    """The counters of a subject, but for who is connected and what the wall clock says."""
+    stats = subject.stats()
+    sources = {
+        name: dataclasses.replace(each, open=False, clock_offset=None)
+        for name, each in stats.sources.items()
+    }
+    return dataclasses.replace(stats, sources=sources)
 
 
 def events(items: list[Named]) -> list[tuple[str | None, Any]]:

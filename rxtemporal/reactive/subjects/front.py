@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, match_form
 from rxtemporal.errors import SchemaError
 from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
 from rxtemporal.ingress.open_rows import OpenRows
@@ -57,7 +57,7 @@ class SubjectFront:
                 source.ahead += int(item.ahead.sum())
                 start = start[~item.ahead]
             if len(start):
-                source.reached = max(source.reached, int(start.max()))
+                self._reach(source, int(start.max()))
             if batch.cti > MIN_TIME:
                 self._advance(batch.cti, source)
         elif isinstance(item.event, Cti):
@@ -66,7 +66,7 @@ class SubjectFront:
             source.ahead += item.ahead
             self._note_event(item.event, item.named_start, source)
             if not item.ahead:
-                source.reached = max(source.reached, item.event.start)
+                self._reach(source, item.event.start)
 
     def _advance(self, cti: int, source: SourceState) -> None:
         if cti <= self._cti:
@@ -76,13 +76,19 @@ class SubjectFront:
             self._high = max(self._high, add(cti, self._accumulator.delay))
             source.reached = max(source.reached, self._high)
 
+    def _reach(self, source: SourceState, time: int) -> None:
+        # an adjusted event has the CTI's time, which is not its source's
+        if time > self._cti:
+            source.reached = max(source.reached, time)
+
     def _note_event(self, event: RowEvent, named: int | None, source: SourceState) -> None:
         source.events += 1
         if not isinstance(event, EdgeEvent):
             return
         start = event.start if named is None else named
         if event.edge_type is EdgeType.END:
-            source.reached = max(source.reached, event.end)
+            if event.end > event.start + TICK:
+                self._reach(source, event.end)
             source.rows.close(start, event.payload)
             return
         edge = EdgeEvent.create_start(match_form(start, event.start_time), event.payload)
