@@ -196,7 +196,7 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
         (log,) = [each for each in logs if each.store is store]
         return {
             tape.facts.name: reader.replayed + tape.brought
-            for tape, reader in zip(log.tapes, checkpointers[-1]._execution._logged, strict=True)
+            for tape, reader in zip(log.tapes, checkpointers[-1]._execution.logged, strict=True)
         }
 
     checkpointers, logs, asked_for = list[Any](), list[Any](), list[None]()

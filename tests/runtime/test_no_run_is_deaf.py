@@ -83,7 +83,7 @@ def put_into(hop: str, fault: Fault, trial: Trial) -> None:
         trial.way.source.rejects.subscribe(fault.strike)
 
 
-@pytest.mark.parametrize(("name", "hop", "error", "many"), list_cases())
+@pytest.mark.parametrize(("name", "hop", "error", "many"), list(list_cases()))
 def test_every_exception_at_every_hop(name, hop, error, many, tmp_path: Path, monkeypatch):
     """The row is in the result, or the run has ended and both sides are told."""
     way, fault = Way(name, tmp_path), Fault(ERRORS[error]())

@@ -10,7 +10,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.reactive.subjects.inputs import SourceState
+from rxtemporal.reactive.subjects.inputs import CLOCK_CTIS, SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
@@ -71,7 +71,10 @@ class Accumulator:
         if time < MAX_TIME:
             self.high = max(self.high, time)
             source.reached = max(source.reached, time)
-            source.offset.note(source.reached, self._now())
+            # the clock is read for one CTI in some, for each reading costs as much as the CTI
+            if not source.ctis % CLOCK_CTIS:
+                source.offset.note(source.reached, self._now())
+            source.ctis += 1
         cti = add(time, -self.delay)
         passes = cti > self.cti
         if passes:

@@ -26,12 +26,17 @@ OWN = "subject"
 _ROWS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
 
 
+# of so many CTIs of a source one is compared with the wall clock
+CLOCK_CTIS = 16
+
+
 class SourceState:
     """State of one source of a subject. It outlives the handles that are opened on it."""
 
     __slots__ = (
         "_handles",
         "ahead",
+        "ctis",
         "events",
         "failed",
         "largest_lateness",
@@ -50,6 +55,8 @@ class SourceState:
         self.largest_lateness = 0
         # how many of its events and CTIs were ahead of the wall clock
         self.ahead = 0
+        # how many CTIs have come in time
+        self.ctis = 0
         self.offset = ClockOffset()
         self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
