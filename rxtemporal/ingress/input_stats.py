@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
+from rxtemporal.core.safe_text import brief, encodable
 from rxtemporal.core.ticks import Time
+from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.lateness import LateReason
 
 
@@ -22,7 +25,7 @@ class SourceStats:
     behind, or its events are slow to come: the maximum over the last five to ten minutes of a time
     that it sent, less the wall clock when that came. It tells which device has a wrong clock; it
     makes no CTI and no verdict. Compared with the clock is each time that the guard finds ahead;
-    besides, of a subject each CTI of the source, and of a ``PushSource`` the latest row of a push
+    besides, of a subject some CTIs of the source, and of a ``PushSource`` the latest row of a push
     of many and some of the rows that are pushed one by one. None if nothing has been compared since
     the start.
     """
@@ -60,3 +63,10 @@ class PushStats:
     cti: Time | None
     ignored: Mapping[str, int]
     inputs: Mapping[str, SourceStats]
+
+
+def check_name(name: Any, what: str = "an input's name") -> str:
+    """Return a name; raise if it is none that a log can hold."""
+    if not isinstance(name, str) or not name or name != encodable(name):
+        raise ArgumentError(f"{what} is a non-empty str of valid Unicode, got {brief(name)}")
+    return name

@@ -14,7 +14,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, Po
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MIN_TIME, Span, Time, span, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
-from rxtemporal.ingress.input_stats import PushStats, SourceStats
+from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import OWN
 from rxtemporal.ingress.pushed_source import PushedSource
@@ -111,7 +111,7 @@ class PushSource:
         heartbeat: Heartbeat | None = None,
         idle_after: Span | None = None,
     ) -> None:
-        self.name = _check_name(name, "a source's name")
+        self.name = check_name(name, "a source's name")
         self._rejects = choose(Rejects, rejects, "rejects")
         if not isinstance(hand_off, HandOff | None):
             raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
@@ -199,7 +199,8 @@ class PushSource:
         ``ProcessEndedError``: no run takes the rows; its cause is the error of the run. A row of
         this push may still be in the log, so push again with the same number.
         """
-        name, entry = input or OWN, self._find_entry()
+        name = OWN if input is None else check_name(input)
+        entry = self._find_entry()
         verdict = self._judge(entry, item, name, seq)
         if entry.is_logged:
             entry.settle()
@@ -218,7 +219,8 @@ class PushSource:
         entry = self._find_entry()
         if not entry.accepts:
             raise entry.refuse()
-        return await self._async.push(entry, item, input or OWN, seq)
+        name = OWN if input is None else check_name(input)
+        return await self._async.push(entry, item, name, seq)
 
     def _find_entry(self) -> PushEntry:
         if self._entry is None or self._closed:
@@ -303,7 +305,7 @@ class PushSource:
         Inputs come and go without ending the source. One that returns under its name continues with
         its counters, its open rows and its sequence numbers.
         """
-        handle = PushInput(self, _check_name(name, "an input's name"))
+        handle = PushInput(self, check_name(name))
         self._handles[name] += 1
         return handle
 
@@ -356,12 +358,6 @@ class PushSource:
             )
             for each in states
         }
-
-
-def _check_name(name: Any, what: str) -> str:
-    if not isinstance(name, str) or not name:
-        raise ArgumentError(f"{what} is a non-empty str, got {name!r}")
-    return name
 
 
 def _make_settings(

@@ -666,3 +666,19 @@ def test_one_row_of_any_kind_has_one_number(results):
         assert source.push([reading(5)] * 2, seq=np.array([3, 4])).accepted == 1
         assert source.push([reading(5)] * 2, seq=iter([4, 5])).accepted == 1
         source.close()
+
+
+@pytest.mark.parametrize("name", [5, "", "\ud800", ("a",)])
+def test_a_name_that_a_log_cannot_hold_is_refused(name, tmp_path):
+    """The push raises, and the run goes on; an input of that name cannot be opened either."""
+    source = rxt.PushSource("readings", schema={"n": int})
+    process = source.stream.run(rxt.Collect(), resume=tmp_path / "state")
+    for refused in (
+        lambda: source.push({"time": 1, "n": 1}, input=name),
+        lambda: source.input(name),
+        lambda: rxt.CtiSynchronizingSubjectAlternate.create_point(0).input(name),
+    ):
+        with pytest.raises(rxt.errors.ArgumentError, match="a non-empty str of valid Unicode"):
+            refused()
+    assert source.push({"time": 1, "n": 1}).accepted == 1
+    process.stop()

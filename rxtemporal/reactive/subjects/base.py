@@ -18,6 +18,7 @@ from rxtemporal.core.events import (
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError, EventError, ProcessEndedError
 from rxtemporal.ingress.clock_guard import ClockGuard
+from rxtemporal.ingress.input_stats import check_name
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent
 from rxtemporal.ingress.settings import AdvanceTimePolicy, WhenAhead, check_ahead
 from rxtemporal.reactive.clock import Clock
@@ -141,9 +142,7 @@ class CtiSubject(Observable[Any]):
         Sources come and go without completing or failing the others. A source that returns under
         its name continues with its counters and its open rows.
         """
-        if not isinstance(name, str) or not name:
-            raise ArgumentError(f"an input's name is a non-empty str, got {name!r}")
-        return Input(self._source(name), self._accept)
+        return Input(self._source(check_name(name)), self._accept)
 
     @property
     def late(self) -> Observable[LateEvent]:
