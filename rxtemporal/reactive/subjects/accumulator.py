@@ -63,19 +63,23 @@ class Accumulator:
 
     def advance(self, event: Cti, source: SourceState) -> Cti | None:
         """Take a CTI; return the one to pass on, less the delay, or None if it does not advance."""
-        time, self.ahead, self.named_start = event.start, False, None
+        # this runs once for each CTI: no function is called that need not be
+        time = event.start
+        self.ahead, self.named_start = False, None
         if self.guard is not None and self.guard.is_time_ahead(time):
             source.note_ahead(time, self._now())
             return None
         # the end of time means that the stream is over, not that a source has come that far
         if time < MAX_TIME:
-            self.high = max(self.high, time)
-            source.reached = max(source.reached, time)
+            if time > self.high:
+                self.high = time
+            if time > source.reached:
+                source.reached = time
             # the clock is read for one CTI in some, for each reading costs as much as the CTI
             if not source.ctis % CLOCK_CTIS:
                 source.offset.note(source.reached, self._now())
             source.ctis += 1
-        cti = add(time, -self.delay)
+        cti = add(time, -self.delay) if self.delay else time
         passes = cti > self.cti
         if passes:
             self.cti = cti
@@ -177,4 +181,5 @@ class Accumulator:
 
     def _set_floor(self) -> None:
         if not self._edges:
-            self.floor, self.late_below = max(self.cti, self.high), self.cti
+            cti, high = self.cti, self.high
+            self.floor, self.late_below = (cti if cti > high else high), cti

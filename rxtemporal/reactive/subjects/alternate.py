@@ -68,7 +68,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     def on_next(self, event: Any, _source: SourceState | None = None) -> None:
         """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
         # One function, and no call for an event that is in time: this runs once for each event.
-        source, accumulator = _source or self._own, self._accumulator
+        source = _source or self._own
         self._acquire()
         try:
             if self._busy:
@@ -77,6 +77,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                 return
             self._busy = True
             try:
+                accumulator = self._accumulator
                 while True:
                     if type(event) is self._row_type:
                         accumulator.source = source
