@@ -283,7 +283,8 @@ def _interpolated(values: list[float], q: float, interpolation: str) -> float:
         "midpoint": lambda: below if position == int(position) else (below + above) / 2,
         "linear": lambda: (
             below
-            if position == int(position)
+            # equal infinities have no distance
+            if position == int(position) or below == above
             else (position - math.floor(position)) * (above - below) + below
         ),
     }
