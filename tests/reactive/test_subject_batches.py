@@ -69,11 +69,13 @@ def test_a_query_over_a_subject_takes_events_and_batches(data: st.DataObject) ->
     for together in False, True:
         subject = data.draw(st.sampled_from(BOTH_SUBJECTS))
         subject = getattr(subject, f"create_{shape}")(3)
+        pushes = subject_batches.mix(items) if together else st.just(subject_batches.events(items))
+        # drawn before the run begins: an example that is given up would leave it running
+        drawn = data.draw(pushes)
         stream = rxt.from_observable(subject, schema=physical.SCHEMA, hand_off=hand_off)
         sink = rxt.Collect(rxt.EventShape.EDGE)
         process = stream.run(sink)
-        pushes = subject_batches.mix(items) if together else st.just(subject_batches.events(items))
-        for name, item in data.draw(pushes):
+        for name, item in drawn:
             (subject if name is None else subject.input(name)).on_next(item)
         subject.on_completed()
         assert process.wait(60)
