@@ -167,9 +167,12 @@ class Packer:
         return None if len(waiting) < self._most else self._pack_if_typed()
 
     def _note_cti(self) -> None:
-        if not self._waiting:
-            self._ctis.clear()
-        self._ctis.append((len(self._waiting), self.door.cti))
+        noted = (len(self._waiting), self.door.cti)
+        # of CTIs in a row the last one counts, so there are never more of them than rows
+        if self._ctis[-1][0] == noted[0]:
+            self._ctis[-1] = noted
+        else:
+            self._ctis.append(noted)
         self._set_limit()
 
     def _take_edge(self, kept: RowEvent | None, edge: int) -> RowEvent | None:
