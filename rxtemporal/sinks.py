@@ -16,7 +16,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.errors import ArgumentError, CheckpointError
-from rxtemporal.ingress.unpacker import make_unpacker
+from rxtemporal.ingress.unpacker import Unpacker
 
 __all__ = ["Collect", "File", "Print", "Sink"]
 
@@ -137,9 +137,7 @@ class Collect(_ReadySink):
 
     def to_events(self, *, time: TimeForm | None = None) -> list[Event]:
         """Return the results so far as events."""
-        events: list[Event] = []
-        make_unpacker(events.append, self.shape, False, lambda: self._form(time))(self.batch)
-        return events
+        return Unpacker(self.shape, False, lambda: self._form(time)).list_events(self.batch)
 
 
 class Print(_ReadySink):

@@ -136,8 +136,13 @@ class PointEvent(RowEvent):
     shape = EventShape.POINT
 
     def __init__(self, start_time: Time, payload: Any) -> None:
-        start = _start_ticks(start_time)
-        _fill(self, start_time, start, start + TICK, payload)
+        # the common case without a call: programs make one for each event that they push
+        plain = type(start_time) is int and MIN_TIME <= start_time < MAX_TIME
+        start: int = start_time if plain else _start_ticks(start_time)  # type: ignore[assignment]
+        _set_start_time(self, start_time)
+        _set_start(self, start)
+        _set_end(self, start + TICK)
+        _set_payload(self, payload)
 
     @classmethod
     def create_insert(cls, start_time: Time, payload: Any) -> PointEvent:

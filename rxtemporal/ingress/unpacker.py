@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
-import polars as pl
-
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
+from rxtemporal.core.event_columns import (
+    make_edge,
+    make_events,
+    make_interval,
+    make_point,
+    pause_collection,
+)
 from rxtemporal.core.events import (
     Cti,
-    EdgeEvent,
+    EdgeType,
     Event,
     EventShape,
     IntervalEvent,
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.schema import SCALAR_FIELD
+from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# so many rows become events at once
+_PART = 65_536
 
 
 def make_unpacker(
@@ -31,84 +41,81 @@ def make_unpacker(
 
     A payload is a dict of its fields, or the bare value of a stream of scalars.
     """
-    unpack = _Unpacker(shape, ctis, time)
+    unpacker = Unpacker(shape, ctis, time)
 
     def on_batch(batch: EventBatch) -> None:
-        for event in unpack.events(batch):
+        for event in unpacker.list_events(batch):
             emit(event)
 
     return on_batch
 
 
-class _Unpacker:
+class Unpacker:
+    """Unpacker of the batches of one stream, whose rows leave as events of one shape.
+
+    With ``ctis`` each CTI that is higher than the one before follows the rows of its batch.
+    """
+
     def __init__(self, shape: EventShape, ctis: bool, time: Callable[[], TimeForm]) -> None:
-        self._make = {
-            EventShape.POINT: _point,
-            EventShape.INTERVAL: IntervalEvent,
-            EventShape.EDGE: _edge,
-        }[shape]
-        self._edges = shape is EventShape.EDGE
+        self._shape = shape
         self._ctis = ctis
         self._time = time
         self._cti = MIN_TIME
 
-    def events(self, batch: EventBatch) -> list[Event]:
-        form: Callable[[int], Time] = to_datetime if self._time() == "datetime" else int
-        events: list[Event] = []
-        payloads = list_payloads(batch.payload)
-        for start, end, edge, payload in zip(
-            batch.start.tolist(), batch.end.tolist(), batch.edge.tolist(), payloads, strict=True
-        ):
-            if self._edges and edge and end != MAX_TIME:
-                events.append(EdgeEvent.create_end(form(start), form(end), payload))
-            elif self._edges:
-                # a complete row becomes a pair of edges
-                events.append(EdgeEvent.create_start(form(start), payload))
-                if end != MAX_TIME:
-                    events.append(EdgeEvent.create_end(form(start), form(end), payload))
-            else:
-                events.append(self._make(form(start), form(end), payload))  # type: ignore[arg-type]
+    def list_events(self, batch: EventBatch) -> list[Event]:
+        """Return the rows of a batch as events, then its CTI."""
+        form, events = self._time(), list[Event]()
+        for begin in range(0, len(batch), _PART):
+            part = batch if len(batch) <= _PART else batch.slice(begin, begin + _PART)
+            with pause_collection(len(part)):
+                events += self._list_rows(part, form)
         if self._ctis and batch.cti > self._cti:
             self._cti = batch.cti
-            events.append(Cti(form(batch.cti)))
+            events.append(Cti(to_datetime(batch.cti) if form == "datetime" else batch.cti))
         return events
+
+    def _list_rows(self, batch: EventBatch, form: TimeForm) -> list[Any]:
+        if self._shape is EventShape.EDGE:
+            return _list_edges(batch, form)
+        starts, payloads = batch.start.tolist(), list_payloads(batch.payload)
+        times = starts if form == "ticks" else list_times(batch.start)
+        if self._shape is EventShape.INTERVAL:
+            return make_events(IntervalEvent, times, starts, batch.end.tolist(), payloads)
+        return make_events(PointEvent, times, starts, (batch.start + TICK).tolist(), payloads)
+
+
+def list_times(ticks: Int64s) -> list[datetime]:
+    """Return ticks as aware datetimes in UTC."""
+    return list(map(_EPOCH.__add__, ticks.view("m8[us]").tolist()))
+
+
+def _list_edges(batch: EventBatch, form: TimeForm) -> list[RowEvent]:
+    events: list[RowEvent] = []
+    for time, start, end, edge, payload in _rows(batch, form):
+        # a complete row becomes a pair of edges
+        if not edge or end == MAX_TIME:
+            events.append(make_edge(EdgeType.START, time, start, MAX_TIME, payload))
+        if end != MAX_TIME:
+            events.append(make_edge(EdgeType.END, time, start, end, payload))
+    return events
 
 
 def list_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
     """Return each row in its original form: point, interval or edge."""
-    form: Callable[[int], Time] = to_datetime if time == "datetime" else int
-    columns = (
-        batch.start.tolist(),
-        batch.end.tolist(),
-        batch.edge.tolist(),
-        list_payloads(batch.payload),
-    )
-    return [
-        _row_event(form(start), form(end), end - start, edge, end == MAX_TIME, payload)
-        for start, end, edge, payload in zip(*columns, strict=True)
-    ]
+    return [_row_event(*row) for row in _rows(batch, time)]
 
 
-def _row_event(
-    start: Time, end: Time, length: int, edge: int, endless: bool, payload: Any
-) -> RowEvent:
-    if edge and endless:
-        return EdgeEvent.create_start(start, payload)
+def _rows(batch: EventBatch, form: TimeForm) -> Any:
+    starts = batch.start.tolist()
+    times = starts if form == "ticks" else list_times(batch.start)
+    payloads = list_payloads(batch.payload)
+    return zip(times, starts, batch.end.tolist(), batch.edge.tolist(), payloads, strict=True)
+
+
+def _row_event(time: Time, start: int, end: int, edge: int, payload: Any) -> RowEvent:
     if edge:
-        return EdgeEvent.create_end(start, end, payload)
-    return PointEvent(start, payload) if length == TICK else IntervalEvent(start, end, payload)
-
-
-def list_payloads(frame: pl.DataFrame) -> list[Any]:
-    """Return each row of a frame as a payload: a dict, or the bare value of a scalar."""
-    if frame.columns == [SCALAR_FIELD]:
-        return frame[SCALAR_FIELD].to_list()
-    return frame.to_dicts() if frame.width else [{}] * frame.height
-
-
-def _point(start: Time, end: Time, payload: Any) -> RowEvent:
-    return PointEvent(start, payload)
-
-
-def _edge(start: Time, end: Time, payload: Any) -> RowEvent:
-    return EdgeEvent.create_start(start, payload)
+        kind = EdgeType.START if end == MAX_TIME else EdgeType.END
+        return make_edge(kind, time, start, end, payload)
+    if end - start == TICK:
+        return make_point(time, start, payload)
+    return make_interval(time, start, end, payload)

@@ -24,7 +24,7 @@ from rxtemporal.core.ticks import MIN_TIME, Span
 from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.unpacker import make_unpacker
+from rxtemporal.ingress.unpacker import Unpacker, make_unpacker
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
@@ -147,9 +147,9 @@ def collect_events(
     """Run a query to the end of its source, and return its results as events."""
     events: list[Event] = []
     run = execute(stream, shape)
-    emit = make_unpacker(events.append, shape, ctis, lambda: time or run.time)
+    unpacker = Unpacker(shape, ctis, lambda: time or run.time)
     for batch in iterate(run):
-        emit(batch)
+        events += unpacker.list_events(batch)
     return events
 
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch
 from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.ticks import MIN_TIME, TICK
 from rxtemporal.engine.kernels.door_rules import DROP_AHEAD, NEVER, ROW
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Verdicts, judge_rows
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.ingress.unpacker import list_events, list_payloads
+from rxtemporal.ingress.unpacker import list_events
 
 
 def check_batch(batch: EventBatch, shape: EventShape) -> None:

@@ -12,11 +12,11 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
+from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.source import Cursor, Item, OutsideCti, Sent, SentRows
-from rxtemporal.ingress.unpacker import list_payloads
 from rxtemporal.storage.event_log.layout import KINDS
 from rxtemporal.storage.event_log.reader import StreamRecords
 from rxtemporal.storage.event_log.senders import Senders
