@@ -32,6 +32,14 @@ def keep_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**KEPT, **os.environ})
 
 
+def use_one_core() -> None:
+    """Restart the program on one core, with one thread of polars and memory kept for reuse."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    keep_memory()
+
+
 def rounds(
     contenders: Mapping[str, Callable[[], Any]],
     count: int,
