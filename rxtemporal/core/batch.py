@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import take_rows
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
@@ -83,7 +84,7 @@ class Coder(Protocol):
         """Return the keys with these codes, as columns."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class Groups:
     """Groups of the rows of a batch: the code of each row, and the coder that knows the keys."""
 
@@ -91,7 +92,6 @@ class Groups:
     coder: Coder
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
     """A batch of n rows and the CTI after them.
 
@@ -100,38 +100,54 @@ class EventBatch:
     end       ``int64[n]``   ticks, ``start < end``
     edge      ``int64[n]``   0 for a complete row; a start edge carries an id and
                              ``end = MAX_TIME``; its end edge the same id, start and payload
-    payload   DataFrame      n rows of flat, typed fields
+    columns   Columns        n rows of flat, typed fields, as arrays
+    payload   DataFrame      the same as a frame, made when it is first read
     cti       ticks          nothing before it changes after this batch
     groups    Groups         the rows' groups if the stream is grouped, else None
     ========= ============== ==================================================================
 
-    Inside a batch a start edge precedes its end edge; otherwise the order of rows has no meaning,
-    nor have the boundaries between batches. Arrays in a batch are never modified.
+    Made with the payload as a frame or as columns. Inside a batch a start edge precedes its end
+    edge; otherwise the order of rows has no meaning, nor have the boundaries between batches.
+    A batch and its arrays are never modified.
 
     >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
     >>> len(batch), batch.cti, batch.to_dicts()
     (1, 9, [{'start_time': 0, 'end_time': 9, 'x': 1}])
     """
 
-    start: Int64s
-    end: Int64s
-    edge: Int64s
-    payload: pl.DataFrame
-    cti: int
-    groups: Groups | None = None
+    __slots__ = ("columns", "cti", "edge", "end", "groups", "start")
+
+    def __init__(
+        self,
+        start: Int64s,
+        end: Int64s,
+        edge: Int64s,
+        payload: pl.DataFrame | Columns,
+        cti: int,
+        groups: Groups | None = None,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.edge = edge
+        self.columns = payload if isinstance(payload, Columns) else Columns.from_frame(payload)
+        self.cti = cti
+        self.groups = groups
 
     def __len__(self) -> int:
         return len(self.start)
 
     def __repr__(self) -> str:
-        return (
-            f"EventBatch({len(self)} rows, fields {self.payload.columns}, CTI {describe(self.cti)})"
-        )
+        return f"EventBatch({len(self)} rows, fields {list(self.schema)}, CTI {describe(self.cti)})"
+
+    @property
+    def payload(self) -> pl.DataFrame:
+        """The payload as a frame."""
+        return self.columns.frame
 
     @property
     def schema(self) -> pl.Schema:
         """The payload's schema."""
-        return self.payload.schema
+        return self.columns.schema
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -141,10 +157,13 @@ class EventBatch:
     @classmethod
     def empty(cls, schema: pl.Schema | Mapping[str, Any], cti: int) -> EventBatch:
         """Return a batch without rows, which only advances time to ``cti``."""
-        return cls(_NO_INTS, _NO_INTS, _NO_INTS, pl.DataFrame(schema=dict(schema)), cti)
+        columns = Columns.empty(schema if isinstance(schema, pl.Schema) else pl.Schema(schema))
+        return cls(_NO_INTS, _NO_INTS, _NO_INTS, columns, cti)
 
     @classmethod
-    def of_rows(cls, start: Int64s, end: Int64s, payload: pl.DataFrame, cti: int) -> EventBatch:
+    def of_rows(
+        cls, start: Int64s, end: Int64s, payload: pl.DataFrame | Columns, cti: int
+    ) -> EventBatch:
         """Return a batch of complete rows."""
         return cls(start, end, np.zeros(len(start), np.int64), payload, cti)
 
@@ -158,7 +177,7 @@ class EventBatch:
             self.start[rows],
             self.end[rows],
             self.edge[rows],
-            take_rows(self.payload, rows),
+            self.columns.take(rows),
             self.cti,
             None if self.groups is None else Groups(self.groups.codes[rows], self.groups.coder),
         )
@@ -170,7 +189,7 @@ class EventBatch:
             self.start[begin:end],
             self.end[begin:end],
             self.edge[begin:end],
-            self.payload.slice(begin, end - begin),
+            self.columns.slice(begin, end),
             self.cti,
             None if groups is None else Groups(groups.codes[begin:end], groups.coder),
         )
@@ -179,9 +198,25 @@ class EventBatch:
         """Return this batch without its rows, which only advances time to ``cti``."""
         return self.slice(0, 0).replace(cti=cti)
 
-    def replace(self, **changes: Any) -> EventBatch:
+    def replace(
+        self,
+        *,
+        start: Int64s | None = None,
+        end: Int64s | None = None,
+        edge: Int64s | None = None,
+        payload: pl.DataFrame | Columns | None = None,
+        cti: int | None = None,
+        groups: Groups | EllipsisType | None = ...,
+    ) -> EventBatch:
         """Return the batch with some of its parts replaced."""
-        return dataclasses.replace(self, **changes)
+        return EventBatch(
+            self.start if start is None else start,
+            self.end if end is None else end,
+            self.edge if edge is None else edge,
+            self.columns if payload is None else payload,
+            self.cti if cti is None else cti,
+            self.groups if isinstance(groups, EllipsisType) else groups,
+        )
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
@@ -196,7 +231,7 @@ class EventBatch:
             np.concatenate([batch.start for batch in batches]),
             np.concatenate([batch.end for batch in batches]),
             np.concatenate([batch.edge for batch in batches]),
-            pl.concat([batch.payload for batch in batches], rechunk=False),
+            Columns.concat([batch.columns for batch in batches]),
             batches[-1].cti,
             groups,
         )
@@ -208,7 +243,7 @@ class EventBatch:
         end have ``end = MAX_TIME``. 4. No row breaks the promise made by ``previous_cti``.
         5. The CTI does not go back.
         """
-        lengths = {len(self.start), len(self.end), len(self.edge), self.payload.height}
+        lengths = {len(self.start), len(self.end), len(self.edge), self.columns.height}
         if len(lengths) > 1:
             raise SchemaError(f"the columns of a batch differ in length: {sorted(lengths)}")
         if len(self) and self.start.max() >= MAX_TIME:
@@ -240,7 +275,7 @@ class EventBatch:
 
     def to_polars(self, time: TimeForm = "datetime") -> pl.DataFrame:
         """Return the rows as a frame: start_time, end_time (null: never ends), the payload."""
-        clash = {START, END} & set(self.payload.columns)
+        clash = {START, END} & set(self.schema)
         if clash:
             raise SchemaError(
                 f"the payload has a field {min(clash)!r}, which is the lifetime's name on the way "
@@ -250,7 +285,7 @@ class EventBatch:
             [
                 time_series(START, self.start, time),
                 time_series(END, self.end, time, endless=True),
-                *self.payload.get_columns(),
+                *self.columns.list_series(),
             ]
         )
 

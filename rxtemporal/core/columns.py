@@ -1,77 +1,267 @@
-"""Fast functions that gather, stack and cast the columns of small frames."""
+"""Columns of a batch's payload: numpy arrays where possible, polars series elsewhere.
+
+A call of polars costs 25 to 75 µs where it goes by way of a query, numpy's less than one. So inside
+a query a payload is a set of columns, and a frame is made where one is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-# up to this many columns of plain numbers, numpy gathers rows faster than polars
-FEW_COLUMNS = 6
-_PLAIN = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)
+from rxtemporal.core.safe_text import type_name
+from rxtemporal.errors import SchemaError
+
+Array: TypeAlias = npt.NDArray[Any]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+# the numpy type of the values of each polars type that is held as an array
+_PHYSICAL: dict[type[pl.DataType], npt.DTypeLike] = {
+    pl.Boolean: np.bool_,
+    pl.Int8: np.int8,
+    pl.Int16: np.int16,
+    pl.Int32: np.int32,
+    pl.Int64: np.int64,
+    pl.UInt8: np.uint8,
+    pl.UInt16: np.uint16,
+    pl.UInt32: np.uint32,
+    pl.UInt64: np.uint64,
+    pl.Float32: np.float32,
+    pl.Float64: np.float64,
+    pl.Date: np.int32,
+    pl.Time: np.int64,
+    pl.Datetime: np.int64,
+    pl.Duration: np.int64,
+}
+_TIMES = (pl.Date, pl.Time, pl.Datetime, pl.Duration)
 
 
-def take_rows(frame: pl.DataFrame, numbers: npt.NDArray[Any] | Sequence[int]) -> pl.DataFrame:
-    """Return these rows, in this order.
+def physical_type(dtype: pl.DataType) -> npt.DTypeLike | None:
+    """Return the numpy type in which values of a polars type are held; None if in a series."""
+    return _PHYSICAL.get(type(dtype))
 
-    A single row is sliced off in 2 µs; polars' gather takes 60 and more, for it distributes the
-    columns over its threads, and from several chunks it takes five times as long as from one. So
-    numpy gathers plain numbers, and other columns are rechunked first if many rows are wanted.
+
+class Nullable:
+    """Values of which some may be null: an array, and the mask of those that are not.
+
+    A value under a null is arbitrary.
     """
-    if len(numbers) == 1:
-        return frame.slice(int(numbers[0]), 1)
-    rows = np.asarray(numbers)
-    columns = frame.get_columns()
-    if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
-        return pl.DataFrame(_take(columns, rows))
-    if 2 * len(rows) > frame.height:
-        frame = frame.rechunk()
-    # in the type in which polars keeps row numbers: of any other it looks at the signs first
-    return frame[pl.Series(rows.astype(np.uint32, copy=False))]
+
+    __slots__ = ("valid", "values")
+
+    def __init__(self, values: Array, valid: Bools) -> None:
+        self.values = values
+        self.valid = valid
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Nullable:
+        """Return the values of these rows: numbers, a mask or a slice."""
+        return Nullable(self.values[rows], self.valid[rows])
 
 
-def take_columns(
-    frame: pl.DataFrame,
-    numbers: npt.NDArray[Any] | Sequence[int],
-    names: Sequence[str] | None = None,
-) -> list[pl.Series]:
-    """Return these rows as columns, all or the named ones; a frame would cost 30 µs more."""
-    columns = frame.get_columns() if names is None else [frame.get_column(name) for name in names]
-    if 0 < len(columns) <= FEW_COLUMNS and all(map(_is_plain, columns)):
-        return _take(columns, np.asarray(numbers))
-    return take_rows(pl.DataFrame(columns), numbers).get_columns() if columns else []
+class SeriesColumn:
+    """Values held by polars: strings, bytes, decimals, lists, nulls."""
+
+    __slots__ = ("series",)
+
+    def __init__(self, series: pl.Series) -> None:
+        self.series = series
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __getitem__(self, rows: Any) -> SeriesColumn:
+        """Return the values of these rows: numbers, a mask or a slice."""
+        series = self.series
+        if type(rows) is slice:
+            begin, end, _ = rows.indices(len(series))
+            return SeriesColumn(series.slice(begin, max(end - begin, 0)))
+        if rows.dtype == np.bool_:
+            return SeriesColumn(series.filter(pl.Series(rows)))
+        if len(rows) == 1:
+            return SeriesColumn(series.slice(int(rows[0]), 1))
+        if series.n_chunks() > 1 and 2 * len(rows) > len(series):
+            series = series.rechunk()  # a gather from several chunks takes five times as long
+        # in the type in which polars keeps row numbers: of any other it looks at the signs first
+        return SeriesColumn(series[pl.Series(rows.astype(np.uint32, copy=False))])
 
 
-def _take(columns: Sequence[pl.Series], rows: npt.NDArray[Any]) -> list[pl.Series]:
-    return [pl.Series(column.name, column.to_numpy().take(rows)) for column in columns]
+Column: TypeAlias = Array | Nullable | SeriesColumn
 
 
-def _is_plain(column: pl.Series) -> bool:
-    return isinstance(column.dtype, _PLAIN) and not column.null_count()
+def make_column(series: pl.Series) -> Column:
+    """Return a series as a column, without copying plain numbers of one chunk."""
+    dtype = series.dtype
+    physical = _PHYSICAL.get(type(dtype))
+    if physical is None:
+        return SeriesColumn(series)
+    if isinstance(dtype, _TIMES):
+        series = series.cast(pl.Int32 if physical is np.int32 else pl.Int64)
+    if not series.null_count():
+        return series.to_numpy()
+    valid = series.is_not_null().to_numpy()
+    return Nullable(series.fill_null(False if physical is np.bool_ else 0).to_numpy(), valid)
 
 
-def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Stack one or more frames of one schema into one frame with all their chunks, without copying.
+def make_series(name: str, column: Column, dtype: pl.DataType) -> pl.Series:
+    """Return a column as a series of this type."""
+    if isinstance(column, SeriesColumn):
+        series = column.series
+        return series if series.name == name else series.alias(name)
+    if isinstance(column, Nullable):
+        series = pl.Series(name, column.values)
+        if not column.valid.all():
+            series = series.scatter(np.flatnonzero(~column.valid), None)
+    else:
+        series = pl.Series(name, column)
+    return series.cast(dtype) if isinstance(dtype, _TIMES) else series
 
-    Takes a few microseconds; polars' concat takes 30 and more.
+
+def concat_columns(columns: Sequence[Column]) -> Column:
+    """Return the values of one or more columns of one type, in order."""
+    if len(columns) == 1:
+        return columns[0]
+    if isinstance(columns[0], SeriesColumn):
+        return SeriesColumn(pl.concat([_series(column) for column in columns], rechunk=False))
+    if any(isinstance(column, Nullable) for column in columns):
+        return Nullable(
+            np.concatenate([_values(column) for column in columns]),
+            np.concatenate([get_valid(column) for column in columns]),
+        )
+    return np.concatenate(columns)  # type: ignore[arg-type]
+
+
+def get_valid(column: Column) -> Bools:
+    """Return the mask of the values that are not null."""
+    if isinstance(column, Nullable):
+        return column.valid
+    if isinstance(column, SeriesColumn):
+        return column.series.is_not_null().to_numpy()
+    return np.ones(len(column), np.bool_)
+
+
+def _values(column: Column) -> Array:
+    assert not isinstance(column, SeriesColumn)
+    return column.values if isinstance(column, Nullable) else column
+
+
+def _series(column: Column) -> pl.Series:
+    assert isinstance(column, SeriesColumn)
+    return column.series
+
+
+class Columns:
+    """Named columns of one length, and the frame of the same values, each made when asked for.
+
+    ``schema`` has their names and types, in order. Columns and frame are never modified.
     """
-    every, *others = frames
-    for frame in others:
-        every = every.vstack(frame)
-    return every
 
+    __slots__ = ("_columns", "_frame", "_schema", "height")
 
-def cast_columns(columns: Sequence[pl.Series], schema: pl.Schema) -> pl.DataFrame:
-    """Return a frame of these columns, which are in the order of the schema, with its types.
+    def __init__(self, schema: pl.Schema, columns: Sequence[Column], height: int) -> None:
+        self._schema: pl.Schema | None = schema
+        self._columns: Sequence[Column] | None = columns
+        self._frame: pl.DataFrame | None = None
+        self.height = height
 
-    Casts only those that differ: polars casts a frame by way of a query.
-    """
-    return pl.DataFrame(
-        [
-            column if column.dtype == dtype else column.cast(dtype)
-            for column, dtype in zip(columns, schema.values(), strict=True)
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame) -> Columns:
+        """Return the columns of a frame; a column is made when it is first read."""
+        if not isinstance(frame, pl.DataFrame):
+            raise SchemaError(f"a batch's payload is a polars frame, got {type_name(frame)}")
+        columns = cls.__new__(cls)
+        columns._schema, columns._columns = None, None
+        columns._frame, columns.height = frame, frame.height
+        return columns
+
+    @classmethod
+    def empty(cls, schema: pl.Schema) -> Columns:
+        """Return columns without rows."""
+        return cls(schema, [_make_empty(dtype) for dtype in schema.values()], 0)
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The names and types of the columns."""
+        if self._schema is None:
+            assert self._frame is not None
+            self._schema = self._frame.schema
+        return self._schema
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns, in the order of the schema."""
+        if self._columns is None:
+            assert self._frame is not None
+            self._columns = [make_column(series) for series in self._frame.get_columns()]
+        return self._columns
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The columns as a frame."""
+        if self._frame is None:
+            series = list(self.list_series())
+            self._frame = pl.DataFrame(series) if series else pl.DataFrame(height=self.height)
+        return self._frame
+
+    def list_series(self) -> Iterator[pl.Series]:
+        """Yield each column as a series."""
+        if self._frame is not None:
+            yield from self._frame.get_columns()
+            return
+        for (name, dtype), column in zip(self.schema.items(), self.columns, strict=True):
+            yield make_series(name, column, dtype)
+
+    def __len__(self) -> int:
+        return self.height
+
+    def __getitem__(self, name: str) -> Column:
+        """Return the column of this name; ``SchemaError`` if there is none."""
+        for each, column in zip(self.schema, self.columns, strict=True):
+            if each == name:
+                return column
+        raise SchemaError(f"there is no field {name!r}; there are {list(self.schema)}")
+
+    def series(self, name: str) -> pl.Series:
+        """Return the column of this name as a series."""
+        if self._frame is not None:
+            return self._frame.get_column(name)
+        return make_series(name, self[name], self.schema[name])
+
+    def take(self, rows: Array) -> Columns:
+        """Return the rows with these numbers, or for which this mask is True."""
+        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        taken = [
+            column.take(numbers) if type(column) is np.ndarray else column[numbers]
+            for column in self.columns
         ]
-    )
+        return Columns(self.schema, taken, len(numbers))
+
+    def slice(self, begin: int, end: int) -> Columns:
+        """Return the rows from number ``begin`` up to ``end``, without copying them."""
+        rows = slice(begin, end)
+        height = len(range(self.height)[rows])
+        return Columns(self.schema, [column[rows] for column in self.columns], height)
+
+    @staticmethod
+    def concat(parts: Sequence[Columns]) -> Columns:
+        """Return the rows of one or more sets of columns, in order.
+
+        Those that have rows are of one schema.
+        """
+        filled = [part for part in parts if part.height]
+        if len(filled) <= 1:
+            return filled[0] if filled else max(parts, key=lambda part: len(part.schema))
+        each = zip(*(part.columns for part in filled), strict=True)
+        columns = [concat_columns(columns) for columns in each]
+        return Columns(filled[0].schema, columns, sum(part.height for part in filled))
+
+
+def _make_empty(dtype: pl.DataType) -> Column:
+    physical = _PHYSICAL.get(type(dtype))
+    return SeriesColumn(pl.Series([], dtype=dtype)) if physical is None else np.empty(0, physical)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import stack, take_columns
+from rxtemporal.core.frames import stack, take_columns
 from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:

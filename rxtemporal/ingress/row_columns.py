@@ -21,7 +21,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.ingress.row_times import check_lifetimes, check_seq, plain_time, read_times
 
 
-class Columns(NamedTuple):
+class RowBatch(NamedTuple):
     """Rows as a batch, their sequence numbers, the form of their times, their unknown fields."""
 
     batch: EventBatch
@@ -40,7 +40,7 @@ class RowColumns:
         names = {field.name for field in fields} | {start, end, seq}
         self._known = names - {None}
 
-    def read(self, rows: Sequence[dict[str, Any]]) -> Columns:
+    def read(self, rows: Sequence[dict[str, Any]]) -> RowBatch:
         """Return rows as columns; raise if one of them does not fit."""
         start, time = read_times([row[self._start] for row in rows])
         end = start + TICK if self._end is None else _read_ends([row[self._end] for row in rows])
@@ -51,7 +51,7 @@ class RowColumns:
         if self._seq is not None:
             numbers = [check_seq(row[self._seq], self._seq) for row in rows]
             seq = np.array(numbers, np.int64)
-        return Columns(
+        return RowBatch(
             EventBatch.of_rows(start, end, payload, MIN_TIME), seq, time, self._extra(rows)
         )
 
@@ -88,14 +88,14 @@ class FrameReader:
         self._names = [start, *([end] if end else []), *schema]
         self._known = {*self._names, seq}
 
-    def read(self, frame: pl.DataFrame) -> Columns:
+    def read(self, frame: pl.DataFrame) -> RowBatch:
         """Return the rows of a frame as columns; raise if one of them does not fit."""
         batch = EventBatch.from_polars(frame.select(self._names), start=self._start, end=self._end)
         batch = batch.replace(payload=self._payload.read(batch.payload))
         seq = None if self._seq is None else read_seqs(frame[self._seq], self._seq)
         extra = {name: frame.height for name in frame.columns if name not in self._known}
         time: TimeForm = "ticks" if frame[self._start].dtype.is_integer() else "datetime"
-        return Columns(batch, seq, time, extra)
+        return RowBatch(batch, seq, time, extra)
 
 
 class PayloadFrame:

@@ -31,9 +31,9 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
 from rxtemporal.ingress.row_columns import (
-    Columns,
     FrameReader,
     PayloadFrame,
+    RowBatch,
     RowColumns,
     find_bad_lifetimes,
     frame_rows,
@@ -255,7 +255,7 @@ class RowReader:
                 return self._admit(self._frames.read(frame))
         return self._read_each(frame_rows(frame))
 
-    def _admit(self, read: Columns) -> ReadRows:
+    def _admit(self, read: RowBatch) -> ReadRows:
         if read.extra and self._refuses:
             raise UnfitError("a field is not in the schema")
         rows = len(read.batch)

@@ -260,3 +260,9 @@ def test_a_batch_that_breaks_its_contract_says_where(
 def test_an_end_edge_is_judged_by_its_end() -> None:
     """An end edge whose start lies before the CTI keeps the promise if its end does."""
     assert len(edges([(1, 7, 1)], 9).check(7)) == 1
+
+
+def test_a_payload_that_is_no_frame_is_refused() -> None:
+    """The error names the type; a later one would be polars' own."""
+    with pytest.raises(SchemaError, match="payload is a polars frame, got NoneType"):
+        EventBatch(*[np.zeros(1, np.int64)] * 3, None, 0)  # type: ignore[arg-type]

@@ -399,11 +399,10 @@ def test_edges_in_a_batch_stay_edges():
         EventBatch([1], [2], [0], pl.DataFrame({"temp": [1.0]}), 0),  # type: ignore[arg-type]
         EventBatch(*[np.zeros(2, np.int64)] * 3, pl.DataFrame({"temp": [1.0]}), 0),
         EventBatch(*[np.zeros(1, np.int32)] * 3, pl.DataFrame({"temp": [1.0]}), 0),  # type: ignore[arg-type]
-        EventBatch(*[np.zeros(1, np.int64)] * 3, None, 0),  # type: ignore[arg-type]
         EventBatch(*[np.zeros(1, np.int64)] * 3, pl.DataFrame({"temp": [1.0]}), "x"),  # type: ignore[arg-type]
         EventBatch(*[np.zeros(1, np.int64)] * 3, pl.DataFrame({"temp": [1.0]}), MAX_TIME + 1),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_what_is_no_batch_is_rejected_as_one(batch):
     """A batch whose columns are no columns has no rows to keep."""

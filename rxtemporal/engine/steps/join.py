@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import cast_columns
+from rxtemporal.core.frames import cast_columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
 from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs

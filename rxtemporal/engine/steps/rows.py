@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.columns import stack, take_columns, take_rows
+from rxtemporal.core.frames import stack, take_columns, take_rows
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]

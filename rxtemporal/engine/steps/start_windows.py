@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import cast_columns
+from rxtemporal.core.frames import cast_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.count_windows import find_oldest
 from rxtemporal.engine.kernels.session_windows import follow_links

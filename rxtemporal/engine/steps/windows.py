@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import cast_columns
+from rxtemporal.core.frames import cast_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, make_changes, release_done
