@@ -69,8 +69,8 @@ def push(items: Sequence[Any]) -> list[rxt.EventBatch]:
     return sink.batches
 
 
-def rate(count: int, times: int) -> None:
-    """Print the rates of inputs and outputs."""
+def contenders(count: int) -> tuple[dict[str, Callable[[], Any]], Callable[[Any], None]]:
+    """Return the inputs, the output and their limit, and the check of what they give."""
     events = make_events(count)
     items = with_ctis(events)
     frame = points(count)
@@ -84,7 +84,7 @@ def rate(count: int, times: int) -> None:
     def stream(given: Sequence[Any], **options: Any) -> rxt.Streamable:
         return rxt.from_events(given, schema=FIELDS, **options)
 
-    contenders: dict[str, Callable[[], Any]] = {
+    running: dict[str, Callable[[], Any]] = {
         LIMIT: lambda: by_comprehension(events),
         "in: from_events, a CTI made of each event": lambda: batches(
             stream(events, advance_time=IN_ORDER)
@@ -94,8 +94,14 @@ def rate(count: int, times: int) -> None:
         "in, tumbling windows by key": lambda: batches(tumbling(stream(items), SECOND)),
         "out: to_events of a frame": lambda: rxt.from_polars(frame, start="start").to_events(),
     }
-    measure.warm(contenders, check)
-    measure.report(measure.rounds(contenders, times, check), count, LIMIT)
+    return running, check
+
+
+def rate(count: int, times: int) -> None:
+    """Print the rates of inputs and outputs."""
+    running, check = contenders(count)
+    measure.warm(running, check)
+    measure.report(measure.rounds(running, times, check), count, LIMIT)
 
 
 def _summary(result: Any) -> tuple[int, float]:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 # units of which less is better
-SPANS = ("µs", "ns", "s")
+LESS = ("µs", "ns", "s", "× p50")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Figure:
         """True if what was measured is what was asked; None if nothing was."""
         if self.asked is None:
             return None
-        return self.value <= self.asked if self.unit in SPANS else self.value >= self.asked
+        return self.value <= self.asked if self.unit in LESS else self.value >= self.asked
 
     def __str__(self) -> str:
         line = f"{self.what:<60} {self.value:>9.3g} {self.unit:<5}"
         if self.low is not None and self.high is not None:
             line += f" ({self.low:.3g} to {self.high:.3g})"
         if self.asked is not None:
-            sign, verdict = "<=" if self.unit in SPANS else ">=", "met" if self.met else "NOT MET"
+            sign, verdict = "<=" if self.unit in LESS else ">=", "met" if self.met else "NOT MET"
             line += f"   asked {sign} {self.asked:g}: {verdict}"
         return line + (f"   {self.note}" if self.note else "")
 
