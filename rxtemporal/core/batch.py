@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -70,28 +68,6 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
     return np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
 
 
-class Coder(Protocol):
-    """Distinct keys of a stream, by their codes."""
-
-    names: tuple[str, ...]
-
-    def __len__(self) -> int: ...
-
-    def encode(self, frame: pl.DataFrame) -> Int64s:
-        """Return the code of each row's key, numbering those that are new."""
-
-    def columns(self, codes: Int64s | Sequence[int]) -> list[pl.Series]:
-        """Return the keys with these codes, as columns."""
-
-
-@dataclasses.dataclass(slots=True, eq=False)
-class Groups:
-    """Groups of the rows of a batch: the code of each row, and the coder that knows the keys."""
-
-    codes: Int64s
-    coder: Coder
-
-
 class EventBatch:
     """A batch of n rows and the CTI after them.
 
@@ -103,7 +79,7 @@ class EventBatch:
     columns   Columns        n rows of flat, typed fields, as arrays
     payload   DataFrame      the same as a frame, made when it is first read
     cti       ticks          nothing before it changes after this batch
-    groups    Groups         the rows' groups if the stream is grouped, else None
+    keys      tuple          names of the fields that group the stream; empty: not grouped
     ========= ============== ==================================================================
 
     Made with the payload as a frame or as columns. Inside a batch a start edge precedes its end
@@ -115,7 +91,7 @@ class EventBatch:
     (1, 9, [{'start_time': 0, 'end_time': 9, 'x': 1}])
     """
 
-    __slots__ = ("columns", "cti", "edge", "end", "groups", "start")
+    __slots__ = ("columns", "cti", "edge", "end", "keys", "start")
 
     def __init__(
         self,
@@ -124,14 +100,14 @@ class EventBatch:
         edge: Int64s,
         payload: pl.DataFrame | Columns,
         cti: int,
-        groups: Groups | None = None,
+        keys: tuple[str, ...] = (),
     ) -> None:
         self.start = start
         self.end = end
         self.edge = edge
         self.columns = payload if isinstance(payload, Columns) else Columns.from_frame(payload)
         self.cti = cti
-        self.groups = groups
+        self.keys = keys
 
     def __len__(self) -> int:
         return len(self.start)
@@ -149,16 +125,13 @@ class EventBatch:
         """The payload's schema."""
         return self.columns.schema
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The fields by which the stream is grouped; empty if it is not grouped."""
-        return () if self.groups is None else self.groups.coder.names
-
     @classmethod
-    def empty(cls, schema: pl.Schema | Mapping[str, Any], cti: int) -> EventBatch:
+    def empty(
+        cls, schema: pl.Schema | Mapping[str, Any], cti: int, keys: tuple[str, ...] = ()
+    ) -> EventBatch:
         """Return a batch without rows, which only advances time to ``cti``."""
         columns = Columns.empty(schema if isinstance(schema, pl.Schema) else pl.Schema(schema))
-        return cls(_NO_INTS, _NO_INTS, _NO_INTS, columns, cti)
+        return cls(_NO_INTS, _NO_INTS, _NO_INTS, columns, cti, keys)
 
     @classmethod
     def of_rows(
@@ -179,19 +152,18 @@ class EventBatch:
             self.edge[rows],
             self.columns.take(rows),
             self.cti,
-            None if self.groups is None else Groups(self.groups.codes[rows], self.groups.coder),
+            self.keys,
         )
 
     def slice(self, begin: int, end: int) -> EventBatch:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
-        groups = self.groups
         return EventBatch(
             self.start[begin:end],
             self.end[begin:end],
             self.edge[begin:end],
             self.columns.slice(begin, end),
             self.cti,
-            None if groups is None else Groups(groups.codes[begin:end], groups.coder),
+            self.keys,
         )
 
     def none(self, cti: int) -> EventBatch:
@@ -206,7 +178,7 @@ class EventBatch:
         edge: Int64s | None = None,
         payload: pl.DataFrame | Columns | None = None,
         cti: int | None = None,
-        groups: Groups | EllipsisType | None = ...,
+        keys: tuple[str, ...] | None = None,
     ) -> EventBatch:
         """Return the batch with some of its parts replaced."""
         return EventBatch(
@@ -215,7 +187,7 @@ class EventBatch:
             self.edge if edge is None else edge,
             self.columns if payload is None else payload,
             self.cti if cti is None else cti,
-            self.groups if isinstance(groups, EllipsisType) else groups,
+            self.keys if keys is None else keys,
         )
 
     @staticmethod
@@ -223,17 +195,13 @@ class EventBatch:
         """Return the rows of all batches, in order, with the last one's CTI."""
         if len(batches) == 1:
             return batches[0]
-        groups = batches[-1].groups
-        if groups is not None:
-            codes = [batch.groups.codes for batch in batches if batch.groups is not None]
-            groups = Groups(np.concatenate(codes), groups.coder)
         return EventBatch(
             np.concatenate([batch.start for batch in batches]),
             np.concatenate([batch.end for batch in batches]),
             np.concatenate([batch.edge for batch in batches]),
             Columns.concat([batch.columns for batch in batches]),
             batches[-1].cti,
-            groups,
+            batches[-1].keys,
         )
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:

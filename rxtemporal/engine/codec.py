@@ -30,11 +30,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.errors import CheckpointError
 
-MAGIC, VERSION = b"RXTS", 2
+MAGIC, VERSION = b"RXTS", 3
 _HEAD = struct.Struct("<4sHI")
 _LENGTH = struct.Struct("<Q")
 _START_AGAIN = "or start without it"
@@ -214,20 +214,12 @@ def _decode_frame(encoded: Any, parts: Parts) -> pl.DataFrame:
 
 
 def _encode_batch(batch: EventBatch, encoder: _Encoder) -> Any:
-    fields = [batch.start, batch.end, batch.edge, batch.payload, batch.cti]
-    if batch.groups is not None:
-        # only the keys' types: the rows of a stream share a coder, which is saved once elsewhere
-        empty = pl.DataFrame(batch.groups.coder.columns(batch.start[:0]))
-        fields += [batch.groups.codes, empty]
+    fields = batch.start, batch.end, batch.edge, batch.payload, batch.cti, batch.keys
     return [encoder.encode(each) for each in fields]
 
 
 def _decode_batch(encoded: Any, parts: Parts) -> EventBatch:
-    start, end, edge, payload, cti, *groups = (_decode(each, parts) for each in encoded)
-    if not groups:
-        return EventBatch(start, end, edge, payload, cti)
-    codes, empty = groups
-    return EventBatch(start, end, edge, payload, cti, Groups(codes, KeyCoder(empty.schema)))
+    return EventBatch(*(_decode(each, parts) for each in encoded))
 
 
 def _encode_dict(value: dict[Any, Any], encoder: _Encoder) -> Any:

@@ -31,7 +31,7 @@ class KeyCoder:
 
     Null equals null, NaN equals NaN and -0.0 equals 0.0. Holds every key seen. Each row of a batch
     costs a look-up in a hash table for each field, however many keys there are; each row of a small
-    batch a look-up in a dict of the keys of small batches.
+    batch a look-up in a dict of the keys of small batches. Without fields all rows have one key.
 
     >>> coder = KeyCoder({"k": pl.String})
     >>> coder.encode(pl.DataFrame({"k": ["b", "a", "b"]})).tolist()
@@ -52,7 +52,7 @@ class KeyCoder:
         self._few = FEW_HASHED_ROWS if hashed else FEW_ROWS
         self._pairs = [IntTable() for _ in self._columns[1:]]
         self._keys = _GrowingFrame(pl.DataFrame(schema=dict(schema)))
-        self._count = 0
+        self._count = 0 if self.names else 1
         self._few_codes: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
@@ -60,20 +60,22 @@ class KeyCoder:
 
     def encode(self, frame: pl.DataFrame) -> Codes:
         """Return the code of each row's key, numbering those that are new."""
+        if not self.names:
+            return np.zeros(frame.height, np.int64)
         columns = [frame.get_column(name) for name in self.names]
         return self._encode_few(columns) if frame.height <= self._few else self._number(columns)
 
     def decode(self, codes: Codes | Sequence[int]) -> pl.DataFrame:
         """Return the keys with these codes, as a frame."""
-        return pl.DataFrame(self.columns(codes))
+        return pl.DataFrame(self.columns(codes), height=None if self.names else len(codes))
 
     def columns(self, codes: Codes | Sequence[int]) -> list[pl.Series]:
         """Return the keys with these codes, as columns."""
-        return self._keys.gather(codes)
+        return self._keys.gather(codes) if self.names else []
 
     def state(self) -> pl.DataFrame:
         """Return all keys in order of their codes, for ``restore``."""
-        return self._keys.collect()
+        return self._keys.collect() if self.names else pl.DataFrame(height=1)
 
     @classmethod
     def restore(cls, state: pl.DataFrame) -> Self:

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Chain
+from rxtemporal.operators.operator import Chain, Keys
 from rxtemporal.operators.session_windows import StartWindows, check_output
 from rxtemporal.operators.windows import Windowed, windows
 
@@ -34,11 +34,11 @@ class CountWindows(StartWindows):
         """The rows that later windows need."""
         return "for each key the rows of its last n - 1 distinct starts"
 
-    def bounds(self, schema: pl.Schema) -> StartBounds:
+    def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds for count windows."""
         from rxtemporal.engine.steps.count_windows import CountBounds
 
-        return CountBounds(self.n, schema)
+        return CountBounds(self.n, schema, keys)
 
 
 def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Windowed[Chain]:

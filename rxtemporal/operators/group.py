@@ -58,7 +58,7 @@ class GroupBy(RowOperator):
         """Return a new step."""
         from rxtemporal.engine.steps.group import GroupStep
 
-        return GroupStep(schema, self.by)
+        return GroupStep(self.by)
 
 
 def group_by(*keys: str) -> GroupBy:

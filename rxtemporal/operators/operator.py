@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.operators import expressions
@@ -230,13 +230,7 @@ class TwoInputs(_Description):
     def make_absent(self, missing: int, known: EventBatch) -> EventBatch:
         """Return an empty batch for an input that ends before its fields are known."""
         schema = self.assume_fields(missing, known.schema, known.keys)
-        empty = EventBatch.empty(schema, MIN_TIME)
-        if known.groups is None:
-            return empty
-        from rxtemporal.engine.keys import KeyCoder
-
-        coder = KeyCoder({key: schema[key] for key in known.keys})
-        return empty.replace(groups=Groups(empty.start, coder))
+        return EventBatch.empty(schema, MIN_TIME, known.keys)
 
     def _check_and_make(self, left: EventBatch, right: EventBatch) -> TwoInputStep:
         self._output(left.schema, right.schema, left.keys, right.keys)

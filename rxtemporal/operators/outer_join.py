@@ -59,7 +59,7 @@ class OuterJoin(Matcher):
             missing.append(NullFields(names, schema))
         antis = [lonely[0].make(left, right, keys)]
         antis += [each.make(right, left, keys) for each in lonely[1:]]
-        return OuterJoinStep(join.make(left, right, keys), antis, missing, keys, schema)
+        return OuterJoinStep(join.make(left, right, keys), antis, missing)
 
     def _swap(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> LeftAntiJoin:
         """Return the anti join of the right input with the left one, ``where`` in its names."""

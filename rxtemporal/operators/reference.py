@@ -41,4 +41,4 @@ class Reference(Operator):
         """Return a new step."""
         from rxtemporal.engine.steps.reference import ReferenceStep
 
-        return ReferenceStep(SINCE, schema)
+        return ReferenceStep(SINCE, schema, keys)

@@ -32,7 +32,7 @@ class SessionLifetimes(Operator):
         """Return a new step."""
         from rxtemporal.engine.steps.session_lifetimes import SessionLifetimesStep
 
-        return SessionLifetimesStep(self.timeout, self.max_duration, schema)
+        return SessionLifetimesStep(self.timeout, self.max_duration, schema, keys)
 
 
 def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> SessionLifetimes:

@@ -47,7 +47,7 @@ class StartWindows(Operator):
         """Return nothing: results end the grouping."""
         return ()
 
-    def bounds(self, schema: pl.Schema) -> StartBounds:
+    def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds of this kind of windows."""
         raise NotImplementedError
 
@@ -61,7 +61,7 @@ class StartWindows(Operator):
 
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
-        return StartWindowStep(self.bounds(schema), results, output, points=self.points)
+        return StartWindowStep(self.bounds(schema, keys), results, output, points=self.points)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,11 +82,11 @@ class SessionWindows(StartWindows):
         """The rows of open sessions."""
         return "the rows of sessions that have not ended"
 
-    def bounds(self, schema: pl.Schema) -> StartBounds:
+    def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds."""
         from rxtemporal.engine.steps.session_windows import SessionBounds
 
-        return SessionBounds(self.timeout, self.max_duration, schema)
+        return SessionBounds(self.timeout, self.max_duration, schema, keys)
 
 
 def check_output(output: WindowOutput) -> WindowOutput:

@@ -44,7 +44,7 @@ class Union(TwoInputs):
         """Return a new step."""
         from rxtemporal.engine.steps.union import UnionStep
 
-        return UnionStep(left, keys)
+        return UnionStep(left)
 
 
 def union(other: Other) -> PartialOperator:

@@ -73,7 +73,7 @@ class TimeWindows(Operator):
 
         results = self.result.make(schema, keys)
         output = self.output(schema, keys)
-        return WindowStep(self.bounds(), results, schema, output, points=self.points)
+        return WindowStep(self.bounds(), results, schema, output, keys, points=self.points)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,10 +8,9 @@ from functools import partial
 from reactivex import Observable, abc
 from reactivex.disposable import CompositeDisposable
 
-from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
-from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.lift import BatchOperator
@@ -100,17 +99,12 @@ class _MergingObserver:
         return 0 if left is None else 1
 
     def save(self) -> bytes:
-        waiting = [
-            [side, batch, None if batch.groups is None else batch.groups.coder]
-            for side, batch in self._waiting
-        ]
         seen = [None if batch is None else batch.none(MIN_TIME) for batch in self._seen]
         step = None if self._step is None else self._step.save()
-        return dumps("operator", [self._cti, seen, waiting, step])
+        return dumps("operator", [self._cti, seen, self._waiting, step])
 
     def load(self, data: bytes) -> None:
-        self._cti, self._seen, waiting, step = loads("operator", data)
-        self._waiting = [(side, _with_keys(batch, coder)) for side, batch, coder in waiting]
+        self._cti, self._seen, self._waiting, step = loads("operator", data)
         left, right = self._seen
         if step is not None and left is not None and right is not None:
             self._step = self._make(left, right)
@@ -181,10 +175,3 @@ class _MergingObserver:
         if all(self._completed) and not self._ended:
             self._ended = True
             self._observer.on_completed()
-
-
-def _with_keys(saved: EventBatch, coder: KeyCoder | None) -> EventBatch:
-    """Return a saved batch with the keys that its codes stand for."""
-    if coder is None or saved.groups is None:
-        return saved
-    return saved.replace(groups=Groups(saved.groups.codes, coder))

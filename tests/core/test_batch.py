@@ -10,8 +10,6 @@ import polars as pl
 import pytest
 
 from rxtemporal import MAX_TIME, MIN_TIME, EventBatch
-from rxtemporal.core.batch import Groups
-from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.errors import CtiViolationError, EventError, RxTemporalError, SchemaError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -212,16 +210,13 @@ def test_a_payload_field_cannot_be_called_as_the_lifetime_on_the_way_out() -> No
 
 
 def test_rows_are_taken_by_number_and_by_mask() -> None:
-    """take keeps the CTI and the groups with their rows."""
+    """take keeps the CTI and the names of the keys."""
     assert batch().take(np.array([2, 0])).to_dicts() == [OUT[2], OUT[0]]
     assert batch().take(np.array([False, True, False])).to_dicts() == [OUT[1]]
-    coder = KeyCoder({"x": pl.Int64()})
-    grouped = batch().replace(groups=Groups(coder.encode(batch().payload), coder))
-    taken = grouped.take(np.array([2, 1]))
+    taken = batch().replace(keys=("x",)).take(np.array([2, 1]))
     assert taken.cti == 9
     assert taken.keys == ("x",)
-    assert taken.groups is not None
-    assert coder.decode(taken.groups.codes)["x"].to_list() == [None, 20]
+    assert taken.payload["x"].to_list() == [None, 20]
 
 
 def test_batches_put_together_have_the_last_cti() -> None:

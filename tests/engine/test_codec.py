@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 
 from rxtemporal import CheckpointError, EventBatch
-from rxtemporal.core.batch import Groups
 from rxtemporal.engine.codec import VERSION, dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 
@@ -87,18 +86,14 @@ def test_keys_come_back_with_their_codes() -> None:
 
 @pytest.mark.parametrize("rows", [0, 3])
 def test_batches_come_back_as_they_were(rows: int) -> None:
-    """A batch keeps columns, CTI and codes, and the names and types of its keys."""
+    """A batch keeps columns, CTI, and the names of its keys."""
     frame = pl.DataFrame({"start_time": [1, 2, 3], "end_time": [4, 5, None], "k": ["a", "b", "a"]})
     batch = EventBatch.from_polars(frame.head(rows), cti=7)
     for one in (batch, batch.replace(payload=pl.DataFrame(height=rows))):
         back = restored(one)
-        assert (back.cti, back.groups, back.schema) == (7, None, one.schema)
+        assert (back.cti, back.keys, back.schema) == (7, (), one.schema)
         assert back.to_polars().equals(one.to_polars())
-    coder = KeyCoder({"k": pl.String()})
-    grouped = batch.replace(groups=Groups(coder.encode(batch.payload), coder))
-    back = restored(grouped)
-    assert back.groups.codes.tolist() == grouped.groups.codes.tolist()
-    assert (back.keys, len(back.groups.coder)) == (("k",), 0)
+    assert restored(batch.replace(keys=("k",))).keys == ("k",)
 
 
 def test_a_default_writes_other_objects() -> None:

@@ -164,7 +164,7 @@ def gathered(bounds: StartBounds, batch: EventBatch) -> list[tuple[int, int, Any
     """Return the windows final with a batch: start, end, key, and the rows that they hold."""
     bounds.take(batch)
     found = bounds.close(batch.cti)
-    keys = batch.groups.coder.decode(found.key).rows() if batch.groups is not None else []
+    keys = bounds.keys.decode(found.key).rows() if batch.keys else []
     windows: list[tuple[int, int, Any, list[Row]]] = [
         (int(start), int(end), keys[i] if keys else None, [])
         for i, (start, end) in enumerate(zip(found.start, found.end, strict=True))
@@ -187,16 +187,16 @@ def one_batch(items: list[Any]) -> EventBatch:
 
 def test_a_session_window_holds_the_rows_that_start_in_it() -> None:
     """The window reaches from the session's first start to its end."""
-    found = gathered(SessionBounds(5, None, SCHEMA), one_batch(points(1, 4, 9, 4)))
+    found = gathered(SessionBounds(5, None, SCHEMA, ()), one_batch(points(1, 4, 9, 4)))
     assert of_starts(found) == [(1, 9, [1, 4, 4]), (9, 14, [9])]
 
 
 def test_a_count_window_holds_n_distinct_starts() -> None:
     """The window slides by one distinct start; fewer than n starts make none."""
-    found = gathered(CountBounds(2, SCHEMA), one_batch(points(1, 4, 9, 4)))
+    found = gathered(CountBounds(2, SCHEMA, ()), one_batch(points(1, 4, 9, 4)))
     assert of_starts(found) == [(1, 5, [1, 4, 4]), (4, 10, [4, 4, 9])]
-    assert gathered(CountBounds(4, SCHEMA), one_batch(points(1, 4, 9, 4))) == []
-    assert of_starts(gathered(CountBounds(1, SCHEMA), one_batch(points(1, 4, 4)))) == [
+    assert gathered(CountBounds(4, SCHEMA, ()), one_batch(points(1, 4, 9, 4))) == []
+    assert of_starts(gathered(CountBounds(1, SCHEMA, ()), one_batch(points(1, 4, 4)))) == [
         (1, 2, [1]), (4, 5, [4, 4]),
     ]  # fmt: skip
 
@@ -205,7 +205,7 @@ def test_a_window_shows_the_end_known_so_far() -> None:
     """An end edge counts if it arrives before its row's window is final."""
     a, b = ({"k": k, "x": 1, "y": None} for k in "ab")
     items = [("start", 0, a), ("start", 1, b), ("end", 0, 7, a), ("cti", 6), ("end", 1, 8, b)]
-    bounds = SessionBounds(5, None, SCHEMA)
+    bounds = SessionBounds(5, None, SCHEMA, ())
     made = physical.batches([*items, ("cti", 9)], [slice(0, 4), slice(4, 6)])
     assert gathered(bounds, made[0]) == [(0, 6, None, [Row(0, 7, a), Row(1, MAX_TIME, b)])]
     assert gathered(bounds, made[1]) == []
@@ -231,9 +231,9 @@ def assert_windows(
     model: Any = (
         oracle_windows.session_windows if kind == "session" else oracle_windows.count_windows
     )
-    state, found, reached = bounds(*args, SCHEMA), [], MIN_TIME
+    state, found, reached = bounds(*args, SCHEMA, tuple(keys)), [], MIN_TIME
     for run, batch in zip(cut, physical.group(physical.batches(items, cut), keys), strict=True):
-        saved, state = state.save(), bounds(*args, SCHEMA)
+        saved, state = state.save(), bounds(*args, SCHEMA, tuple(keys))
         state.load(saved)
         new = gathered(state, batch)
         assert [end for _, end, *_ in new] == sorted(end for _, end, *_ in new)
@@ -284,7 +284,7 @@ def test_renumbering_rows_changes_no_windows(window: tuple[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: SessionBounds(25, 100, SCHEMA), lambda: CountBounds(3, SCHEMA)]
+    "make", [lambda: SessionBounds(25, 100, SCHEMA, ("k",)), lambda: CountBounds(3, SCHEMA, ("k",))]
 )
 def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
     """Rows, their edges and waiting times do not pile up."""

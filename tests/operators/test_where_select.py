@@ -176,10 +176,10 @@ def test_a_null_element_is_an_element() -> None:
 
 
 def test_explode_keeps_the_grouping() -> None:
-    """The groups' codes follow the rows."""
+    """The batches name the keys, and the rows have them."""
     (out,) = physical.run([READINGS], group_by("room"), words(), explode("word"))
-    assert out.groups is not None
-    assert out.groups.coder.decode(out.groups.codes)["room"].to_list() == ["lab", "lab"]
+    assert out.keys == ("room",)
+    assert out.payload["room"].to_list() == ["lab", "lab"]
 
 
 def exploded_by_x() -> list[Any]:

@@ -101,7 +101,7 @@ def run(made: Sequence[EventBatch], *operators: Any) -> list[EventBatch]:
 
 def group(made: list[EventBatch], keys: Sequence[str]) -> list[EventBatch]:
     """Return the batches grouped by these fields."""
-    step = GroupStep(pl.Schema(SCHEMA), tuple(keys))
+    step = GroupStep(tuple(keys))
     return [step.on_batch(batch) for batch in made] if keys else made
 
 

@@ -14,7 +14,7 @@ from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.steps.distinct import Coverage
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.join import JoinedPayload
-from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
+from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.engine.steps.join_pairs import TAG, NewPairs, Pairs
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore
@@ -36,8 +36,7 @@ class AntiJoinStep(Stateful):
     """
 
     held = (
-        "_keying", "_pairs", "_coverage", "_left", "_queue", "_ends", "_open", "_groups",
-        "_next_edge",
+        "_keying", "_pairs", "_coverage", "_left", "_queue", "_ends", "_open", "_next_edge",
     )  # fmt: skip
 
     def __init__(
@@ -57,7 +56,7 @@ class AntiJoinStep(Stateful):
         self._left = RowStore([np.int64] * 4, schemas[0])
         self._queue, self._ends = Queue(), Queue()
         self._open = OpenEdges()
-        self._groups = GroupCodes(keys, schemas[0])
+        self._keys = tuple(keys)
         self._next_edge = 1
 
     @property
@@ -132,7 +131,7 @@ class AntiJoinStep(Stateful):
             time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],
             self._next_edge,
         )  # fmt: skip
-        result = EventBatch(start, end, edge, self._left.payload(row), cti)
+        result = EventBatch(start, end, edge, self._left.payload(row), cti, self._keys)
         over = what >> BITS
         self._left.release(over[(what & 3) == ENDS])
         new = self._left.compact()
@@ -143,4 +142,4 @@ class AntiJoinStep(Stateful):
                 self._open.renumber(new)
             tags = self._pairs.column(0, TAG)
             tags[:] = np.where(tags >= 0, new[tags], tags)
-        return self._groups.add_codes(result)
+        return result

@@ -15,7 +15,7 @@ from rxtemporal.engine.kernels.coverage import NONE
 from rxtemporal.engine.kernels.join import NOT_LISTED, unlink_all
 from rxtemporal.engine.kernels.lifetimes import add_length
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
+from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.engine.steps.open_rows import OpenEdges, WaitingRows
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
@@ -33,7 +33,7 @@ class ClipStep(Stateful):
     rows that the CTI has not passed.
     """
 
-    held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis", "_groups",
+    held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis",
             "_next_edge")  # fmt: skip
 
     def __init__(self, keying: KeyMatcher, schema: pl.Schema, keys: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ class ClipStep(Stateful):
         self._head = np.zeros(0, np.int64)
         self._last = np.zeros(0, np.int64)
         self._ctis = [MIN_TIME, MIN_TIME]
-        self._groups = GroupCodes(keys, schema)
+        self._keys = tuple(keys)
         self._next_edge = 1
 
     @property
@@ -110,7 +110,7 @@ class ClipStep(Stateful):
         columns[OVER][ended] = 1
         done = np.concatenate([clipped, ended])
         begun = what[(what & 1) == 0] >> 1
-        result = self._groups.add_codes(self._leave(begun, done, cti))
+        result = self._leave(begun, done, cti)
         self._forget(done)
         return result
 
@@ -124,7 +124,8 @@ class ClipStep(Stateful):
         rows = np.concatenate([begun, later])
         end = np.concatenate([np.where(opens, MAX_TIME, columns[END][begun]), columns[END][later]])
         edge = np.concatenate([ids, columns[OUTPUT][later]])
-        return EventBatch(columns[START][rows], end, edge, self._rows.payload(rows), cti)
+        payload = self._rows.payload(rows)
+        return EventBatch(columns[START][rows], end, edge, payload, cti, self._keys)
 
     def _forget(self, done: npt.NDArray[np.int64]) -> None:
         if not len(done):

@@ -23,8 +23,8 @@ class CountBounds(StartBounds):
 
     held = (*StartBounds.held, "_state")
 
-    def __init__(self, n: int, payload: pl.Schema) -> None:
-        super().__init__(payload)
+    def __init__(self, n: int, payload: pl.Schema, keys: tuple[str, ...]) -> None:
+        super().__init__(payload, keys)
         self._n = n
         # head, tail, count, distinct, since by key, and scratch space of the kernel
         self._state = [np.zeros(0, np.int64) for _ in range(6)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.coverage import NONE, find_stretches
 from rxtemporal.engine.keys import KeyCoder
@@ -56,13 +56,11 @@ class DistinctStep(Stateful):
     Holds the starts and ends that the CTI has not passed, and every value seen.
     """
 
-    held = ("_coder", "_coverage", "_group")
+    held = ("_coder", "_coverage")
 
     def __init__(self, fields: Sequence[str], schema: pl.Schema) -> None:
         self._coder = KeyCoder({name: schema[name] for name in fields})
         self._coverage = Coverage()
-        self._schema = pl.Schema({name: schema[name] for name in fields})
-        self._group = np.zeros(0, np.int64)
 
     @property
     def rows(self) -> int:
@@ -71,19 +69,6 @@ class DistinctStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the stretches that have begun or ended."""
-        codes = self._codes(batch.payload)
-        keys = len(self._coder) if self._schema else 1
-        if batch.groups is not None:  # the group is part of the value
-            self._group = grow(self._group, keys)
-            self._group[codes] = batch.groups.codes
-        result, of = self._coverage.take(batch, codes, keys)
-        payload = self._coder.decode(of) if self._schema else pl.DataFrame(height=len(of))
-        groups = None
-        if batch.groups is not None:
-            groups = Groups(self._group[of], batch.groups.coder)
-        return result.replace(payload=payload, groups=groups)
-
-    def _codes(self, payload: pl.DataFrame) -> Int64s:
-        if not self._schema:
-            return np.zeros(payload.height, np.int64)
-        return self._coder.encode(payload)
+        codes = self._coder.encode(batch.payload)  # the group's keys are part of the value
+        result, of = self._coverage.take(batch, codes, len(self._coder))
+        return result.replace(payload=self._coder.decode(of), keys=batch.keys)

@@ -41,9 +41,8 @@ class ExplodeStep(Stateful):
         row = np.repeat(np.arange(len(batch)), count)
         number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
         edge = np.where(first[row] > 0, first[row] + number, 0)
-        # take repeats the groups' codes, explode the rest of the payload
-        times = batch.replace(payload=pl.DataFrame(height=len(batch))).take(row)
-        return times.replace(payload=batch.payload.explode(self._field), edge=edge)
+        payload = batch.payload.explode(self._field)
+        return EventBatch(batch.start[row], batch.end[row], edge, payload, batch.cti, batch.keys)
 
     def _first_ids(self, batch: EventBatch, count: Int64s) -> Int64s:
         """Return the id of each edge row's first element; 0 for a row that is complete."""

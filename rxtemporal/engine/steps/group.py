@@ -1,34 +1,24 @@
-"""Grouping: every row gets the code of its key."""
+"""Grouping: the batches name the fields by which they are grouped."""
 
 from __future__ import annotations
 
-import polars as pl
-
-from rxtemporal.core.batch import EventBatch, Groups
-from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.steps.step import Stateless
 
 
-class GroupStep(Stateful):
-    """Adds key codes to the batch, for the operators that follow.
+class GroupStep(Stateless):
+    """Names the keys in the batch, for the operators that follow. Holds nothing."""
 
-    Holds every key seen, and no rows.
-    """
-
-    rows = 0
-    held = ("_coder",)
-
-    def __init__(self, schema: pl.Schema, keys: tuple[str, ...]) -> None:
-        self._coder = KeyCoder({key: schema[key] for key in keys})
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = keys
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the same rows, grouped."""
-        return batch.replace(groups=Groups(self._coder.encode(batch.payload), self._coder))
+        return batch.replace(keys=self._keys)
 
 
 class UngroupStep(Stateless):
-    """Removes the key codes from the batch. Holds nothing."""
+    """Removes the keys' names from the batch. Holds nothing."""
 
     def __init__(self, fields: list[str]) -> None:
         self._fields = fields
@@ -38,4 +28,4 @@ class UngroupStep(Stateless):
         payload = batch.payload
         if payload.columns != self._fields:
             payload = payload.select(self._fields)
-        return batch.replace(payload=payload, groups=None)
+        return batch.replace(payload=payload, keys=())

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.frames import cast_columns
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.steps.join_keys import GroupCodes, KeyMatcher
+from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs
 from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
@@ -59,7 +59,7 @@ class JoinStep(Stateful):
     a start edge.
     """
 
-    held = ("_keying", "_pairs", "_groups", "_next_edge")
+    held = ("_keying", "_pairs", "_next_edge")
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class JoinStep(Stateful):
         self._pairs = Pairs(schemas)
         self._merged = merged
         self._where = where
-        self._groups = GroupCodes(keys, merged.schema)
+        self._keys = tuple(keys)
         self._next_edge = 1
 
     @property
@@ -95,17 +95,17 @@ class JoinStep(Stateful):
         key = self._keying.encode(side, batch.payload)
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
-            return self._groups.add_codes(EventBatch.empty(self._merged.schema, pairs.cti))
+            return EventBatch.empty(self._merged.schema, pairs.cti, self._keys)
         found = pairs.find(len(self._keying))
         payload = self._payload(found.left, found.right)
         if self._where is not None and len(found.left):
             keep = evaluate(payload, self._where)
             found, payload = found.take(keep), payload.filter(pl.Series(keep))
         ids = self._remember(found)
-        out = EventBatch(found.start, found.end, ids, payload, pairs.cti)
+        out = EventBatch(found.start, found.end, ids, payload, pairs.cti, self._keys)
         ends = self._ends()
         pairs.forget()
-        return self._groups.add_codes(out if ends is None else EventBatch.concat([out, ends]))
+        return out if ends is None else EventBatch.concat([out, ends])
 
     def _remember(self, found: NewPairs) -> Int64s:
         """Remember the pairs whose end is not certain; return each pair's id, 0 for the others."""
@@ -126,7 +126,7 @@ class JoinStep(Stateful):
         never = closed.end == MAX_TIME  # a pair that never ends keeps its start edge
         made = EventBatch(
             np.maximum(*starts), closed.end, closed.edge,
-            self._payload(closed.left, closed.right), self._pairs.cti,
+            self._payload(closed.left, closed.right), self._pairs.cti, self._keys,
         )  # fmt: skip
         return made.take(~never)
 

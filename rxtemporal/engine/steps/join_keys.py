@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.state import Stateful
 
@@ -32,13 +32,13 @@ class KeyMatcher(Stateful):
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return len(self._coder) if self._fields[0] else 1
+        return len(self._coder)
 
     def encode(self, side: int, payload: pl.DataFrame) -> Int64s:
         """Return each row's key."""
         fields = self._fields[side]
         if not fields:
-            return np.zeros(payload.height, np.int64)
+            return self._coder.encode(payload)
         columns = [
             payload.get_column(name).cast(dtype).alias(str(i))
             for i, (name, dtype) in enumerate(zip(fields, self._types, strict=True))
@@ -48,19 +48,3 @@ class KeyMatcher(Stateful):
         for null in nulls:
             codes = np.where(null.to_numpy(), -1, codes)
         return codes
-
-
-class GroupCodes(Stateful):
-    """Adds common codes to the rows of two grouped streams; leaves ungrouped ones unchanged."""
-
-    held = ("_coder",)
-
-    def __init__(self, keys: Sequence[str], schema: pl.Schema) -> None:
-        self._coder = KeyCoder({key: schema[key] for key in keys})
-        self._grouped = bool(keys)
-
-    def add_codes(self, batch: EventBatch) -> EventBatch:
-        """Return the batch with its rows' codes."""
-        if not self._grouped:
-            return batch
-        return batch.replace(groups=Groups(self._coder.encode(batch.payload), self._coder))

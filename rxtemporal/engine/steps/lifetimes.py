@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch, Groups
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
 from rxtemporal.engine.kernels.lifetimes import add_length, shift
 from rxtemporal.engine.steps.state import Stateful
@@ -71,8 +71,6 @@ class ShiftStep(Stateful):
         if not self._past_beginning or not self._early:
             return result
         waited, self._early = EventBatch.concat(self._early), []
-        if waited.groups is not None and batch.groups is not None:
-            waited = waited.replace(groups=Groups(waited.groups.codes, batch.groups.coder))
         emptied = waited.edge[waited.end == MIN_TIME]
         return EventBatch.concat([waited.take(~np.isin(waited.edge, emptied)), result])
 

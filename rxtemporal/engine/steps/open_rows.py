@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.hash_table import IntTable
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.rows import Column, RowStore
 from rxtemporal.engine.steps.state import Stateful
 
-_START, _EDGE, _CODE, _ALIVE, _OWN = range(5)
+_START, _EDGE, _ALIVE, _OWN = range(4)
 
 
 class OpenEdges(Stateful):
@@ -88,7 +88,7 @@ class WaitingRows(Stateful):
 
     def __init__(self, schema: pl.Schema, own: int = 0) -> None:
         self._schema = schema
-        dtypes = [np.int64, np.int64, np.int64, np.bool_, *[np.int64] * own]
+        dtypes = [np.int64, np.int64, np.bool_, *[np.int64] * own]
         self._rows = RowStore(dtypes, schema)
         self._ids = OpenEdges()
         self._queue = _DueRows()
@@ -108,9 +108,8 @@ class WaitingRows(Stateful):
         """Keep the rows of a batch, each until it is closed, or dropped when due."""
         if not len(batch):
             return
-        codes = np.zeros(len(batch), np.int64) if batch.groups is None else batch.groups.codes
         alive = np.ones(len(batch), np.bool_)
-        numbers = self._rows.append([batch.start, batch.edge, codes, alive, *own], batch.payload)
+        numbers = self._rows.append([batch.start, batch.edge, alive, *own], batch.payload)
         edges = batch.edge != 0
         self._ids.open(batch.edge[edges], numbers[edges])
         self._queue.push(due, numbers)
@@ -151,16 +150,15 @@ class WaitingRows(Stateful):
         return self._queue.find_first_alive(self._rows.columns[_ALIVE])
 
     def batch(self, numbers: Int64s, like: EventBatch) -> EventBatch:
-        """Return rows as start edges, with the CTI and the groups' coder of ``like``."""
+        """Return rows as start edges, with the CTI and the keys of ``like``."""
         columns = self._rows.columns
-        groups = like.groups
         return EventBatch(
             columns[_START][numbers],
             np.full(len(numbers), MAX_TIME),
             columns[_EDGE][numbers],
             self._rows.payload(numbers),
             like.cti,
-            None if groups is None else Groups(columns[_CODE][numbers], groups.coder),
+            like.keys,
         )
 
     def compact(self) -> None:

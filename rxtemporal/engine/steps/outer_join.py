@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.engine.steps.join_keys import GroupCodes
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import TwoInputStep
 
@@ -33,20 +32,17 @@ class OuterJoinStep(Stateful):
     Holds what those hold.
     """
 
-    held = ("_join", "_antis", "_groups")
+    held = ("_join", "_antis")
 
     def __init__(
         self,
         join: TwoInputStep,
         antis: Sequence[TwoInputStep],
         missing: Sequence[NullFields],
-        keys: Sequence[str],
-        schema: pl.Schema,
     ) -> None:
         self._join = join
         self._antis = list(antis)
         self._missing = missing
-        self._groups = GroupCodes(keys, schema)
 
     @property
     def rows(self) -> int:
@@ -70,7 +66,7 @@ class OuterJoinStep(Stateful):
             for batch, missing in zip(unmatched, self._missing, strict=True)
         )]  # fmt: skip
         apart = [
-            part.replace(edge=part.edge * len(parts) + number * (part.edge != 0), groups=None)
+            part.replace(edge=part.edge * len(parts) + number * (part.edge != 0))
             for number, part in enumerate(parts)
         ]
-        return self._groups.add_codes(EventBatch.concat(apart))
+        return EventBatch.concat(apart)

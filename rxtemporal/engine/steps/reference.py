@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.reference import VOID, replace_rows
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.rows import RowStore, grow
-from rxtemporal.engine.steps.session_lifetimes import get_key_codes
 from rxtemporal.engine.steps.state import Stateful
 
 # the columns of the rows that are held; a row's edge id is 0 until it has left
@@ -25,13 +25,14 @@ class ReferenceStep(Stateful):
     time never leaves. Holds the valid row of each key, and the rows that have not begun.
     """
 
-    held = ("_rows", "_starts", "_valid", "_next_edge")
+    held = ("_keys", "_rows", "_starts", "_valid", "_next_edge")
 
-    def __init__(self, since: str, schema: pl.Schema) -> None:
+    def __init__(self, since: str, schema: pl.Schema, keys: tuple[str, ...]) -> None:
         self._since = since
         fields = pl.Schema({name: dtype for name, dtype in schema.items() if name != since})
         self._rows = RowStore([np.int64] * 5, fields)
         self._starts = Queue()
+        self._keys = KeyCoder({key: schema[key] for key in keys})
         self._valid = np.zeros(0, np.int64)
         self._next_edge = 1
 
@@ -58,8 +59,8 @@ class ReferenceStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         batch = batch if begins.all() else batch.take(begins)
-        key, keys = get_key_codes(batch)
-        self._valid = grow(self._valid, keys, -1)
+        key = self._keys.encode(batch.payload)
+        self._valid = grow(self._valid, len(self._keys), -1)
         since = batch.payload[self._since].cast(pl.Int64).fill_null(pl.Series(batch.start))
         numbers = self._rows.append(
             [batch.start, since.to_numpy(), key, MAX_TIME, 0], batch.payload.drop(self._since)
@@ -67,10 +68,9 @@ class ReferenceStep(Stateful):
         self._starts.push(batch.start, numbers)
 
     def _result(self, numbers: Int64s, batch: EventBatch) -> EventBatch:
-        start, _, key, end, edge = self._rows.columns
-        groups = None if batch.groups is None else Groups(key[numbers], batch.groups.coder)
-        payload = self._rows.payload(numbers)
-        return EventBatch(start[numbers], end[numbers], edge[numbers], payload, batch.cti, groups)
+        start, _, _, end, edge = self._rows.columns
+        times = start[numbers], end[numbers], edge[numbers]
+        return EventBatch(*times, self._rows.payload(numbers), batch.cti, batch.keys)
 
     def _forget(self, over: Int64s) -> None:
         """Release rows that are over, and renumber the others if most are released."""

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore
@@ -60,11 +61,6 @@ def _count_up(count: Int64s) -> Int64s:
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
-def _group_like(batch: EventBatch, codes: Int64s) -> Groups | None:
-    """Return groups of these codes with the batch's coder; None if the batch is not grouped."""
-    return None if batch.groups is None else Groups(codes, batch.groups.coder)
-
-
 class _OpenResults(Stateful):
     """Results of rows that are open, until the rows end.
 
@@ -76,8 +72,8 @@ class _OpenResults(Stateful):
     held = ("_results", "_calls", "_open", "_ends", "_next_edge")
 
     def __init__(self, schema: pl.Schema) -> None:
-        # start, edge id, key
-        self._results = RowStore([np.int64] * 3, schema)
+        # start, edge id
+        self._results = RowStore([np.int64] * 2, schema)
         # first result and number of results; for a line's first call also its calls, and ended ones
         self._calls = RowStore([np.int64] * 4)
         # the first call of each row's line, by edge id and by end
@@ -98,9 +94,8 @@ class _OpenResults(Stateful):
         """
         ids = np.arange(self._next_edge, self._next_edge + len(made))
         self._next_edge += len(made)
-        codes = np.zeros(len(made), np.int64) if made.groups is None else made.groups.codes
         first = self._results.height + np.cumsum(many) - many
-        self._results.append([made.start, ids, codes], made.payload)
+        self._results.append([made.start, ids], made.payload)
         leads = np.flatnonzero(np.diff(line, prepend=-1))
         size = np.diff(leads, append=len(line))
         lengths = np.zeros(len(line), np.int64)
@@ -130,7 +125,7 @@ class _OpenResults(Stateful):
         call = leader + gone[leader] + _count_up(count)
         gone[leader[leads]] += count
         numbers = np.repeat(first[call], many[call]) + _count_up(many[call])
-        start, own, key = (column[numbers] for column in self._results.columns)
+        start, own = (column[numbers] for column in self._results.columns)
         payload, ends = self._results.payload(numbers), np.repeat(end, many[call])
         many[call] = 0
         lines = leader[leads]
@@ -138,7 +133,7 @@ class _OpenResults(Stateful):
         self._calls.release(np.repeat(lines, size[lines]) + _count_up(size[lines]))
         self._results.release(numbers)
         self._compact()
-        return EventBatch(start, ends, own, payload, batch.cti, _group_like(batch, key))
+        return EventBatch(start, ends, own, payload, batch.cti, batch.keys)
 
     def _compact(self) -> None:
         new = self._results.compact()
@@ -162,7 +157,7 @@ class ScanStep(Stateful):
     open rows, and one state for each key seen. Costs a call for each row.
     """
 
-    held = ("_waiting", "_starts", "_open", "_states", "_open_results")
+    held = ("_coder", "_waiting", "_starts", "_open", "_states", "_open_results")
 
     def __init__(
         self, seed: Any, fn: Function, result: pl.Schema, schema: pl.Schema, keys: tuple[str, ...]
@@ -171,6 +166,7 @@ class ScanStep(Stateful):
         self._fn = fn
         self._reader = PayloadReader(result)
         self._keys = list(keys)
+        self._coder = KeyCoder({key: schema[key] for key in keys})
         self._output = pl.Schema({**{key: schema[key] for key in keys}, **result})
         self._waiting = RowStore([np.int64] * 4, schema)
         self._starts = Queue()
@@ -197,7 +193,7 @@ class ScanStep(Stateful):
         return begun if ended is None else EventBatch.concat([begun, ended])
 
     def _keep(self, batch: EventBatch) -> None:
-        key = np.zeros(len(batch), np.int64) if batch.groups is None else batch.groups.codes
+        key = self._coder.encode(batch.payload)
         numbers = self._waiting.append([batch.start, batch.end, batch.edge, key], batch.payload)
         self._starts.push(batch.start, numbers)
         opens = batch.edge != 0
@@ -216,8 +212,7 @@ class ScanStep(Stateful):
         """Call the function with the rows that are due, and return the results."""
         _, due = self._starts.pop_due(batch.cti)
         if not len(due):
-            none = EventBatch.empty(self._output, batch.cti)
-            return none.replace(groups=_group_like(batch, due))
+            return EventBatch.empty(self._output, batch.cti, batch.keys)
         payload = self._waiting.payload(due)
         start, end, edge, key = (column[due] for column in self._waiting.columns)
         order = _sort_rows(start, end, (edge == 0) & (end == MAX_TIME), payload)
@@ -226,10 +221,8 @@ class ScanStep(Stateful):
         self._forget(due, edge)
         of, results = self._call(key, start, payload)
         frame = self._frame(payload, of, results)
-        made = EventBatch(
-            start[of], end[of], np.zeros(len(of), np.int64), frame, batch.cti,
-            _group_like(batch, key[of]),
-        )  # fmt: skip
+        edges = np.zeros(len(of), np.int64)
+        made = EventBatch(start[of], end[of], edges, frame, batch.cti, batch.keys)
         return (
             self._open_uncertain(made, of, end, edge, _number_runs(start, payload))
             if edge.any()

@@ -7,22 +7,16 @@ import dataclasses
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.session_windows import expire_sessions, follow_links, gather_sessions
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
 # all of time: a longer span means the same, and sums with this one stay in int64
 LONGEST = MAX_TIME - MIN_TIME
-
-
-def get_key_codes(batch: EventBatch) -> tuple[Int64s, int]:
-    """Return the code of each row's key, and the number of keys."""
-    if batch.groups is None:
-        return np.zeros(len(batch), np.int64), 1
-    return batch.groups.codes, len(batch.groups.coder)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -113,9 +107,12 @@ class SessionLifetimesStep(Stateful):
     has not ended, and a few numbers for each key seen.
     """
 
-    held = ("_rows", "_starts", "_sessions", "_next_edge")
+    held = ("_keys", "_rows", "_starts", "_sessions", "_next_edge")
 
-    def __init__(self, timeout: int, max_duration: int | None, schema: pl.Schema) -> None:
+    def __init__(
+        self, timeout: int, max_duration: int | None, schema: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        self._keys = KeyCoder({key: schema[key] for key in keys})
         self._rows = RowStore([np.int64] * 4, schema)
         self._starts = Queue()
         self._sessions = Sessions(timeout, max_duration)
@@ -152,8 +149,8 @@ class SessionLifetimesStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         batch = batch if begins.all() else batch.take(begins)
-        key, keys = get_key_codes(batch)
-        self._sessions.grow(keys)
+        key = self._keys.encode(batch.payload)
+        self._sessions.grow(len(self._keys))
         n = len(batch)
         columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]
         self._starts.push(batch.start, self._rows.append(columns, batch.payload))
@@ -162,11 +159,8 @@ class SessionLifetimesStep(Stateful):
         self, numbers: Int64s, end: Int64s, edge: Int64s, batch: EventBatch
     ) -> EventBatch:
         columns = self._rows.columns
-        groups = batch.groups
-        if groups is not None:
-            groups = Groups(columns[KEY][numbers], groups.coder)
         payload = self._rows.payload(numbers) if len(numbers) else batch.payload.clear()
-        return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, groups)
+        return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, batch.keys)
 
     def _forget(self, ended: Int64s) -> None:
         """Release rows whose session has ended, and renumber if most are released."""

@@ -18,8 +18,10 @@ class SessionBounds(StartBounds):
 
     held = (*StartBounds.held, "_sessions")
 
-    def __init__(self, timeout: int, max_duration: int | None, payload: pl.Schema) -> None:
-        super().__init__(payload)
+    def __init__(
+        self, timeout: int, max_duration: int | None, payload: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        super().__init__(payload, keys)
         self._sessions = Sessions(timeout, max_duration)
 
     def _close(self, cti: int, due: Int64s) -> FinalWindows:

@@ -15,11 +15,11 @@ from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.count_windows import find_oldest
 from rxtemporal.engine.kernels.session_windows import follow_links
 from rxtemporal.engine.kernels.window_changes import BITS
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow
-from rxtemporal.engine.steps.session_lifetimes import get_key_codes
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.engine.steps.window_results import ResultRows, WindowResults
@@ -103,9 +103,10 @@ class StartBounds(Stateful):
     Holds the rows that a later window may hold; ``rows`` counts them.
     """
 
-    held: ClassVar[tuple[str, ...]] = ("_rows", "_starts", "_open", "_waiting")
+    held: ClassVar[tuple[str, ...]] = ("keys", "_rows", "_starts", "_open", "_waiting")
 
-    def __init__(self, payload: pl.Schema) -> None:
+    def __init__(self, payload: pl.Schema, keys: tuple[str, ...]) -> None:
+        self.keys = KeyCoder({key: payload[key] for key in keys})
         self._rows = RowStore([np.int64] * 5, payload)
         self._starts = Queue()
         self._open = OpenEdges()
@@ -133,19 +134,19 @@ class StartBounds(Stateful):
     def take(self, batch: EventBatch) -> None:
         """Keep the rows that begin; set the ends of rows that are held already."""
         self._compact()
-        key, keys = get_key_codes(batch)
-        self._grow(keys)
         closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         if not closes.any():
-            self._keep(batch, key)
+            self._keep(batch)
             return
-        self._keep(batch.take(~closes), key[~closes])
+        self._keep(batch.take(~closes))
         rows = self._open.close(batch.edge[closes])
         held = rows >= 0
         self._rows.columns[END][rows[held]] = batch.end[closes][held]
         self._rows.columns[EDGE][rows[held]] = 0
 
-    def _keep(self, batch: EventBatch, key: Int64s) -> None:
+    def _keep(self, batch: EventBatch) -> None:
+        key = self.keys.encode(batch.payload)
+        self._grow(len(self.keys))
         columns = [batch.start, batch.end, key, np.full(len(batch), -1, np.int64), batch.edge]
         numbers = self._rows.append(columns, batch.payload)
         self._starts.push(batch.start, numbers)
@@ -247,9 +248,7 @@ class StartWindowStep(Stateful):
         start, end = start[of], end[of]
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
-        keys = []
-        if batch.groups is not None:
-            keys = batch.groups.coder.columns(found.key[of])
+        keys = self._bounds.keys.columns(found.key[of])
         payload = cast_columns([*keys, *made.columns], self._schema)
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there

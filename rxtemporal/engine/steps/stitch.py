@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Groups, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join_chains
 from rxtemporal.engine.keys import KeyCoder
@@ -15,8 +15,8 @@ from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
 BITS = 2  # the number of bits of a change that say what happens to its row
-# columns of the rows that are held: the payload's code, the group's, and the first chain
-VALUE, KEY, STRETCH = range(3)
+# columns of the rows that are held: the payload's code, and the first chain
+VALUE, STRETCH = range(2)
 # payloads are numbered anew when so many more than twice the rows alive have been seen
 MANY_VALUES = 1024
 
@@ -37,7 +37,7 @@ class StitchStep(Stateful):
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
         self._values = KeyCoder(schema)
-        self._rows = RowStore([np.int64] * 3, schema)
+        self._rows = RowStore([np.int64] * 2, schema)
         self._changes = Queue()
         self._open = OpenEdges()
         # start, edge id, and the number of chains not yet taken of the stretch that begins here
@@ -68,10 +68,8 @@ class StitchStep(Stateful):
 
     def _keep(self, batch: EventBatch) -> None:
         n = len(batch)
-        # without fields all payloads are equal
-        value = self._values.encode(batch.payload) if self._schema else np.zeros(n, np.int64)
-        key = np.zeros(n, np.int64) if batch.groups is None else batch.groups.codes
-        rows = self._rows.append([value, key, np.full(n, -1, np.int64)], batch.payload)
+        value = self._values.encode(batch.payload)
+        rows = self._rows.append([value, np.full(n, -1, np.int64)], batch.payload)
         opens, endless = batch.edge != 0, batch.end == MAX_TIME
         self._changes.push(batch.start, (rows << BITS) | np.where(endless & ~opens, STAYS, STARTS))
         self._changes.push(batch.end[~endless], (rows[~endless] << BITS) | ENDS)
@@ -83,15 +81,14 @@ class StitchStep(Stateful):
         free = self._chains.height
         new = np.zeros(int(((what & 3) == STARTS).sum()), np.int64)
         self._chains.append([new, new, new])
-        self._latest = grow(self._latest, max(len(self._values), 1), -1)
-        value, key, stretch = self._rows.columns
+        self._latest = grow(self._latest, len(self._values), -1)
+        value, stretch = self._rows.columns
         began, ids, left = self._chains.columns
         start, end, edge, row, used, self._next_edge = join_chains(
             time, what, value, stretch, began, ids, left, free, self._next_edge, self._latest
         )
-        groups = None if batch.groups is None else Groups(key[row], batch.groups.coder)
         payload = self._rows.payload(row)
-        return EventBatch(start, end, edge, payload, batch.cti, groups), used
+        return EventBatch(start, end, edge, payload, batch.cti, batch.keys), used
 
     def _forget(self, what: Int64s, used: Int64s) -> None:
         """Release rows that have ended or never will, and chains whose rows have ended."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.steps.join_keys import GroupCodes
 from rxtemporal.engine.steps.state import Stateful
 
 # twice a larger id does not fit into 64 bits
@@ -24,15 +21,14 @@ class UnionStep(Stateful):
     """
 
     rows = 0
-    held = ("_ctis", "_groups", "_numbers", "_last")
+    held = ("_ctis", "_numbers", "_last")
 
-    def __init__(self, schema: pl.Schema, keys: Sequence[str]) -> None:
+    def __init__(self, schema: pl.Schema) -> None:
         self._ctis = [MIN_TIME, MIN_TIME]
         # for each side the negative ids of rows whose ids cannot be doubled; the last such id
         self._numbers: list[dict[int, int]] = [{}, {}]
         self._last = 0
         self._fields = list(schema)
-        self._groups = GroupCodes(keys, schema)
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Return the left input's rows."""
@@ -48,9 +44,7 @@ class UnionStep(Stateful):
         payload = batch.payload
         if payload.columns != self._fields and self._fields:
             payload = payload.select(self._fields)
-        return self._groups.add_codes(
-            batch.replace(edge=edge, payload=payload, cti=min(self._ctis), groups=None)
-        )
+        return batch.replace(edge=edge, payload=payload, cti=min(self._ctis))
 
     def _separate_ids(self, side: int, batch: EventBatch) -> Int64s:
         ids = batch.edge

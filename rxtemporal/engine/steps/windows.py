@@ -14,6 +14,7 @@ from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, make_changes, release_done
 from rxtemporal.engine.kernels.window_rows import list_rows
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
@@ -40,8 +41,8 @@ class WindowStep(Stateful):
     """
 
     held = (
-        "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head", "_open_results",
-        "_next_edge",
+        "_keys", "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head",
+        "_open_results", "_next_edge",
     )  # fmt: skip
 
     def __init__(
@@ -50,9 +51,11 @@ class WindowStep(Stateful):
         results: WindowResults,
         payload: pl.Schema,
         schema: pl.Schema,
+        keys: tuple[str, ...],
         *,
         points: bool = False,
     ) -> None:
+        self._keys = KeyCoder({key: payload[key] for key in keys})
         self._points = points
         self._bounds = bounds
         self._results = results
@@ -85,10 +88,9 @@ class WindowStep(Stateful):
             self._keep(batch)
         limits = self._bounds.limits(batch.cti)
         at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
-        keys = len(batch.groups.coder) if batch.groups is not None else 1
         changes = Changes(what, self._rows.columns[KEY])
-        windows = self._bounds.cut(at, changes, keys, batch.cti)
-        result = self._make_result(windows, changes, keys, batch)
+        windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
+        result = self._make_result(windows, changes, batch.cti)
         self._forget(what)
         return result
 
@@ -123,49 +125,41 @@ class WindowStep(Stateful):
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)
-        key = batch.groups.codes if batch.groups is not None else np.zeros(n, np.int64)
-        own = [key]
+        own = [self._keys.encode(batch.payload)]
         if self._lists:
             none = np.full(n, -1, np.int64)
             own += [batch.start, batch.end, none, none]
         return own + self._results.columns(batch.payload)
 
-    def _make_result(
-        self, windows: Windows, changes: Changes, keys: int, batch: EventBatch
-    ) -> EventBatch:
-        swept = self._results.sweep(windows, changes, self._rows.columns[self._own :], keys)
-        cti = self._bounds.cti(batch.cti)
+    def _make_result(self, windows: Windows, changes: Changes, time: int) -> EventBatch:
+        columns = self._rows.columns[self._own :]
+        swept = self._results.sweep(windows, changes, columns, len(self._keys))
+        cti = self._bounds.cti(time)
         if self._lists:
-            return self._list_results(swept, windows, changes, keys, batch).replace(cti=cti)
+            return self._list_results(swept, windows, changes).replace(cti=cti)
         if not len(windows):
             return EventBatch.empty(self._schema, cti)
         made = self._results.frame(swept, None)
-        payload = self._add_keys(made.columns, windows.key, batch)
+        payload = self._add_keys(made.columns, windows.key)
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
 
     def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
         """Return the lifetimes of results: the windows' own, or points at their ends."""
         return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
 
-    def _add_keys(self, columns: list[pl.Series], key: Int64s, batch: EventBatch) -> pl.DataFrame:
+    def _add_keys(self, columns: list[pl.Series], key: Int64s) -> pl.DataFrame:
         """Return a payload with the keys first, in the types of the output schema."""
-        keys = [] if batch.groups is None else batch.groups.coder.columns(key)
-        return cast_columns([*keys, *columns], self._schema)
+        return cast_columns([*self._keys.columns(key), *columns], self._schema)
 
     def _list_results(
-        self,
-        swept: list[pl.Series | None],
-        windows: Windows,
-        changes: Changes,
-        keys: int,
-        batch: EventBatch,
+        self, swept: list[pl.Series | None], windows: Windows, changes: Changes
     ) -> EventBatch:
         """Return the results of windows whose rows are read one by one.
 
         The results of a window that leaves as a start edge are kept until it ends, since a user's
         code may return something else when called again.
         """
-        self._head = grow(self._head, keys, -1)
+        self._head = grow(self._head, len(self._keys), -1)
         columns = self._rows.columns
         pairs = list_rows(
             changes.what, changes.key, windows.at, windows.key, ~windows.is_end,
@@ -176,7 +170,7 @@ class WindowStep(Stateful):
         if len(new):
             number = np.cumsum(~windows.is_end) - 1
             swept = [None if s is None else s.filter(~windows.is_end) for s in swept]
-            closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1], batch))
+            closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1]))
         return EventBatch.concat(closing) if closing else EventBatch.empty(self._schema, 0)
 
     def _close_window(self, windows: Windows, w: int) -> EventBatch:
@@ -186,12 +180,7 @@ class WindowStep(Stateful):
         return EventBatch(start, np.full(len(ids), windows.end[w]), ids, payload, 0)
 
     def _open_windows(
-        self,
-        swept: list[pl.Series | None],
-        windows: Windows,
-        window: Int64s,
-        row: Int64s,
-        batch: EventBatch,
+        self, swept: list[pl.Series | None], windows: Windows, window: Int64s, row: Int64s
     ) -> EventBatch:
         columns = self._rows.columns
         held = Contents.from_pairs(
@@ -200,7 +189,7 @@ class WindowStep(Stateful):
         )  # fmt: skip
         made = self._results.frame(swept, held)
         of = np.arange(len(windows)) if made.of is None else made.of
-        payload = self._add_keys(made.columns, windows.key[of], batch)
+        payload = self._add_keys(made.columns, windows.key[of])
         opens = windows.edge[of] != 0
         ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
         self._next_edge += int(opens.sum())
