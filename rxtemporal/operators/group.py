@@ -22,11 +22,6 @@ class GroupBy(RowOperator):
     name = "group_by"
     by: Keys
 
-    @property
-    def holds(self) -> str:
-        """The keys, whose numbers never change."""
-        return "every key seen"
-
     def __post_init__(self) -> None:
         if not self.by:
             raise ArgumentError("group_by takes at least one field")
@@ -65,7 +60,7 @@ def group_by(*keys: str) -> GroupBy:
     """Group the stream by fields: everything after it is computed for each key.
 
     Rows, lifetimes and CTIs pass unchanged. Null is an ordinary key, and NaN equals NaN.
-    ``aggregate`` ends the grouping and puts the keys first in the payload. Held: every key seen.
+    ``aggregate`` ends the grouping and puts the keys first in the payload. Nothing is held.
     """
     return GroupBy(by=keys)
 
