@@ -35,10 +35,14 @@ def report_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0, "look at the device and at the rights on that path")
-        where = f" ({error.filename})" if error.filename is not None else ""
-        reason = error.strerror or str(error)
-        raise SpoolError(f"{what}: {reason}{where}. Hint: {hint}.") from error
+        raise make_error(what, error) from error
+
+
+def make_error(what: str, error: OSError) -> SpoolError:
+    """Return a ``SpoolError`` with path, reason and hint for an error of the file system."""
+    hint = _HINTS.get(error.errno or 0, "look at the device and at the rights on that path")
+    where = f" ({error.filename})" if error.filename is not None else ""
+    return SpoolError(f"{what}: {error.strerror or error}{where}. Hint: {hint}.")
 
 
 def publish(path: Path, data: bytes) -> None:

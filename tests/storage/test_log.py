@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from runs import SOON
 
@@ -18,8 +17,9 @@ from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.log import Log, Tape
+from rxtemporal.storage.event_log.plain_records import load_records
 from rxtemporal.storage.event_log.reader import Recording
-from rxtemporal.storage.event_log.store import RunStore
+from rxtemporal.storage.event_log.store import Part, RunStore
 
 
 class Disk(Log):
@@ -179,9 +179,11 @@ def test_threads_and_event_loops_are_told_what_is_durable(
     durable, missing = set[int](), list[int]()
     append = RunStore.append
 
-    def note(store: RunStore, runs: Any, frames: Mapping[int, pl.DataFrame]) -> None:
-        append(store, runs, frames)
-        durable.update(seq for frame in frames.values() for seq in frame["seq"])
+    def note(store: RunStore, runs: Any, parts: Mapping[int, Part]) -> None:
+        append(store, runs, parts)
+        durable.update(
+            seq for part in parts.values() for seq in load_records([part.content])["seq"]
+        )
 
     monkeypatch.setattr(RunStore, "append", note)
     source = rxt.PushSource("readings", schema={"x": int}, start="time", delay=10**6)

@@ -20,7 +20,7 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.storage.event_log.layout import KINDS, kind_code
+from rxtemporal.storage.event_log.layout import KIND_NAMES, KINDS, kind_code
 from rxtemporal.storage.event_log.senders import add_row_senders, add_senders, get_event
 
 
@@ -62,17 +62,17 @@ def to_frame(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
 
 def find_kinds(items: Sequence[Item]) -> set[str]:
     """Return the kinds of records that items stand for."""
-    codes = {_code(item) for item in items if not isinstance(item, Rows)}
+    codes = {find_code(item) for item in items if not isinstance(item, Rows)}
     for item in items:
         if isinstance(item, Rows):
             codes |= {_ROW} if len(item.batch) else set()
             codes |= {_CODES[Cti]} if item.own else set()
-    return {KINDS.categories[code] for code in codes}
+    return {KIND_NAMES[code] for code in codes}
 
 
 def empty_frame(schema: pl.Schema) -> pl.DataFrame:
     """Return no records of a stream with these fields."""
-    return _frame([], [], [], pl.DataFrame(schema=schema))
+    return make_frame([], [], [], pl.DataFrame(schema=schema))
 
 
 def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFrame]:
@@ -98,20 +98,20 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
 def _of_rows(rows: Rows) -> pl.DataFrame:
     batch = rows.batch
     kinds = [_ROW] * len(batch)
-    frame = _frame(kinds, batch.start, batch.end, batch.payload)
+    frame = make_frame(kinds, batch.start, batch.end, batch.payload)
     if batch.edge.any():
         frame.insert_column(3, pl.Series("edge", batch.edge, pl.Int64))
     if rows.own:
-        cti = _frame([kind_code("cti")], [batch.cti], [None], _nothing(1, batch.schema))
+        cti = make_frame([kind_code("cti")], [batch.cti], [None], _nothing(1, batch.schema))
         frame = pl.concat([frame, cti], how="diagonal")
     return frame if rows.sent is None else add_row_senders(frame, rows.sent)
 
 
 def _of_each(items: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
-    kinds = [_code(item) for item in items]
+    kinds = [find_code(item) for item in items]
     starts = [item.start for item in items]
     if set(map(type, items)).isdisjoint((Mark, Cti)):
-        return _frame(kinds, starts, [item.end for item in items], _payloads(items, reader))
+        return make_frame(kinds, starts, [item.end for item in items], _payloads(items, reader))
     rows = [isinstance(item, RowEvent) for item in items]
     ends = [item.end if row else None for item, row in zip(items, rows, strict=True)]
     payload = _payloads(list(compress(items, rows)), reader)
@@ -119,7 +119,9 @@ def _of_each(items: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
     numbers = count()
     places = pl.Series([next(numbers) if row else None for row in rows], dtype=pl.UInt32)
     payload = payload.select(pl.all().gather(places))
-    return _frame(kinds, starts, ends, payload if payload.width else pl.DataFrame(height=len(rows)))
+    return make_frame(
+        kinds, starts, ends, payload if payload.width else pl.DataFrame(height=len(rows))
+    )
 
 
 def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame:
@@ -128,7 +130,8 @@ def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame
     return reader.frame(payloads)
 
 
-def _code(item: Any) -> int:
+def find_code(item: Any) -> int:
+    """Return the code of the kind of record that an item stands for."""
     item = get_event(item)
     of = type(item)
     if of is Mark:
@@ -136,7 +139,8 @@ def _code(item: Any) -> int:
     return _END if of is EdgeEvent and item.edge_type is EdgeType.END else _CODES[of]
 
 
-def _frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.DataFrame:
+def make_frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.DataFrame:
+    """Return records as columns, from the codes of their kinds, their times and their fields."""
     columns = [
         _kind_column(kinds),
         pl.Series("start_time", starts, pl.Int64),

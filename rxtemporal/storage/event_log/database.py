@@ -9,13 +9,13 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import report_errors
+from rxtemporal.storage.files import make_error
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"
@@ -59,7 +59,9 @@ class Database:
         self._writes = use == "write"
         self._lock = threading.RLock()
         mode = {"write": "mode=rw", "check": "mode=ro", "read": "mode=ro&immutable=1"}[use]
-        with explain_errors(f"cannot open {path}", path):
+        self._reading = ExplainedErrors(f"cannot read {path}", path)
+        self._writing = ExplainedErrors(f"cannot write {path}", path)
+        with ExplainedErrors(f"cannot open {path}", path):
             self._connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?{mode}",
                 uri=True, isolation_level=None, check_same_thread=False,
@@ -84,20 +86,26 @@ class Database:
     def row(self, sql: str, *values: Any) -> Any:
         """Return the first row of a statement's result; None without one."""
         self._refuse_fork()
-        with self._lock, explain_errors(f"cannot read {self.path}", self.path):
+        with self._lock, self._reading:
             return self._connection.execute(sql, values).fetchone()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         """Return all rows of a statement's result."""
         self._refuse_fork()
-        with self._lock, explain_errors(f"cannot read {self.path}", self.path):
+        with self._lock, self._reading:
             return self._connection.execute(sql, values).fetchall()
+
+    def write(self, sql: str, values: Sequence[Any]) -> None:
+        """Run one statement as a transaction of its own, which is durable afterwards."""
+        self._refuse_fork()
+        with self._lock, self._writing:
+            self._connection.execute(sql, values)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a transaction: commit durably on exit, roll back on an exception."""
         self._refuse_fork()
-        with self._lock, explain_errors(f"cannot write {self.path}", self.path):
+        with self._lock, self._writing:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -161,19 +169,32 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-@contextmanager
-def explain_errors(what: str, path: Path) -> Iterator[None]:
-    """Turn an error of SQLite or the file system into a ``SpoolError`` with a hint."""
-    with report_errors(what):
-        try:
-            yield
-        except sqlite3.ProgrammingError:
-            raise  # an error of the caller
-        except sqlite3.Error as error:
+class ExplainedErrors:
+    """Context that turns an error of SQLite or the file system into a ``SpoolError`` with a hint.
+
+    It can be entered many times: each push enters some, and a generator takes five times as long.
+    """
+
+    __slots__ = ("_path", "_what")
+
+    def __init__(self, what: str, path: Path) -> None:
+        self._what, self._path = what, path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+    ) -> None:
+        if isinstance(error, OSError):
+            raise make_error(self._what, error) from error
+        # an error of the caller is raised as it is
+        if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
             if number is None:
-                raise damage_error(path, str(error)) from error
-            raise OSError(number, os.strerror(number), str(path)) from error
+                raise damage_error(self._path, str(error)) from error
+            system = OSError(number, os.strerror(number), str(self._path))
+            raise make_error(self._what, system) from error
 
 
 def wal_path(path: Path) -> Path:

@@ -16,7 +16,7 @@ from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
 from rxtemporal.storage.event_log.log import Log, MisfitError, Tape, count_records
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
-from rxtemporal.storage.event_log.store import RunStore
+from rxtemporal.storage.event_log.store import Part, RunStore
 from rxtemporal.storage.event_log.stored_log import FILE
 from rxtemporal.storage.files import report_errors
 
@@ -103,19 +103,20 @@ class EventLog(Log):
 
     def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
         misfit: SchemaError | None = None
-        frames: dict[int, pl.DataFrame] = {}
+        parts: dict[int, Part] = {}
+        plain = self.store.takes_plain
         for tape, noted in items.items():
             try:
-                frames[tape.number] = tape.to_frame(noted)
+                parts[tape.number] = Part(count_records(noted), tape.dump(noted, plain=plain))
             except MisfitError as error:
                 # this ends the run; the stream's records before it are kept
                 misfit = SchemaError(f"stream {tape.facts.name!r}: {error}")
                 _shorten(runs, tape.number, count_records(noted[error.place :]))
-                if error.place:
-                    frames[tape.number] = tape.to_frame(noted[: error.place])
+                if whole := noted[: error.place]:
+                    parts[tape.number] = Part(count_records(whole), tape.dump(whole, plain=plain))
         runs = [run for run in runs if run[1]]
         if runs:
-            self.store.append(runs, frames)
+            self.store.append(runs, parts)
         if misfit is not None:
             raise misfit
 

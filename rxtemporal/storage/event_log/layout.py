@@ -36,9 +36,9 @@ EARLIER = (
     "version run the query to its end, or begin with a new folder."
 )
 
-_NAMES = ["point", "interval", "start", "end", "cti", "row", "outside", "completed", "failed"]
-KINDS = pl.Enum(_NAMES)
-_CODES = {name: code for code, name in enumerate(_NAMES)}
+KIND_NAMES = ["point", "interval", "start", "end", "cti", "row", "outside", "completed", "failed"]
+KINDS = pl.Enum(KIND_NAMES)
+_CODES = {name: code for code, name in enumerate(KIND_NAMES)}
 
 
 def kind_code(name: str) -> int:

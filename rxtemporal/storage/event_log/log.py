@@ -14,10 +14,12 @@ from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import dump_frame
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_kinds, to_frame
 from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.plain_records import PlainRecords
 from rxtemporal.storage.event_log.senders import get_event
 
 
@@ -137,6 +139,7 @@ class Tape:
         self._log = log
         self._given = given
         self._learned = learned
+        self._plain = None if given is None else PlainRecords(given)
 
     def event(self, event: Event | Sent) -> None:
         """Note an event, with its sender if given; the door rejects other objects."""
@@ -228,8 +231,22 @@ class Tape:
             rows = [n for n, item in enumerate(items) if isinstance(get_event(item), RowEvent)]
             raise MisfitError(error, rows[error.row]) from error
         self._learned = reader.schema
-        self.facts.kinds += sorted(find_kinds(items).difference(self.facts.kinds))
+        self._note_kinds(items)
         return frame
+
+    def dump(self, items: Sequence[Item], *, plain: bool) -> bytes:
+        """Return items as bytes, a few of plain values as JSON; errors are those of ``to_frame``.
+
+        ``plain``: the file may have JSON.
+        """
+        content = self._plain.dump(items) if plain and self._plain is not None else None
+        if content is None:
+            return dump_frame(self.to_frame(items))
+        self._note_kinds(items)
+        return content
+
+    def _note_kinds(self, items: Sequence[Item]) -> None:
+        self.facts.kinds += sorted(find_kinds(items).difference(self.facts.kinds))
 
 
 class MisfitError(Exception):

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from rxtemporal.storage.event_log.database import damage_error, explain_errors
+from rxtemporal.storage.event_log.database import ExplainedErrors, damage_error
 
 _CONTENT = struct.Struct("<32sqqI")
 
@@ -69,7 +69,7 @@ class CountFile:
     """Writer of the file ``run.sqlite-records``, for the run that holds the run's file."""
 
     def __init__(self, file: Path, name: str) -> None:
-        self._file = file
+        self._writing = ExplainedErrors(f"cannot write beside {file}", file)
         self._id = name.encode()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._handle = os.open(count_path(file), flags, 0o644)
@@ -77,7 +77,7 @@ class CountFile:
     def write(self, saves: int, records: int) -> None:
         """Write how many checkpoints and records are durable."""
         content = _CONTENT.pack(self._id, saves, records, 0)[:-4]
-        with explain_errors(f"cannot write beside {self._file}", self._file):
+        with self._writing:
             os.pwrite(self._handle, content + struct.pack("<I", zlib.crc32(content)), 0)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ _TYPES = {
     "ahead": pl.Boolean(),
     "named_start": pl.Int64(),
 }
-_NOBODY = (None, None, False, None)
+NOBODY = (None, None, False, None)
 
 
 def get_event(item: Any) -> Any:
@@ -34,8 +34,12 @@ def get_event(item: Any) -> Any:
 
 def add_senders(frame: pl.DataFrame, items: Sequence[Any]) -> pl.DataFrame:
     """Add the senders of items to their records, of which each item is one."""
-    rows = [item[1:] if type(item) is Sent else _NOBODY for item in items]
-    return _add(frame, *map(list, zip(*rows, strict=True)))
+    return add_columns(frame, [item[1:] if type(item) is Sent else NOBODY for item in items])
+
+
+def add_columns(frame: pl.DataFrame, senders: Sequence[Sequence[Any]]) -> pl.DataFrame:
+    """Add the values of a sender to each record."""
+    return _add(frame, *map(list, zip(*senders, strict=True)))
 
 
 def add_row_senders(frame: pl.DataFrame, sent: SentRows) -> pl.DataFrame:
@@ -99,4 +103,4 @@ class Senders:
     def add_to_events(self, events: Iterable[Event], begin: int) -> Iterator[Event | Sent]:
         """Yield events, whose records begin at ``begin``, with their senders."""
         for event, row in zip(events, self._columns[begin:].iter_rows(), strict=False):
-            yield event if row == _NOBODY else Sent(event, *row)
+            yield event if row == NOBODY else Sent(event, *row)

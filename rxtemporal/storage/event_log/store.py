@@ -9,29 +9,31 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.engine.codec import dump_frame, load_frame
+from rxtemporal.engine.codec import dump_frame
 from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import (
     Database,
+    ExplainedErrors,
     aside_wal,
     damage_error,
-    explain_errors,
     has_wal,
     restore_wal,
     shm_path,
     wal_path,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.plain_records import load_records
 from rxtemporal.storage.event_log.record_count import CountFile, RecordCount, load_count
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,
     ORDER_PART,
     PARTS,
+    PLAIN_FORMAT,
     TABLES,
     StoredLog,
     dump_runs,
@@ -48,13 +50,24 @@ from rxtemporal.storage.files import (
     sync_folder,
 )
 
-# bytes of small entries that are merged into a large one
+# bytes of small entries that are merged into a large one, and their number
 MOST_BYTES = 8 * 2**20
+MOST_ENTRIES = 16_384
 # SQLite takes no content beyond a gigabyte
 MOST_PIECE = 2**28
 
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 _PUT_PART = "INSERT INTO parts (stream, first, records, crc, content) VALUES (?, ?, ?, ?, ?)"
+# an entry of so many parts is one statement, and needs no other to begin or commit it
+MOST_ROWS = 32
+_PUT_PARTS = [_PUT_PART + ", (?, ?, ?, ?, ?)" * (rows - 1) for rows in range(MOST_ROWS + 1)]
+
+
+class Part(NamedTuple):
+    """A stream's part of an entry: the number of its records, and their content."""
+
+    records: int
+    content: bytes
 
 
 class RunStore(StoredLog):
@@ -77,8 +90,8 @@ class RunStore(StoredLog):
         self._count: CountFile | None = None
         self._header: dict[str, Any] = {}
         self._written: list[StreamFacts] = []
-        # bytes of the entries that have not been merged
-        self._small = 0
+        # bytes of the entries that have not been merged, and their number
+        self._small = self._entries = 0
 
     @property
     def _connection(self) -> Database:
@@ -94,6 +107,11 @@ class RunStore(StoredLog):
         """True while this run holds the file."""
         return self._database is not None
 
+    @property
+    def takes_plain(self) -> bool:
+        """True if entries may be JSON."""
+        return bool(self._header["format"] >= PLAIN_FORMAT)
+
     # Opening and closing --------------------------------------------------------------------------
 
     def open(self) -> None:
@@ -105,7 +123,7 @@ class RunStore(StoredLog):
             make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
         try:
-            with explain_errors(f"cannot open {self.file}", self.file):
+            with ExplainedErrors(f"cannot open {self.file}", self.file):
                 restore_wal(self.file)
                 count = load_count(self.file)
                 if not self.file.exists():
@@ -216,13 +234,17 @@ class RunStore(StoredLog):
 
     def _put_header(self, connection: sqlite3.Connection, **changed: Any) -> None:
         """Write the header if it has changed."""
-        if self._header | changed == self._header and self.streams == self._written:
+        if self._is_written(changed):
             return
         self._header |= changed
         self._written = [each.copy() for each in self.streams]
         streams = [each.to_dict() for each in self.streams]
         content = _json({**self._header, "streams": streams})
         connection.execute(_PUT_FACT, self._fact("header", content))
+
+    def _is_written(self, changed: dict[str, Any]) -> bool:
+        """Return True if the file has the header with these changes."""
+        return self._header | changed == self._header and self.streams == self._written
 
     def _fact(self, name: str, content: bytes) -> tuple[str, int, bytes]:
         return name, self.sum_fact(name, content), content
@@ -232,16 +254,25 @@ class RunStore(StoredLog):
 
     # Entries --------------------------------------------------------------------------------------
 
-    def append(self, runs: Sequence[Sequence[int]], frames: Mapping[int, pl.DataFrame]) -> None:
+    def append(self, runs: Sequence[Sequence[int]], parts: Mapping[int, Part]) -> None:
         """Write the records of each stream and their order; they are durable afterwards.
 
         Costs one sync. ``SpoolError`` if they cannot be written: the file is unchanged.
         """
-        with self._connection.transaction() as connection:
-            if self._small >= MOST_BYTES:
-                self._merge(connection)
-            self._put_header(connection)  # the facts of streams may have changed
-            records = self._put_entry(connection, self.records, runs, frames)
+        records = sum(run[1] for run in runs)
+        rows = self._make_rows(self.records, records, runs, parts)
+        merges = self._small >= MOST_BYTES or self._entries >= MOST_ENTRIES
+        # the facts of streams may have changed
+        if merges or len(rows) > MOST_ROWS or not self._is_written({}):
+            with self._connection.transaction() as connection:
+                if merges:
+                    self._merge(connection)
+                self._put_header(connection)
+                connection.executemany(_PUT_PART, rows)
+        else:
+            self._connection.write(_PUT_PARTS[len(rows)], [each for row in rows for each in row])
+        self._small += sum(len(row[-1]) for row in rows)
+        self._entries += 1
         self.records += records
         self._write_count()
 
@@ -249,39 +280,36 @@ class RunStore(StoredLog):
         if self._count is not None:
             self._count.write(self._header["saves"], self.records)
 
-    def _put_entry(
-        self,
-        connection: sqlite3.Connection,
-        first: int,
-        runs: Any,
-        frames: Mapping[int, pl.DataFrame],
-    ) -> int:
-        order, records = dump_runs(runs), int(sum(run[1] for run in runs))
-        parts = [self._part(ORDER_PART, first, records, order)]
-        for stream, frame in frames.items():
-            parts.append(self._part(stream, first, frame.height, dump_frame(frame)))
-        connection.executemany(_PUT_PART, parts)
-        self._small += sum(len(part[-1]) for part in parts)
-        return records
+    def _make_rows(
+        self, first: int, records: int, runs: Any, parts: Mapping[int, Part]
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of an entry: its order and the records of each stream."""
+        return [
+            self._part(ORDER_PART, first, records, dump_runs(runs)),
+            *(self._part(stream, first, *part) for stream, part in parts.items()),
+        ]
 
     def _merge(self, connection: sqlite3.Connection) -> None:
         """Merge the small entries into one: it is a twentieth of their size, and faster to read."""
         rows = self._connection.rows(f"{PARTS} WHERE id > ? ORDER BY id", self._header["merged"])
         if sum(row[1] == ORDER_PART for row in rows) > 1:
             runs: list[pl.DataFrame] = []
-            frames: dict[int, list[pl.DataFrame]] = {}
+            contents: dict[int, list[bytes]] = {}
             for row in rows:
                 if row[1] == ORDER_PART:
                     runs.append(load_runs(self.content(row)))
                 else:
-                    frames.setdefault(row[1], []).append(load_frame(self.content(row)))
+                    contents.setdefault(row[1], []).append(self.content(row))
             connection.execute("DELETE FROM parts WHERE id > ?", (self._header["merged"],))
-            # CTIs alone show no fields, and a field that was always null no type
-            merged = {each: pl.concat(of, how="diagonal_relaxed") for each, of in frames.items()}
-            self._put_entry(connection, rows[0][2], pl.concat(runs).to_numpy(), merged)
+            frames = {stream: load_records(each) for stream, each in contents.items()}
+            merged = {each: Part(of.height, dump_frame(of)) for each, of in frames.items()}
+            order = pl.concat(runs)
+            records = int(order.get_column("records").sum())
+            entry = self._make_rows(rows[0][2], records, order.to_numpy(), merged)
+            connection.executemany(_PUT_PART, entry)
         (last,) = self._connection.row("SELECT ifnull(max(id), 0) FROM parts")
         self._put_header(connection, merged=last, records=self.records)
-        self._small = 0
+        self._small = self._entries = 0
 
     # Checkpoint -----------------------------------------------------------------------------------
 
@@ -301,7 +329,7 @@ class RunStore(StoredLog):
             connection.executemany(_PUT_FACT, [self._fact(*each) for each in facts.items()])
             connection.execute("DELETE FROM parts")
             self._put_header(connection, merged=0, records=self.records, saves=save)
-        self._small = 0
+        self._small = self._entries = 0
         self._write_count()
 
     def load(self) -> bytes | None:

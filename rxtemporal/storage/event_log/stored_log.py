@@ -24,7 +24,11 @@
 4. ``open`` in the header is true from before the first entry until the file is closed. If it is
    true and there is no WAL, the WAL was lost.
 
-Format 1, which is read as well and continued as it is, has checksums without the id.
+5. The content of a stream's part is a frame, as an Arrow IPC stream; one of a few events is JSON,
+   see ``plain_records``.
+
+Formats 1 and 2 are read as well, and continued as they are: they have no JSON, and the checksums of
+format 1 are without the id.
 """
 
 from __future__ import annotations
@@ -44,10 +48,13 @@ from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
+from rxtemporal.storage.event_log.plain_records import load_records
 
 FILE = "run.sqlite"
-FORMAT = 2
-FORMATS = (1, 2)
+FORMAT = 3
+FORMATS = (1, 2, 3)
+# the first one whose entries may be JSON
+PLAIN_FORMAT = 3
 TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, crc INTEGER NOT NULL, content BLOB NOT NULL)",
     "CREATE TABLE parts (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, first INTEGER NOT NULL,"
@@ -99,7 +106,7 @@ class StoredLog:
 
     def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
         """Yield the records of a stream, an entry at a time; ``newest``: the last one first."""
-        return map(load_frame, self._contents(stream, newest=newest))
+        return (load_records([each]) for each in self._contents(stream, newest=newest))
 
     def fact(self, name: str) -> bytes | None:
         """Return the content stored under a name; None if there is none."""

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.record_count import load_count
-from rxtemporal.storage.event_log.store import RunStore
+from rxtemporal.storage.event_log.store import Part, RunStore
 from rxtemporal.storage.event_log.stored_log import ORDER_PART, PARTS, StoredLog, load_runs
 from rxtemporal.storage.salvage.inspection import Loss, merge_losses
 
@@ -28,7 +27,7 @@ class LogEntry(NamedTuple):
     first: int
     records: int
     runs: pl.DataFrame | None
-    frames: dict[int, pl.DataFrame]
+    parts: dict[int, Part]
 
 
 class LogSalvage(StoredLog):
@@ -105,7 +104,7 @@ class LogSalvage(StoredLog):
                 losses.append(Loss("all streams", reached, entry.first))
             reached = max(reached, entry.first + entry.records)
             losses += self._find_losses(entry)
-            if entry.frames:
+            if entry.parts:
                 yield entry
         end = max(load_count(self.file).records, self.facts["records"])
         if end > reached:
@@ -144,16 +143,16 @@ class LogSalvage(StoredLog):
             yield row
 
     def _read_entry(self, parts: list[Any]) -> LogEntry:
-        runs, frames = None, {}
+        runs, found = None, {}
         for row in parts:
             if row[1] == ORDER_PART:
                 runs = load_runs(self.content(row))
             else:
-                frames[row[1]] = load_frame(self.content(row))
-        records = sum(frame.height for frame in frames.values())
+                found[row[1]] = Part(row[3], self.content(row))
+        records = sum(part.records for part in found.values())
         if runs is not None:
             records = int(runs.get_column("records").sum())
-        return LogEntry(parts[0][2], records, runs, frames)
+        return LogEntry(parts[0][2], records, runs, found)
 
     def _find_losses(self, entry: LogEntry) -> Iterator[Loss]:
         """Yield what is missing in an entry; its records are numbered over all streams."""
@@ -162,7 +161,7 @@ class LogSalvage(StoredLog):
             yield Loss("the order of streams", first, end)
             return
         for stream, records in entry.runs.group_by("stream", maintain_order=True).sum().iter_rows():
-            if stream not in entry.frames:
+            if stream not in entry.parts:
                 name = self.streams[stream].name
                 yield Loss(f"stream {name!r} ({records:,} records among them)", first, end)
 
@@ -181,7 +180,7 @@ def copy_log(log: LogSalvage, out: Path) -> int:
             store.save(log.state[1])
         start = store.records
         for entry in log.entries():
-            store.append(_order(entry), entry.frames)
+            store.append(_order(entry), entry.parts)
         records = store.records - start
         store.close(complete=False)
     finally:
@@ -192,8 +191,8 @@ def copy_log(log: LogSalvage, out: Path) -> int:
 def _order(entry: LogEntry) -> list[list[int]]:
     """Return the runs of the streams that are whole; without an order one stream after another."""
     if entry.runs is None:
-        return [[stream, frame.height] for stream, frame in entry.frames.items()]
-    return [[stream, count] for stream, count in entry.runs.iter_rows() if stream in entry.frames]
+        return [[stream, part.records] for stream, part in entry.parts.items()]
+    return [[stream, count] for stream, count in entry.runs.iter_rows() if stream in entry.parts]
 
 
 def describe_log(log: LogSalvage) -> list[str]:

@@ -118,9 +118,7 @@ def _examine_log(path: Path, out: Path | None) -> Inspection:
     damage = _find_log_damage(path)
     with _make_copy(path, all_frames=True) as copy, closing(LogSalvage(path, copy)) as log:
         if out is None:
-            records = sum(
-                frame.height for entry in log.entries() for frame in entry.frames.values()
-            )
+            records = sum(part.records for entry in log.entries() for part in entry.parts.values())
         else:
             records = copy_log(log, out)
         title, facts = make_title(log.facts), describe_log(log)

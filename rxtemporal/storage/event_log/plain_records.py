@@ -1,0 +1,153 @@
+"""Records of a few events as JSON, since making a frame for a push costs more than the disk does.
+
+::
+
+    {"fields": {"room": "String", "temp": "Float64"},
+     "records": [[0, 5, 6, ["hall", 20.5], "device 7", 4711, false, null], [4, 9, null, null]]}
+
+A record has the code of its kind, its start and end, the values of its fields, and its sender if it
+has one, see ``senders``. Only values that JSON gives back exactly are written so: bools, numbers,
+strings and null, in fields of these types. Other records are written as a frame.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from types import NoneType
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.events import Cti
+from rxtemporal.core.schema import to_fields
+from rxtemporal.engine.codec import load_frame
+from rxtemporal.ingress.source import Sent
+from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_code, make_frame
+from rxtemporal.storage.event_log.senders import NOBODY, add_columns
+
+# from more records on a frame is made faster
+MOST_RECORDS = 32
+
+# the least and the most int of each type; a float takes those that it has exactly
+_INTS = {
+    **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    "Float32": (-(2**24), 2**24),
+    "Float64": (-(2**53), 2**53),
+}
+_OTHERS: dict[str, type] = {"String": str, "Boolean": bool, "Null": NoneType}
+_DTYPES = {name: getattr(pl, name)() for name in (*_INTS, *_OTHERS)}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+# what records as JSON begin with; a frame begins with other bytes
+_MARK = b'{"fields":'
+
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class PlainRecords:
+    """Encoder of the records of one stream with declared fields.
+
+    >>> from rxtemporal import PointEvent
+    >>> records = PlainRecords(pl.Schema({"temp": pl.Float64}))
+    >>> content = records.dump([PointEvent(5, {"temp": 20.5})])
+    >>> content
+    b'{"fields":{"temp":"Float64"},"records":[[0,5,6,[20.5]]]}'
+    >>> load_records([content]).rows()
+    [('point', 5, 6, {'temp': 20.5})]
+    >>> records.dump([PointEvent(5, {"temp": "hot"})]) is None
+    True
+    """
+
+    def __init__(self, schema: pl.Schema) -> None:
+        names = {field: _NAMES.get(dtype) for field, dtype in schema.items()}
+        self._fits = {field: _make_check(name) for field, name in names.items() if name}
+        self._is_plain = None not in names.values()
+        self._head = f'{_MARK.decode()}{_to_json(names)},"records":'
+
+    def dump(self, items: Sequence[Item]) -> bytes | None:
+        """Return items as JSON; None if they are many, or JSON cannot hold one of them exactly."""
+        if not self._is_plain or len(items) > MOST_RECORDS:
+            return None
+        try:
+            records = [self._list(item) for item in items]
+            return f"{self._head}{_to_json(records)}}}".encode()
+        except Exception:  # a payload's own code; the frame tells what does not fit
+            return None
+
+    def _list(self, item: Any) -> list[Any]:
+        # this runs once for each event that is pushed into a run with a log
+        sender: Sequence[Any] = ()
+        if type(item) is Sent:
+            item, *sender = item
+        kind = type(item)
+        if kind is Rows:
+            raise TypeError
+        code = find_code(item)
+        if kind is Cti or kind is Mark:
+            return [code, item.start, None, None, *sender]
+        payload = item.payload
+        fields = payload if type(payload) is dict else to_fields(payload)
+        if len(fields) != len(self._fits):
+            raise TypeError
+        values = [fits(fields[name]) for name, fits in self._fits.items()]
+        return [code, item.start, item.end, values, *sender]
+
+
+def _make_check(name: str) -> Callable[[Any], Any]:
+    """Return a function that returns a value of a type, and raises if JSON is not exact."""
+    if name in _OTHERS:
+        of = _OTHERS[name]
+
+        def check(value: Any) -> Any:
+            if type(value) is of or value is None:
+                return value
+            raise TypeError
+
+        return check
+    least, most = _INTS[name]
+    is_float = name.startswith("Float")
+
+    def check_number(value: Any) -> Any:
+        kind = type(value)
+        if (kind is int and least <= value <= most) or (kind is float and is_float):
+            return value
+        if value is None:
+            return None
+        raise TypeError
+
+    return check_number
+
+
+def load_records(contents: Sequence[bytes]) -> pl.DataFrame:
+    """Return the records in contents, each JSON or a frame, as one frame."""
+    frames = [
+        frame
+        for is_json, group in groupby(contents, key=lambda each: each.startswith(_MARK))
+        for frame in (_load_json(group) if is_json else map(load_frame, group))
+    ]
+    # CTIs alone show no fields, and a field that was always null no type
+    return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
+
+
+def _load_json(contents: Iterator[bytes]) -> Iterator[pl.DataFrame]:
+    """Yield a frame for each stretch of contents with the same fields."""
+    loaded = map(json.loads, contents)
+    for fields, group in groupby(loaded, key=lambda each: [*each["fields"].items()]):
+        yield _make_frame(fields, [record for each in group for record in each["records"]])
+
+
+def _make_frame(fields: list[tuple[str, str]], records: list[list[Any]]) -> pl.DataFrame:
+    kinds, starts, ends, rows = map(list, zip(*(each[:4] for each in records), strict=True))
+    nothing = [None] * len(fields)
+    values = zip(*(nothing if row is None else row for row in rows), strict=True)
+    payload = pl.DataFrame(
+        [
+            pl.Series(field, column, _DTYPES[name])
+            for (field, name), column in zip(fields, values, strict=True)
+        ]
+    )
+    frame = make_frame(kinds, starts, ends, payload)
+    senders = [each[4:] or NOBODY for each in records]
+    return frame if all(each is NOBODY for each in senders) else add_columns(frame, senders)
