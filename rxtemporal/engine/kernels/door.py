@@ -212,3 +212,21 @@ def admit_merged(
                     waiting[left] = each
                     left += 1
     return starts, reason, before
+
+
+@jit
+def measure_rows(start: Ints, end: Ints, edge: Ints) -> tuple[int, int, int, int, bool]:
+    """Return the lowest and highest start of rows, their least and most length, if one is an edge.
+
+    ``start``, ``end``, ``edge`` ``int64[n]`` as in a batch, n > 0. O(n), one look at each row.
+    """
+    low = high = start[0]
+    shortest = longest = end[0] - start[0]
+    edges = edge[0]
+    for i in range(len(start)):
+        s = start[i]
+        length = end[i] - s
+        low, high = min(low, s), max(high, s)
+        shortest, longest = min(shortest, length), max(longest, length)
+        edges |= edge[i]
+    return low, high, shortest, longest, edges != 0

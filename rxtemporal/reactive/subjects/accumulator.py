@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
@@ -15,6 +15,17 @@ from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, EventBatch
+
+
+class SubjectRows(NamedTuple):
+    """A batch of complete rows that fit a subject, and their lowest and highest start.
+
+    Without rows the lowest is the end of time, and the highest lies before its beginning.
+    """
+
+    batch: EventBatch
+    low: int
+    high: int
 
 
 class Accumulator:
@@ -132,39 +143,37 @@ class Accumulator:
         self.cti, self.high = max(self.cti, cti), max(self.high, high)
         self._set_floor()
 
-    def split(self, batch: EventBatch) -> list[Any]:
-        """Return a batch as the items to take: the edges in it one by one, other rows together."""
-        from rxtemporal.reactive.subjects.batches import split_edges
-
-        return split_edges(batch) if self._edges else [batch]
-
-    def admit_batch(self, batch: EventBatch, source: SourceState) -> EventBatch | Cti | None:
+    def admit_batch(self, rows: SubjectRows, source: SourceState) -> EventBatch | Cti | None:
         """Judge a batch of complete rows, then take its CTI; return the accepted rows.
 
         If there are none, return the CTI that passes, or None.
         """
+        batch, self.rows_ahead = rows.batch, None
         ahead = None if self.guard is None else self.guard.rows_ahead(batch.start)
-        accepted, self.rows_ahead = batch, None
-        if len(batch):
-            self._note_times(batch, ahead, source)
-            if ahead is not None or int(batch.start.min()) < self.cti:
-                accepted = self._judge_batch(batch, ahead, source)
+        source.events += len(batch)
+        if ahead is not None:
+            rows = self._note_ahead(rows, ahead, source)
+        if rows.high > source.reached:
+            source.reached = rows.high
+        behind = self.high - rows.low
+        if behind > source.largest_lateness:
+            source.largest_lateness = behind
+        accepted = batch
+        if ahead is not None or rows.low < self.cti:
+            accepted = self._judge_batch(batch, ahead, source)
         cti = self.advance(Cti(batch.cti), source) if batch.cti > MIN_TIME else None
         if not len(accepted):
             return cti
-        return accepted.replace(cti=max(self.cti, MIN_TIME))
+        reached = max(self.cti, MIN_TIME)
+        return accepted if accepted.cti == reached else accepted.replace(cti=reached)
 
-    def _note_times(self, batch: EventBatch, ahead: Bools | None, source: SourceState) -> None:
-        source.events += len(batch)
-        start = batch.start
-        if ahead is not None:
-            source.ahead += int(ahead.sum())
-            source.offset.note(int(start.max()), self._now())
-            start = start[~ahead]
-        if len(start):
-            source.reached = max(source.reached, int(start.max()))
-            behind = self.high - int(start.min())
-            source.largest_lateness = max(source.largest_lateness, behind)
+    def _note_ahead(self, rows: SubjectRows, ahead: Bools, source: SourceState) -> SubjectRows:
+        """Count the rows ahead of the wall clock; return the measures of the others."""
+        source.ahead += int(ahead.sum())
+        source.offset.note(rows.high, self._now())
+        start = rows.batch.start[~ahead]
+        low, high = (int(start.min()), int(start.max())) if len(start) else (MAX_TIME, NO_CTI)
+        return rows._replace(low=low, high=high)
 
     def _judge_batch(
         self, batch: EventBatch, ahead: Bools | None, source: SourceState

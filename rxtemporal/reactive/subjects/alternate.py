@@ -13,6 +13,7 @@ from reactivex.internal import DisposedException
 
 from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.reactive.subjects.accumulator import SubjectRows
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subscriber import (
@@ -72,8 +73,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._acquire()
         try:
             if self._busy:
-                self._check(event)
-                self._queue.append((event, source))
+                self._queue.extend((item, source) for item in self._read(event))
                 return
             self._busy = True
             try:
@@ -112,9 +112,10 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     def _accept(self, event: Any, source: SourceState) -> None:
         self.on_next(event, source)
 
-    def _check(self, event: Any) -> None:
-        if type(event) not in (self._type, Cti, _End):
-            self._check_other(event)
+    def _read(self, event: Any) -> list[Any]:
+        """Return what a subscriber has pushed as the items to take."""
+        is_one = type(event) in (self._type, Cti, _End)
+        return [event] if is_one else self._read_other(event)
 
     def _take_other(self, event: Any, source: SourceState) -> Any:
         if self._disposed:
@@ -123,7 +124,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             if self._has_runs and type(event) is not _End:
                 self._failures.setdefault(threading.get_ident(), self._refuse())
             return None
-        self._check(event)
         self._accumulator.source = source
         if type(event) is Cti:
             return self._accumulator.advance(event, source)
@@ -138,10 +138,11 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             event.notify(subscriber)
         return None
 
-    def _take_batch(self, batch: Any, source: SourceState) -> Any:
-        items = self._accumulator.split(batch)
-        if items == [batch]:
-            return self._accumulator.admit_batch(batch, source)
+    def _take_batch(self, item: Any, source: SourceState) -> Any:
+        # the rows that waited have been read
+        items = [item] if type(item) is SubjectRows else self._read_other(item)
+        if items and type(items[0]) is SubjectRows:
+            return self._accumulator.admit_batch(items[0], source)
         # the edges of a batch come before whatever waits
         self._queue.extendleft((item, source) for item in reversed(items))
         return None

@@ -177,18 +177,18 @@ class CtiSubject(Observable[Any]):
         """The number of exceptions that subscribers have raised."""
         raise NotImplementedError
 
-    def _check_other(self, item: Any) -> None:
-        """Check an item that is neither a CTI nor an event of this subject's shape: a batch."""
+    def _read_other(self, item: Any) -> list[Any]:
+        """Return an item that is neither a CTI nor an event of this shape as the items to take."""
         # a batch is never the first to load what it is made of
         from rxtemporal.core.batch import EventBatch
-        from rxtemporal.reactive.subjects.batches import check_batch
+        from rxtemporal.reactive.subjects.batches import read_batch
 
         if not isinstance(item, EventBatch):
             raise EventError(
                 f"this subject takes {self.shape.value} events and CTIs, got {item!r} "
                 f"({type(item).__name__})"
             )
-        check_batch(item, self.shape)
+        return read_batch(item, self.shape)
 
     def _feed(self, observer: RunObserver) -> RunFeed:
         """Return the subscriber for a run with an event log."""

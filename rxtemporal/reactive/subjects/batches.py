@@ -10,17 +10,45 @@ import numpy as np
 from rxtemporal.core.batch import Bools, EventBatch
 from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.payload_rows import list_payloads
-from rxtemporal.core.ticks import MIN_TIME, TICK
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.door_rules import DROP_AHEAD, NEVER, ROW
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Verdicts, judge_rows
-from rxtemporal.ingress.lateness import LateEvent
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.ingress.unpacker import list_events
+from rxtemporal.reactive.subjects.accumulator import SubjectRows
 
 
-def check_batch(batch: EventBatch, shape: EventShape) -> None:
-    """Raise unless all rows of a batch have one shape, and it keeps the contract of batches."""
+def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:
+    """Return a batch as the items that a subject takes: edges as events, other rows together.
+
+    Raises unless all rows have the subject's shape, and the batch keeps the contract of batches.
+    """
+    if shape is EventShape.EDGE:
+        _check_batch(batch, shape)
+        return _split_edges(batch)
+    rows = _measure(batch, shape) if len(batch) else SubjectRows(batch, MAX_TIME, NO_CTI)
+    if rows is None:
+        _check_batch(batch, shape)
+        raise EventError("the lifetime of a row of a batch is longer than time")
+    return [rows]
+
+
+def _measure(batch: EventBatch, shape: EventShape) -> SubjectRows | None:
+    """Return the measures of a batch with rows; None if one of them does not fit."""
+    # compiled code is loaded by the first batch with rows
+    from rxtemporal.engine.kernels.door import measure_rows
+
+    start, end, edge = batch.start, batch.end, batch.edge
+    if not len(start) == len(end) == len(edge) == batch.payload.height:
+        return None
+    low, high, shortest, longest, has_edges = measure_rows(start, end, edge)
+    is_fit = shortest >= TICK and (longest == TICK or shape is EventShape.INTERVAL)
+    return SubjectRows(batch, low, high) if is_fit and high < MAX_TIME and not has_edges else None
+
+
+def _check_batch(batch: EventBatch, shape: EventShape) -> None:
     batch.check()
     if shape is not EventShape.EDGE and not batch.edge.any():
         if shape is EventShape.INTERVAL:
@@ -36,7 +64,7 @@ def check_batch(batch: EventBatch, shape: EventShape) -> None:
         )
 
 
-def split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
+def _split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
     """Return the edges of a batch as events, and its CTI after them."""
     ctis = [Cti(batch.cti)] if batch.cti > MIN_TIME else []
     return [*list_events(batch, "ticks"), *ctis]

@@ -125,8 +125,7 @@ class CtiSynchronizingSubject(CtiSubject):
             self._raise_failure()
 
     def _push_batch(self, batch: Any, source: SourceState) -> None:
-        self._check_other(batch)
-        for item in self._accumulator.split(batch):
+        for item in self._read_other(batch):
             self._push(_SourceEvent(item, source))
 
     def _run_between_events(self, action: Callable[[], None]) -> None:
