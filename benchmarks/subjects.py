@@ -14,6 +14,7 @@ from typing import Any
 
 import measure
 import numpy as np
+import polars as pl
 import reactivex as rx
 from reactivex import operators as ops
 from reactivex.subject import Subject
@@ -96,6 +97,12 @@ class Sink:
             self.count += 1
             self.total += item[2]
 
+    def batches(self, item: Any) -> None:
+        """Count the rows of batches."""
+        if type(item) is rxt.EventBatch:
+            self.count += len(item)
+            self.total += float(item.columns["payload"].sum())
+
     def events(self, event: Any) -> None:
         """Count events."""
         if type(event) is not rxt.Cti:
@@ -103,19 +110,53 @@ class Sink:
             self.total += event.payload
 
 
+def make_batches(items: list[tuple[bool, int, float]], rows: int = 1_024) -> list[rxt.EventBatch]:
+    """Return the items as batches; each has the highest CTI that has come with its rows."""
+    events = np.array([time for cti, time, _ in items if not cti])
+    values = np.array([value for cti, _, value in items if not cti])
+    highest, ctis = rxt.MIN_TIME, []
+    for cti, time, _ in items:
+        highest = max(highest, time) if cti else highest
+        if not cti:
+            ctis.append(highest)
+    return [
+        rxt.EventBatch.of_rows(
+            events[n : n + rows],
+            events[n : n + rows] + 1,
+            pl.DataFrame({"payload": values[n : n + rows]}),
+            ctis[min(n + rows, len(events)) - 1],
+        )
+        for n in range(0, len(events), rows)
+    ]
+
+
+def in_batches(batches: list[rxt.EventBatch]) -> Iterator[tuple[bool, int, float]]:
+    """Yield the rows and the CTIs of batches in their order."""
+    for batch in batches:
+        values = batch.payload["payload"].to_list()
+        for time, value in zip(batch.start.tolist(), values, strict=True):
+            yield False, time, value
+        yield True, batch.cti, 0.0
+
+
 def compare(count: int, times: int) -> None:
-    """Print the rates of both subjects and of plain reactivex."""
+    """Print the rates of both subjects and of plain reactivex, and of batches of 1,024 rows."""
     items = list(stream(count))
     answer = expected(items)
     events = [rxt.Cti(t) if cti else rxt.PointEvent(t, v) for cti, t, v in items]
 
-    def checked(push: Any, output: Any, take: str, feed: list[Any]) -> None:
+    batches = make_batches(items)
+    answer_of_batches = expected(list(in_batches(batches)))
+
+    def checked(
+        push: Any, output: Any, take: str, feed: list[Any], wanted: tuple[int, float] = answer
+    ) -> None:
         sink = Sink()
         output.subscribe(getattr(sink, take))
         for item in feed:
             push(item)
-        assert sink.count == answer[0]
-        assert abs(sink.total - answer[1]) < 1e-6 * answer[1]
+        assert sink.count == wanted[0]
+        assert abs(sink.total - wanted[1]) < 1e-6 * wanted[1]
 
     def subject(kind: Any) -> Callable[[], None]:
         def run() -> None:
@@ -124,13 +165,27 @@ def compare(count: int, times: int) -> None:
 
         return run
 
+    def subject_of_batches(kind: Any) -> Callable[[], None]:
+        def run() -> None:
+            made = kind.create_point(DELAY)
+            checked(made.on_next, made, "batches", batches, answer_of_batches)
+
+        return run
+
     peer = "round 1 in plain reactivex"
     contenders = {
         peer: lambda: checked(*plain_round_1(), "tuples", items),
         "CtiSynchronizingSubject": subject(rxt.CtiSynchronizingSubject),
         "CtiSynchronizingSubjectAlternate": subject(rxt.CtiSynchronizingSubjectAlternate),
+        "CtiSynchronizingSubject, batches": subject_of_batches(rxt.CtiSynchronizingSubject),
+        "CtiSynchronizingSubjectAlternate, batches": subject_of_batches(
+            rxt.CtiSynchronizingSubjectAlternate
+        ),
     }
-    measure.report(measure.rounds(contenders, times), len(items), peer)
+    for run in contenders.values():
+        run()
+    seconds = measure.rounds(contenders, times)
+    measure.report(seconds, len(items), peer, "CtiSynchronizingSubjectAlternate")
 
 
 def memory(count: int) -> None:

@@ -6,19 +6,33 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.columns import Column, Columns, Nullable, SeriesColumn, make_series
 from rxtemporal.core.schema import SCALAR_FIELD
 
 
-def list_payloads(frame: pl.DataFrame) -> list[Any]:
-    """Return each row of a frame as a payload: a dict, or the bare value of a scalar."""
-    names = tuple(frame.columns)
-    if names == (SCALAR_FIELD,):
-        return frame[SCALAR_FIELD].to_list()
+def list_payloads(columns: Columns) -> list[Any]:
+    """Return each row as a payload: a dict, or the bare value of a scalar."""
+    names = tuple(columns.schema)
     if not names:
-        return [{} for _ in range(frame.height)]
-    return make_zipper(names)(*(column.to_list() for column in frame.get_columns()))
+        return [{} for _ in range(columns.height)]
+    dtypes = columns.schema.values()
+    values = list(map(list_values, columns.columns, dtypes))
+    return values[0] if names == (SCALAR_FIELD,) else make_zipper(names)(*values)
+
+
+def list_values(column: Column, dtype: pl.DataType) -> list[Any]:
+    """Return the values of a column as Python objects."""
+    if isinstance(column, SeriesColumn) or dtype.is_temporal():
+        return make_series("", column, dtype).to_list()
+    if not isinstance(column, Nullable):
+        return column.tolist()  # type: ignore[no-any-return]
+    values: list[Any] = column.values.tolist()
+    for row in np.flatnonzero(~column.valid).tolist():
+        values[row] = None
+    return values
 
 
 @lru_cache(maxsize=256)

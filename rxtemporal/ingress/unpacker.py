@@ -77,7 +77,7 @@ class Unpacker:
     def _list_rows(self, batch: EventBatch, form: TimeForm) -> list[Any]:
         if self._shape is EventShape.EDGE:
             return _list_edges(batch, form)
-        starts, payloads = batch.start.tolist(), list_payloads(batch.payload)
+        starts, payloads = batch.start.tolist(), list_payloads(batch.columns)
         times = starts if form == "ticks" else list_times(batch.start)
         if self._shape is EventShape.INTERVAL:
             return make_events(IntervalEvent, times, starts, batch.end.tolist(), payloads)
@@ -108,7 +108,7 @@ def list_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
 def _rows(batch: EventBatch, form: TimeForm) -> Any:
     starts = batch.start.tolist()
     times = starts if form == "ticks" else list_times(batch.start)
-    payloads = list_payloads(batch.payload)
+    payloads = list_payloads(batch.columns)
     return zip(times, starts, batch.end.tolist(), batch.edge.tolist(), payloads, strict=True)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import polars as pl
 import pytest
 
-from rxtemporal.core.payload_rows import list_payloads
+from rxtemporal.core.columns import Columns
+from rxtemporal.core.payload_rows import list_payloads as _list_payloads
 
 FRAME = pl.DataFrame(
     {
@@ -26,6 +28,11 @@ FRAME = pl.DataFrame(
     },
     schema_overrides={"n": pl.Int16, "price": pl.Decimal(10, 2)},
 )
+
+
+def list_payloads(frame: pl.DataFrame) -> list[Any]:
+    """Return the payloads of a frame's columns."""
+    return _list_payloads(Columns.from_frame(frame))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])

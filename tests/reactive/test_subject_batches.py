@@ -182,3 +182,20 @@ def test_a_batch_from_inside_a_subscriber_waits(kind: Any) -> None:
     start, end = EdgeEvent.create_start(3, {"x": 1}), EdgeEvent.create_end(3, 8, {"x": 1})
     events = [Cti(1), start, end, Cti(8), Cti(9)]
     assert seen == [(who, event) for event in events for who in ("first", "second")]
+
+
+@both_subjects
+@pytest.mark.parametrize("times", [(-(2**63), 2**63 - 1), (5, 5), (rxt.MAX_TIME, rxt.MAX_TIME + 1)])
+def test_a_batch_with_an_impossible_lifetime_is_refused(kind: Any, times: tuple[int, int]) -> None:
+    """A lifetime that is empty, or longer than time, is an error, and the subject goes on."""
+    start, end = (np.array([1, each]) for each in times)
+    end[0] = 2
+    subject = kind.create_interval(0)
+    out: list[Any] = []
+    subject.subscribe(out.append)
+    payload = pl.DataFrame({"x": [1, 2]})
+    with pytest.raises(EventError):
+        subject.on_next(EventBatch.of_rows(start, end, payload, 9))
+    subject.on_next(Cti(3))
+    assert out == [Cti(3)]
+    assert subject.stats().events == 0

@@ -230,3 +230,33 @@ def measure_rows(start: Ints, end: Ints, edge: Ints) -> tuple[int, int, int, int
         shortest, longest = min(shortest, length), max(longest, length)
         edges |= edge[i]
     return low, high, shortest, longest, edges != 0
+
+
+@jit
+def admit_rows(
+    start: Ints, end: Ints, ahead: npt.NDArray[np.bool_], cti: int, adjust: bool
+) -> tuple[Ints, Ints, Ints, Bytes]:
+    """Judge complete rows at one CTI, none of which makes another.
+
+    ``start``, ``end`` ``int64[n]`` ticks; ``ahead`` ``bool[n]``, or empty: the rows dropped since
+    they are ahead of the wall clock. Returns the numbers of the accepted rows and their starts, the
+    numbers of the late rows and their verdicts. O(n), one pass.
+    """
+    n = len(start)
+    kept, starts = np.empty(n, np.int64), np.empty(n, np.int64)
+    late, reason = np.empty(n, np.int64), np.empty(n, np.int8)
+    passed = missed = 0
+    for i in range(n):
+        verdict, given = 0, start[i]
+        if len(ahead) and ahead[i]:
+            verdict, given = AHEAD, NOWHERE
+        elif given < cti:
+            given = _admit_start(given, end[i], cti, adjust)
+            verdict = DROPPED if given == NOWHERE else ADJUSTED
+        if verdict:
+            late[missed], reason[missed] = i, verdict
+            missed += 1
+        if given != NOWHERE:
+            kept[passed], starts[passed] = i, given
+            passed += 1
+    return kept[:passed], starts[:passed], late[:missed].copy(), reason[:missed].copy()

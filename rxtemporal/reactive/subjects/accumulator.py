@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
@@ -15,17 +15,7 @@ from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, EventBatch
-
-
-class SubjectRows(NamedTuple):
-    """A batch of complete rows that fit a subject, and their lowest and highest start.
-
-    Without rows the lowest is the end of time, and the highest lies before its beginning.
-    """
-
-    batch: EventBatch
-    low: int
-    high: int
+    from rxtemporal.reactive.subjects.rows import SubjectRows
 
 
 class Accumulator:
@@ -178,15 +168,15 @@ class Accumulator:
     def _judge_batch(
         self, batch: EventBatch, ahead: Bools | None, source: SourceState
     ) -> EventBatch:
-        # compiled code is loaded by the first batch with a late row
+        # a batch is never the first to load what it is made of
         from rxtemporal.reactive.subjects.batches import judge_batch, list_late
 
         dropped = ahead if self.drops_ahead else None
-        accepted, verdicts = judge_batch(batch, self.cti, self.policy, dropped)
-        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[verdicts.kept]
-        for late in list_late(batch, verdicts, self.shape, source.name):
+        judged = judge_batch(batch, self.cti, self.policy, dropped)
+        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[judged.kept]
+        for late in list_late(judged, self.cti, self.shape, source.name):
             self._report(late, source)
-        return accepted
+        return judged.accepted
 
     def _set_floor(self) -> None:
         if not self._edges:

@@ -13,9 +13,9 @@ from reactivex.internal import DisposedException
 
 from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.reactive.subjects.accumulator import SubjectRows
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
+from rxtemporal.reactive.subjects.rows import SubjectRows
 from rxtemporal.reactive.subscriber import (
     OnCompleted,
     OnError,

@@ -181,13 +181,15 @@ class CtiSubject(Observable[Any]):
         """Return an item that is neither a CTI nor an event of this shape as the items to take."""
         # a batch is never the first to load what it is made of
         from rxtemporal.core.batch import EventBatch
-        from rxtemporal.reactive.subjects.batches import read_batch
 
         if not isinstance(item, EventBatch):
             raise EventError(
                 f"this subject takes {self.shape.value} events and CTIs, got {item!r} "
                 f"({type(item).__name__})"
             )
+        # nor does a subject load compiled code before it gets one
+        from rxtemporal.reactive.subjects.batches import read_batch
+
         return read_batch(item, self.shape)
 
     def _feed(self, observer: RunObserver) -> RunFeed:

@@ -1,23 +1,29 @@
-"""Batches in a CTI synchronizing subject: checks, edges as events, and late rows as events."""
+"""Batches in a CTI synchronizing subject: checks, edges as events, and late rows as events.
+
+Importing this module loads compiled code; the first batch of a subject does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rxtemporal.core.batch import Bools, EventBatch
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.event_columns import make_events
 from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-from rxtemporal.engine.kernels.door_rules import DROP_AHEAD, NEVER, ROW
+from rxtemporal.engine.kernels.door import admit_rows, measure_rows
 from rxtemporal.errors import EventError
-from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Verdicts, judge_rows
+from rxtemporal.ingress.batch_verdicts import REASONS
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.reactive.subjects.accumulator import SubjectRows
+from rxtemporal.reactive.subjects.rows import SubjectRows
+
+_NONE: Bools = np.empty(0, np.bool_)
 
 
 def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:
@@ -37,11 +43,8 @@ def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:
 
 def _measure(batch: EventBatch, shape: EventShape) -> SubjectRows | None:
     """Return the measures of a batch with rows; None if one of them does not fit."""
-    # compiled code is loaded by the first batch with rows
-    from rxtemporal.engine.kernels.door import measure_rows
-
     start, end, edge = batch.start, batch.end, batch.edge
-    if not len(start) == len(end) == len(edge) == batch.payload.height:
+    if not len(start) == len(end) == len(edge) == batch.columns.height:
         return None
     low, high, shortest, longest, has_edges = measure_rows(start, end, edge)
     is_fit = shortest >= TICK and (longest == TICK or shape is EventShape.INTERVAL)
@@ -70,36 +73,38 @@ def _split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
     return [*list_events(batch, "ticks"), *ctis]
 
 
+class JudgedRows(NamedTuple):
+    """The accepted rows of a batch and their numbers, its late rows and their verdicts."""
+
+    accepted: EventBatch
+    kept: Int64s
+    late: EventBatch
+    reasons: Sequence[int]
+
+
 def judge_batch(
     batch: EventBatch, cti: int, policy: AdvanceTimePolicy, dropped: Bools | None = None
-) -> tuple[EventBatch, Verdicts]:
-    """Return the accepted rows of a batch of complete rows at a CTI, and the verdicts on all.
+) -> JudgedRows:
+    """Judge a batch of complete rows at a CTI.
 
     ``dropped`` is the mask of rows that are dropped since they are ahead of the wall clock.
     """
-    generates_none = (0, 0, 0, policy is AdvanceTimePolicy.ADJUST, 0)
-    state = np.array([cti, cti, 0, NEVER, 0, NEVER, 0], np.int64)
-    kind = NO_KINDS if dropped is None else np.where(dropped, DROP_AHEAD, ROW).astype(np.int8)
-    verdicts = judge_rows(batch.start, batch.end, generates_none, state, kind)
-    return verdicts.apply(batch, NO_KINDS), verdicts
+    ahead = _NONE if dropped is None else dropped
+    adjusts = policy is AdvanceTimePolicy.ADJUST
+    kept, starts, late, reason = admit_rows(batch.start, batch.end, ahead, cti, adjusts)
+    # complete rows, so all edges are 0
+    ends, edges = batch.end.take(kept), batch.edge[: len(kept)]
+    accepted = EventBatch(starts, ends, edges, batch.columns.take(kept), batch.cti)
+    return JudgedRows(accepted, kept, batch.take(late), reason.tolist())
 
 
-def list_late(
-    batch: EventBatch, verdicts: Verdicts, shape: EventShape, source: str
-) -> Iterator[LateEvent]:
+def list_late(judged: JudgedRows, cti: int, shape: EventShape, source: str) -> Iterator[LateEvent]:
     """Yield the late rows of a batch of complete rows as events."""
-    late = verdicts.late_rows(batch)
-    if late is None:
-        return
-    rows = late.rows
-    payloads = list_payloads(rows.payload)
-    columns = (rows.start, rows.end, late.reason, late.cti, late.by)
-    for payload, start, end, number, cti, by in zip(
-        payloads, *(each.tolist() for each in columns), strict=True
-    ):
-        event: Any = PointEvent(start, payload)
-        if shape is EventShape.INTERVAL:
-            event = IntervalEvent(start, end, payload)
+    rows, broken = judged.late, max(cti, MIN_TIME)
+    starts = rows.start.tolist()
+    kind = PointEvent if shape is EventShape.POINT else IntervalEvent
+    events = make_events(kind, starts, starts, rows.end.tolist(), list_payloads(rows.columns))
+    for event, number in zip(events, judged.reasons, strict=True):
         reason = REASONS[number]
         assert reason is not None
-        yield LateEvent(event, source, reason, cti, by)
+        yield LateEvent(event, source, reason, broken, max(broken - event.start, 0))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.schema import conform
@@ -112,7 +113,7 @@ class _Chunk:
         part = slice(begin, end)
         rows = zip(
             self.kinds[part].tolist(), self.start[part].tolist(), self.end[part].tolist(),
-            list_payloads(self.payload.slice(begin, end - begin)), strict=True,
+            list_payloads(Columns.from_frame(self.payload.slice(begin, end - begin))), strict=True,
         )  # fmt: skip
         for kind, start, stop, payload in rows:
             yield _MAKES[kind](form(start), stop, payload, form)
