@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from rxtemporal import CheckpointError, EventBatch
+from rxtemporal.core.columns import Columns
 from rxtemporal.engine.codec import VERSION, dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 
@@ -76,10 +77,10 @@ def test_values_that_cannot_be_restored_are_refused(value: Any) -> None:
 def test_keys_come_back_with_their_codes() -> None:
     """A coder gives old keys their codes, and new ones the next."""
     coder = KeyCoder({"k": pl.String(), "n": pl.Int64()})
-    keys = pl.DataFrame({"k": ["b", None, "b"], "n": [1, 2, 1]})
+    keys = Columns.from_frame(pl.DataFrame({"k": ["b", None, "b"], "n": [1, 2, 1]}))
     codes = coder.encode(keys)
     back = restored(coder)
-    more = pl.DataFrame({"k": ["b", "c", None], "n": [1, 1, 2]})
+    more = Columns.from_frame(pl.DataFrame({"k": ["b", "c", None], "n": [1, 1, 2]}))
     assert back.encode(keys).tolist() == codes.tolist() == [0, 1, 0]
     assert back.encode(more).tolist() == coder.encode(more).tolist()
 

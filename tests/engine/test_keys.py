@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rxtemporal import CheckpointError
-from rxtemporal.engine import keys
+from rxtemporal.core.columns import Columns
+from rxtemporal.engine import key_columns, keys
 from rxtemporal.engine.keys import KeyCoder
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -66,10 +67,14 @@ def key(row: dict[str, Any], names: tuple[str, ...]) -> Any:
     )
 
 
+def encode(coder: KeyCoder, frame: pl.DataFrame) -> Any:
+    """Return the codes of a frame's rows."""
+    return coder.encode(Columns.from_frame(frame))
+
+
 def limited(patch: pytest.MonkeyPatch, few: int) -> None:
     """Set the number of rows up to which a batch is looked up row by row."""
     patch.setattr(keys, "FEW_ROWS", few)
-    patch.setattr(keys, "FEW_HASHED_ROWS", few)
 
 
 def agrees(names: tuple[str, ...], batches: list[list[dict[str, Any]]]) -> KeyCoder:
@@ -79,14 +84,14 @@ def agrees(names: tuple[str, ...], batches: list[list[dict[str, Any]]]) -> KeyCo
     model: dict[Any, int] = {}
     firsts: list[dict[str, Any]] = []
     for rows in batches:
-        codes = coder.encode(pl.DataFrame(rows, schema=schema))
+        codes = encode(coder, pl.DataFrame(rows, schema=schema))
         expected = [model.setdefault(key(row, names), len(model)) for row in rows]
         firsts += [rows[expected.index(code)] for code in range(len(firsts), len(model))]
         assert codes.tolist() == expected
         assert codes.dtype == np.int64
         assert len(coder) == len(model)
         first = pl.DataFrame([firsts[code] for code in expected], schema=schema)
-        decoded = coder.decode(codes)
+        decoded = coder.decode(codes).frame
         assert decoded.schema == first.schema
         assert repr(decoded.rows()) == repr(first.rows())  # -0.0 is not 0.0 here
     return coder
@@ -120,7 +125,7 @@ def test_values_of_one_hash_stay_apart(
 
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, 0)
-        patch.setattr(keys, "_hash_values", colliding)
+        patch.setattr(key_columns, "_hash_values", colliding)
         agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
 
 
@@ -134,10 +139,10 @@ def test_cuts_do_not_matter(data: st.DataObject, names: tuple[str, ...]) -> None
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, data.draw(st.sampled_from([0, 3, 10_000])))
         whole, cut = KeyCoder(schema), KeyCoder(schema)
-        expected = whole.encode(frame).tolist()
+        expected = encode(whole, frame).tolist()
         bounds = [0, *cuts, len(rows)]
         parts = [frame[begin:end] for begin, end in pairwise(bounds)]
-        assert [code for part in parts for code in cut.encode(part).tolist()] == expected
+        assert [code for part in parts for code in encode(cut, part).tolist()] == expected
 
 
 @FEW
@@ -151,7 +156,7 @@ def test_a_restored_coder_continues(few: int, data: st.DataObject, names: tuple[
         assert restored.names == coder.names
         assert restored.state().equals(coder.state())
         frame = pl.DataFrame(data.draw(rows_of(names)), schema=schema_of(names))
-        assert restored.encode(frame).tolist() == coder.encode(frame).tolist()
+        assert encode(restored, frame).tolist() == encode(coder, frame).tolist()
 
 
 def test_a_state_with_a_key_twice_is_refused() -> None:
@@ -168,47 +173,53 @@ def test_many_keys(make: Any) -> None:
     for size in (10, 100, 5_000, 20_000):
         values = [make(i) for i in rng.integers(0, 3 * size, size).tolist()]
         expected = [model.setdefault(value, len(model)) for value in values]
-        codes = coder.encode(pl.DataFrame({"k": values}))
+        codes = encode(coder, pl.DataFrame({"k": values}))
         assert codes.tolist() == expected
-        assert coder.decode(codes)["k"].to_list() == values
-
-
-def test_many_batches_of_new_keys_stay_quick_to_decode() -> None:
-    """The keys of many batches are kept in few parts, and in one part after they are read."""
-    coder = KeyCoder({"k": pl.Int64})
-    for number in range(511):
-        coder.encode(pl.DataFrame({"k": [number]}))
-    assert len(coder._keys._parts) <= 9
-    assert coder.decode([0, 250, 510])["k"].to_list() == [0, 250, 510]
-    coder.decode(np.arange(511))
-    assert len(coder._keys._parts) == 1
-
-
-def test_reading_few_rows_does_not_join_all_parts() -> None:
-    """Adding and decoding a few keys copies a few rows, however many keys there are."""
-    coder = KeyCoder({"k": pl.Int64})
-    coder.encode(pl.DataFrame({"k": range(100_000)}))
-    many = coder._keys._parts[0]
-    for number in range(100_000, 100_050):
-        coder.encode(pl.DataFrame({"k": [number]}))
-        assert coder.decode([number])["k"].to_list() == [number]
-    assert coder._keys._parts[0] is many
+        assert coder.decode(codes).frame["k"].to_list() == values
 
 
 def test_nan_in_small_batches_is_held_once() -> None:
     """The look-up table of small batches has NaN once, although NaN does not equal itself."""
-    coder = KeyCoder({"y": pl.Float64})
+    coder = KeyCoder({"k": pl.String(), "y": pl.Float64()})
     for _ in range(10):
-        assert coder.encode(pl.DataFrame({"y": [float("nan")]})).tolist() == [0]
+        assert encode(coder, pl.DataFrame({"k": "a", "y": [float("nan")]})).tolist() == [0]
     assert len(coder._few_codes) == 1
 
 
 def test_a_key_does_not_keep_its_batch() -> None:
     """A kept string keeps only its own bytes, not those of its whole column."""
-    coder = KeyCoder({"k": pl.String})
+    coder = KeyCoder({"k": pl.String()})
     values = [f"a key of more than twelve bytes {i % 2}" for i in range(10_000)]
-    coder.encode(pl.DataFrame({"k": values}))
+    encode(coder, pl.DataFrame({"k": values}))
     assert coder.state().estimated_size() < 1_000
+
+
+@FEW
+@given(data=st.data(), names=st.sampled_from(NAMES))
+def test_kept_keys_are_numbered_anew(few: int, data: st.DataObject, names: tuple[str, ...]) -> None:
+    """A coder keeps the keys asked for, in order, and numbers all others as if never seen."""
+    with pytest.MonkeyPatch.context() as patch:
+        limited(patch, few)
+        coder = agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
+        codes = np.flatnonzero(
+            data.draw(st.lists(st.booleans(), min_size=len(coder), max_size=len(coder)))
+        )
+        kept = coder.decode(codes).frame
+        coder.keep(codes)
+        assert coder.state().equals(kept)
+        expected = KeyCoder.restore(kept)
+        frame = pl.DataFrame(data.draw(rows_of(names)), schema=schema_of(names))
+        assert encode(coder, frame).tolist() == encode(expected, frame).tolist()
+        assert coder.state().equals(expected.state())
+
+
+def test_without_fields_there_is_one_key() -> None:
+    """Rows of a stream that is not grouped have code 0; the key has no columns."""
+    coder, codes = KeyCoder({}), np.zeros(3, np.int64)
+    assert len(coder) == 1
+    assert encode(coder, pl.DataFrame(height=3)).tolist() == [0, 0, 0]
+    assert (coder.columns(codes), len(coder.decode(codes))) == ([], 3)
+    assert len(KeyCoder.restore(coder.state())) == 1
 
 
 def test_a_coder_loads_kernels_only_when_made() -> None:

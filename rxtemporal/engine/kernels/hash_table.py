@@ -30,7 +30,6 @@ USED, NEXT, NULL = 0, 1, 2
 # odd, and below 2**32, so that no product of two 32-bit halves exceeds uint64
 _A, _B, _C = np.uint64(0x9E3779B1), np.uint64(0x85EBCA77), np.uint64(0xC2B2AE3D)
 _LOW, _HALF, _QUARTER = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(16)
-_ALL_VALID = np.empty(0, np.bool_)
 
 
 @jit
@@ -228,15 +227,15 @@ class IntTable:
         """
         values = _freeze(values)
         codes = np.empty(len(values), np.int64)
-        done = number_near(values, self._near, codes) if valid is None else 0
+        done = number_near(values, self._near, codes) if valid is None and len(self._near) else 0
         if done == len(values):
             return codes
-        known, valid = self.next_code, _freeze(_ALL_VALID if valid is None else valid)
+        known, valid = self._counts[NEXT], _ALL_VALID if valid is None else _freeze(valid)
         done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):
             self._grow()
             done = number(values, valid, self._slots, self._counts, done, codes)
-        if self.next_code > known:
+        if self._counts[NEXT] > known:
             small = (values >= 0) & (values < NEAR)
             small = small & valid if len(valid) else small
             self._keep_near(values[small], codes[small])
@@ -298,8 +297,12 @@ def _free_slots(capacity: int) -> Ints:
 
 def _freeze(array: Array) -> Array:
     """Return the array, contiguous and read-only: a kernel is compiled again for any other kind."""
-    array = np.ascontiguousarray(array)  # type: ignore[assignment]
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)  # type: ignore[assignment]
     if array.flags.writeable:
         array = array.view()
-        array.flags.writeable = False
+        array.setflags(write=False)
     return array
+
+
+_ALL_VALID = _freeze(np.empty(0, np.bool_))

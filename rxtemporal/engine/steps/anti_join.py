@@ -81,12 +81,12 @@ class AntiJoinStep(Stateful):
         if ends.any():
             closed = self._open.close(batch.edge[ends])
             self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
-        self._pairs.take(0, batch, self._keying.encode(0, batch.payload), numbers)
+        self._pairs.take(0, batch, self._keying.encode(0, batch.columns), numbers)
         return self._make_result()
 
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the right input."""
-        key = self._keying.encode(1, batch.payload)
+        key = self._keying.encode(1, batch.columns)
         if self._where is None:
             if (key < 0).any():
                 batch, key = batch.take(key >= 0), key[key >= 0]

@@ -68,7 +68,7 @@ class ClipStep(Stateful):
         self._ctis[0] = batch.cti
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         begun = batch.take(~ends) if ends.any() else batch
-        key = self._keying.encode(0, begun.payload)
+        key = self._keying.encode(0, begun.columns)
         rows = self._rows.append(
             [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.payload
         )
@@ -89,7 +89,7 @@ class ClipStep(Stateful):
         """Keep the starts of rows that clip."""
         self._ctis[1] = batch.cti
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
-        key = self._keying.encode(1, batch.payload)
+        key = self._keying.encode(1, batch.columns)
         begins &= key >= 0
         self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
 

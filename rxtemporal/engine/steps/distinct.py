@@ -69,6 +69,6 @@ class DistinctStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the stretches that have begun or ended."""
-        codes = self._coder.encode(batch.payload)  # the group's keys are part of the value
+        codes = self._coder.encode(batch.columns)  # the group's keys are part of the value
         result, of = self._coverage.take(batch, codes, len(self._coder))
         return result.replace(payload=self._coder.decode(of), keys=batch.keys)

@@ -92,7 +92,7 @@ class JoinStep(Stateful):
     def _on(self, side: int, batch: EventBatch) -> EventBatch:
         pairs = self._pairs
         before = pairs.cti
-        key = self._keying.encode(side, batch.payload)
+        key = self._keying.encode(side, batch.columns)
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
             return EventBatch.empty(self._merged.schema, pairs.cti, self._keys)

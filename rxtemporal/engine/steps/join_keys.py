@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Column, Columns, get_valid, make_column
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.state import Stateful
 
@@ -34,17 +35,23 @@ class KeyMatcher(Stateful):
         """Return the number of keys."""
         return len(self._coder)
 
-    def encode(self, side: int, payload: pl.DataFrame) -> Int64s:
+    def encode(self, side: int, rows: Columns) -> Int64s:
         """Return each row's key."""
         fields = self._fields[side]
         if not fields:
-            return self._coder.encode(payload)
+            return self._coder.encode(rows)
         columns = [
-            payload.get_column(name).cast(dtype).alias(str(i))
-            for i, (name, dtype) in enumerate(zip(fields, self._types, strict=True))
+            _cast(rows, name, dtype) for name, dtype in zip(fields, self._types, strict=True)
         ]
-        codes = self._coder.encode(pl.DataFrame(columns))
-        nulls = [c.is_null() for c in columns[len(columns) - self._on :] if c.null_count()]
-        for null in nulls:
-            codes = np.where(null.to_numpy(), -1, codes)
+        codes = self._coder.encode_columns(columns)
+        for column in columns[len(columns) - self._on :]:
+            if not isinstance(column, np.ndarray):
+                codes[~get_valid(column)] = -1
         return codes
+
+
+def _cast(rows: Columns, name: str, dtype: pl.DataType) -> Column:
+    """Return a column in this type."""
+    if rows.schema[name] == dtype:
+        return rows[name]
+    return make_column(rows.series(name).cast(dtype))

@@ -59,7 +59,7 @@ class ReferenceStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         batch = batch if begins.all() else batch.take(begins)
-        key = self._keys.encode(batch.payload)
+        key = self._keys.encode(batch.columns)
         self._valid = grow(self._valid, len(self._keys), -1)
         since = batch.payload[self._since].cast(pl.Int64).fill_null(pl.Series(batch.start))
         numbers = self._rows.append(

@@ -193,7 +193,7 @@ class ScanStep(Stateful):
         return begun if ended is None else EventBatch.concat([begun, ended])
 
     def _keep(self, batch: EventBatch) -> None:
-        key = self._coder.encode(batch.payload)
+        key = self._coder.encode(batch.columns)
         numbers = self._waiting.append([batch.start, batch.end, batch.edge, key], batch.payload)
         self._starts.push(batch.start, numbers)
         opens = batch.edge != 0

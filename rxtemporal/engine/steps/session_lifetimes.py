@@ -149,7 +149,7 @@ class SessionLifetimesStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         begins = (batch.edge == 0) | (batch.end == MAX_TIME)
         batch = batch if begins.all() else batch.take(begins)
-        key = self._keys.encode(batch.payload)
+        key = self._keys.encode(batch.columns)
         self._sessions.grow(len(self._keys))
         n = len(batch)
         columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]

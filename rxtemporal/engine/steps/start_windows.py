@@ -145,7 +145,7 @@ class StartBounds(Stateful):
         self._rows.columns[EDGE][rows[held]] = 0
 
     def _keep(self, batch: EventBatch) -> None:
-        key = self.keys.encode(batch.payload)
+        key = self.keys.encode(batch.columns)
         self._grow(len(self.keys))
         columns = [batch.start, batch.end, key, np.full(len(batch), -1, np.int64), batch.edge]
         numbers = self._rows.append(columns, batch.payload)

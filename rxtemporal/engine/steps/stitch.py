@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join_chains
 from rxtemporal.engine.keys import KeyCoder
@@ -68,7 +69,7 @@ class StitchStep(Stateful):
 
     def _keep(self, batch: EventBatch) -> None:
         n = len(batch)
-        value = self._values.encode(batch.payload)
+        value = self._values.encode(batch.columns)
         rows = self._rows.append([value, np.full(n, -1, np.int64)], batch.payload)
         opens, endless = batch.edge != 0, batch.end == MAX_TIME
         self._changes.push(batch.start, (rows << BITS) | np.where(endless & ~opens, STAYS, STARTS))
@@ -113,5 +114,5 @@ class StitchStep(Stateful):
             return
         self._values = KeyCoder(self._schema)
         self._latest = np.zeros(0, np.int64)
-        held = self._rows.payload(np.arange(self._rows.height))
+        held = Columns.from_frame(self._rows.payload(np.arange(self._rows.height)))
         self._rows.columns[VALUE][:] = self._values.encode(held)

@@ -125,7 +125,7 @@ class WindowStep(Stateful):
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)
-        own = [self._keys.encode(batch.payload)]
+        own = [self._keys.encode(batch.columns)]
         if self._lists:
             none = np.full(n, -1, np.int64)
             own += [batch.start, batch.end, none, none]

@@ -1,0 +1,147 @@
+"""Store of keys by their codes: columns that grow by appending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.columns import Column, Nullable, SeriesColumn, physical_type
+
+Codes = npt.NDArray[np.int64]
+
+SMALLEST = 64
+# gathering a row from one chunk and not from several saves what joining so many rows costs
+JOINING_GAINS = 16
+
+
+class KeyStore:
+    """Columns of keys, by code. A key keeps its own values alone, not those of its batch."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._fields = [make_growing(dtype) for dtype in schema.values()]
+
+    def append(self, columns: Sequence[Column], rows: Codes) -> None:
+        """Add these rows of a batch's key columns at the end."""
+        for field, column in zip(self._fields, columns, strict=True):
+            field.append(column[rows])
+
+    def take(self, codes: Codes) -> list[Column]:
+        """Return the columns of the keys with these codes."""
+        return [field.take(codes) for field in self._fields]
+
+
+class GrowingColumn(Protocol):
+    """Values of one column that grows by appending."""
+
+    def append(self, column: Any) -> None:
+        """Add values at the end."""
+
+    def take(self, rows: Codes) -> Column:
+        """Return the values of these rows."""
+
+
+def make_growing(dtype: pl.DataType) -> GrowingColumn:
+    """Return an empty column of this type."""
+    physical = physical_type(dtype)
+    if physical is None:
+        return GrowingSeries(pl.Series([], dtype=dtype))
+    return _GrowingArray(np.empty(SMALLEST, physical))
+
+
+class _GrowingArray:
+    """Values in an array, and once one was null the mask of those that are not."""
+
+    __slots__ = ("_height", "_valid", "_values")
+
+    def __init__(self, room: npt.NDArray[Any]) -> None:
+        self._values = room
+        self._valid: npt.NDArray[np.bool_] | None = None
+        self._height = 0
+
+    def append(self, column: Nullable | npt.NDArray[Any]) -> None:
+        """Add values at the end."""
+        begin, end = self._height, self._height + len(column)
+        self._make_room(end)
+        self._height = end
+        if not isinstance(column, Nullable):
+            self._values[begin:end] = column
+            return
+        self._values[begin:end] = column.values
+        if self._valid is None:
+            self._valid = np.ones(len(self._values), np.bool_)
+        self._valid[begin:end] = column.valid
+
+    def _make_room(self, height: int) -> None:
+        if height <= len(self._values):
+            return
+        more = max(height, 2 * len(self._values)) - len(self._values)
+        self._values = np.concatenate([self._values, np.empty(more, self._values.dtype)])
+        if self._valid is not None:
+            self._valid = np.concatenate([self._valid, np.ones(more, np.bool_)])
+
+    def take(self, rows: Codes) -> Column:
+        """Return the values of these rows."""
+        values = self._values.take(rows)
+        if self._valid is None:
+            return values
+        valid = self._valid.take(rows)
+        return values if valid.all() else Nullable(values, valid)
+
+
+class GrowingSeries:
+    """A series that grows by appending, at a cost that depends on what is appended.
+
+    Each part is at least twice as long as the next, so there are few parts, and each row is copied
+    only a few times. polars gathers much faster from one chunk than from several, so the parts are
+    joined once enough rows have been gathered to make that worthwhile.
+    """
+
+    __slots__ = ("_gathered", "_parts", "_rows")
+
+    def __init__(self, empty: pl.Series) -> None:
+        self._parts = [empty]
+        self._rows = 0
+        self._gathered = 0
+
+    def append(self, column: SeriesColumn) -> None:
+        """Add copies of values at the end, which do not keep the others of their column in memory.
+
+        Rows that polars gathers from a column of strings share the bytes of the whole column.
+        """
+        series = column.series
+        if isinstance(series.dtype, pl.String | pl.Binary):
+            series = pl.Series(series.name, series.to_list(), series.dtype)
+        parts = self._parts
+        parts.append(series)
+        self._rows += len(series)
+        first = len(parts) - 1
+        size = len(series)
+        while first > 0 and len(parts[first - 1]) < 2 * size:
+            first -= 1
+            size += len(parts[first])
+        self._join_from(first)
+
+    def take(self, rows: Codes) -> SeriesColumn:
+        """Return the values of these rows."""
+        if len(self._parts) > 1:
+            self._gathered += JOINING_GAINS * len(rows)
+            if self._gathered >= self._rows:
+                self._join_from(0)
+        first, *others = self._parts
+        if others:
+            first = first.clone()
+            for part in others:
+                first.append(part)
+        return SeriesColumn(first)[rows]
+
+    def _join_from(self, first: int) -> None:
+        if first < len(self._parts) - 1:
+            self._parts[first:] = [pl.concat(self._parts[first:], rechunk=True)]
+        if first == 0:
+            self._gathered = 0
