@@ -261,3 +261,26 @@ def test_a_payload_that_is_no_frame_is_refused() -> None:
     """The error names the type; a later one would be polars' own."""
     with pytest.raises(SchemaError, match="payload is a polars frame, got NoneType"):
         EventBatch(*[np.zeros(1, np.int64)] * 3, None, 0)  # type: ignore[arg-type]
+
+
+def test_a_batch_knows_its_edges() -> None:
+    """Complete and endless rows are no edges; parts of a batch know what they have themselves."""
+    mixed = edges([(1, 4, 0), (2, MAX_TIME, 7), (2, 5, 7), (3, MAX_TIME, 0)])
+    ends = mixed.find_ends()
+    assert mixed.has_edges
+    assert ends is not None
+    assert ends.tolist() == [False, False, True, False]
+    assert mixed.take_begins().edge.tolist() == [0, 7, 0]
+    assert not mixed.slice(0, 1).has_edges
+    assert not mixed.take(np.array([0, 3])).has_edges
+    assert mixed.replace(cti=9).has_edges
+    assert batch().find_ends() is None
+    assert batch().replace(edge=np.array([0, 1, 0])).has_edges
+
+
+def test_batches_without_rows_leave_those_with_rows_as_they_are() -> None:
+    """One batch with rows among empty ones keeps its arrays; the last one has the CTI."""
+    rows = batch()
+    joined = EventBatch.concat([rows.none(3), rows, rows.none(12)])
+    assert joined.start is rows.start
+    assert joined.cti == 12

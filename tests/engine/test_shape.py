@@ -67,3 +67,13 @@ def test_points_and_edges_pass_at_once(shape: EventShape, data: st.DataObject) -
         rows = [Row(row.start, row.start + 1, row.payload) for row in rows]
     assert oracle.history(physical.rows(out)) == oracle.history(rows)
     assert step.rows == 0
+
+
+def test_rows_in_order_before_the_cti_pass_as_they_are() -> None:
+    """Where nothing waits a batch of complete rows is its own result; other rows are sorted."""
+    step = IntervalStep()
+    batch = EventBatch.from_dicts([{"start_time": 1, "x": 1}, {"start_time": 2, "x": 2}], cti=3)
+    assert step.on_batch(batch) is batch
+    late = EventBatch.from_dicts([{"start_time": 5, "x": 3}, {"start_time": 4, "x": 4}], cti=5)
+    assert step.on_batch(late).start.tolist() == [4]
+    assert step.on_batch(batch.none(6)).start.tolist() == [5]

@@ -9,6 +9,7 @@ import numpy as np
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import Stateless
 
@@ -80,6 +81,8 @@ class IntervalStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI that the open rows allow."""
+        if not self._runs and not batch.has_edges and _leaves_at_once(batch):
+            return batch
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         self._push(batch.take(~ends) if ends.any() else batch)
         for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
@@ -124,6 +127,13 @@ class IntervalStep(Stateful):
         return left if len(parts) == 1 else left.take(np.argsort(left.start, kind="stable"))
 
 
+def _leaves_at_once(batch: EventBatch) -> bool:
+    """Return True if complete rows are in order of start and all start before the CTI."""
+    start = batch.start
+    n = len(start)
+    return not n or bool(start[-1] < batch.cti and (n == 1 or is_sorted(start)))
+
+
 class EdgeStep(Stateless):
     """Returns rows as they come: start edges at once, end edges when known. Holds nothing."""
 
@@ -137,7 +147,7 @@ class PointStep(Stateless):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that begin, as points."""
-        begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
+        begins = batch.take_begins()
         return begins.replace(end=begins.start + TICK, edge=np.zeros(len(begins), np.int64))
 
 
