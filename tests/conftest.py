@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 
 # frames are tiny here: handing their columns out to threads costs more than all else
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import pytest
+
+# a shell starts a job in the background with Ctrl-C ignored, and so are those that the job starts
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # a law that fails shows what differs, also where a helper compares; before any is imported
 pytest.register_assert_rewrite("input_ways", "law_streams", "no_spark", "physical")
