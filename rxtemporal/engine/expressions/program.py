@@ -1,0 +1,145 @@
+"""Programs: expressions computed over the columns of a batch."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.columns import (
+    Column,
+    Columns,
+    Nullable,
+    SeriesColumn,
+    concat_columns,
+    make_column,
+    physical_type,
+)
+from rxtemporal.engine.expressions.casts import UnfitRowsError, cast
+from rxtemporal.engine.expressions.parts import Constant
+from rxtemporal.engine.expressions.translation import translate
+from rxtemporal.engine.expressions.tree import (
+    Term,
+    UnknownExpressionError,
+    resolve,
+    walk,
+)
+
+# long columns are computed in blocks of this length, whose temporaries stay in the cache
+_BLOCK = 8_192
+# columns up to this length are computed at once; new memory for large temporaries costs most
+_LONG = 131_072
+# functions that make many temporaries
+_LAVISH = ("TemporalFunction", "min_horizontal", "max_horizontal", "BooleanFunction.IsIn")
+
+
+class Program:
+    """An expression, translated once, that computes a column from the columns of a batch.
+
+    The result equals that of polars bit for bit, with one exception: a batch of one row gives what
+    it gives as a part of a larger one. A batch that it cannot compute, as where a strict cast
+    fails, is left to polars. Costs about half a microsecond for each operation. Not to be called by
+    two threads at once.
+    """
+
+    def __init__(
+        self,
+        expression: pl.Expr,
+        name: str,
+        term: Term,
+        schema: pl.Schema,
+        dtype: pl.DataType | None = None,
+    ) -> None:
+        names = list(schema)
+        part = translate(term, {each: number for number, each in enumerate(names)})
+        if dtype is not None:
+            part = cast(part, dtype, "strict")
+        self.dtype = part.dtype
+        self._expression = expression
+        self._name = name
+        self._names = names
+        self._schema = schema
+        terms = list(walk(term))
+        self._reads = sorted({names.index(n.options[0]) for n in terms if n.name == "Column"})
+        self._constant = part if isinstance(part, Constant) else None
+        self._compute: Any = None if isinstance(part, Constant) else part.run
+        self._limit = _BLOCK if any(n.name.startswith(_LAVISH) for n in terms) else _LONG
+        if len(terms) == 1:  # a column is given as it is
+            self._limit = sys.maxsize
+        # overflow and NaN are no errors here; to enter errstate for each batch costs 0.8 µs
+        with np.errstate(all="ignore"):
+            self._context = contextvars.copy_context()
+
+    def __call__(self, columns: Columns) -> Column:
+        """Return the result, with one entry for each row."""
+        if self._constant is not None:
+            return _repeat(self._constant, columns.height)
+        arrays = self._arrange(columns)
+        try:
+            if columns.height > self._limit:
+                return self._context.run(self._compute_blocks, arrays, columns.height)
+            return self._context.run(self._compute, arrays)  # type: ignore[no-any-return]
+        except UnfitRowsError:
+            series = columns.frame.select(self._expression).get_column(self._name)
+            return make_column(series.cast(self.dtype))
+
+    def _arrange(self, columns: Columns) -> Sequence[Column]:
+        """Return the columns in the order of the schema for which this was made."""
+        schema = columns.schema
+        if schema is not self._schema:
+            if list(schema) != self._names:
+                return [columns[name] for name in self._names]
+            self._schema = schema
+        return columns.columns
+
+    def _compute_blocks(self, arrays: Sequence[Column], height: int) -> Column:
+        if any(isinstance(arrays[number], SeriesColumn) for number in self._reads):
+            return self._compute(arrays)  # type: ignore[no-any-return]
+        parts = []
+        block: list[Any] = [None] * len(arrays)
+        for begin in range(0, height, _BLOCK):
+            for number in self._reads:
+                block[number] = arrays[number][begin : begin + _BLOCK]
+            parts.append(self._compute(block))
+        return concat_columns(parts)
+
+
+def _repeat(constant: Constant, height: int) -> Column:
+    """Return a constant for each of this many rows."""
+    physical = physical_type(constant.dtype)
+    if physical is None:
+        series = pl.Series([constant.value], dtype=constant.dtype)
+        return SeriesColumn(series.new_from_index(0, height))
+    if constant.value is None:
+        return Nullable(np.zeros(height, physical), np.zeros(height, np.bool_))
+    return np.full(height, constant.value)
+
+
+def compile_expression(expression: pl.Expr, schema: pl.Schema) -> Program | None:
+    """Return the program of an expression of one output over rows of ``schema``.
+
+    None if polars has to run it: a part of it is not known here.
+    """
+    programs = compile_outputs(expression, schema)
+    return next(iter(programs.values())) if programs and len(programs) == 1 else None
+
+
+def compile_outputs(
+    expression: pl.Expr, schema: pl.Schema, types: pl.Schema | None = None
+) -> dict[str, Program] | None:
+    """Return the program of each output of an expression, by its name; None if polars runs it.
+
+    With ``types`` the outputs are cast to these types, by their names.
+    """
+    wanted = {} if types is None else dict(types)
+    try:
+        return {
+            name: Program(expression, name, term, schema, wanted.get(name))
+            for name, term in resolve(expression, schema).items()
+        }
+    except (UnknownExpressionError, pl.exceptions.PolarsError):
+        return None
