@@ -35,6 +35,7 @@ def opened(table: Path, path: Path, **options: Any) -> SparkSink:
     return sink
 
 
+@pytest.mark.full
 def test_a_full_target_is_waited_for(tmp_path: Path) -> None:
     """Rows are accepted into the spool meanwhile, ``stats`` says why, and then they are delivered.
 
