@@ -164,7 +164,7 @@ def gathered(bounds: StartBounds, batch: EventBatch) -> list[tuple[int, int, Any
     """Return the windows final with a batch: start, end, key, and the rows that they hold."""
     bounds.take(batch)
     found = bounds.close(batch.cti)
-    keys = bounds.keys.decode(found.key).rows() if batch.keys else []
+    keys = bounds.keys.decode(found.key).frame.rows() if batch.keys else []
     windows: list[tuple[int, int, Any, list[Row]]] = [
         (int(start), int(end), keys[i] if keys else None, [])
         for i, (start, end) in enumerate(zip(found.start, found.end, strict=True))
