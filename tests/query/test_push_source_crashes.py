@@ -1,8 +1,8 @@
 """Crashes of an ingest service: each row that was acknowledged is in the result once.
 
-The service (``support/ingest_service.py``) is killed between two steps from a push to its verdict
-and to the checkpoint, or at a random moment, and begun again. Its clients send again what has got
-no verdict, and some of what has.
+The service (``support/ingest_service.py``) takes single rows, lists and pushes of an event loop. It
+is killed between two steps from a push to its verdict and to the checkpoint, or at a random moment,
+and begun again. Its clients send again what has got no verdict, and some of what has.
 
 ``RXTEMPORAL_CRASH_ROUNDS`` is the number of rounds of the full run, ``RXTEMPORAL_CRASH_SEED``
 repeats a draw.

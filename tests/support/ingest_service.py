@@ -1,21 +1,27 @@
-"""A small ingest service for crash tests: threads push numbered rows, and each verdict is printed.
+"""A small ingest service for crash tests: inputs push numbered rows, and each verdict is printed.
 
     python ingest_service.py FOLDER COUNT POINT NTH [INPUT=FIRST …]
 
-Each input is a thread that pushes the rows from ``FIRST`` to ``COUNT``, one by one or in lists, and
-prints a line for each verdict. No input gets far ahead of the others, so that no row is late. With
+Each input pushes the rows from ``FIRST`` to ``COUNT``, and prints a line for each verdict: the
+first one on a thread, one by one and in short lists, the second in lists that are read as columns,
+and the third on an event loop, some at a time. So the fourth is like the first, and so on. The
+rows have their numbers in the field ``n``. No input gets far ahead of the others, so that no row is
+late. With
 ``POINT`` the process kills itself when it comes to that point for the ``NTH`` time. Without a kill
 it ends when all rows have been pushed: it closes the source, so that the result is complete.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +47,10 @@ STEPS: dict[str, tuple[type, str]] = {
     "write a checkpoint": (RunStore, "save"),
 }
 POINTS = [f"{when}: {step}" for step in STEPS for when in ("before", "after")]
-# rows of every third push of an input come in a list
+# rows of every third push on a thread come in a list
 LIST_ROWS = 7
+# rows of a list that is read as columns, and pushes at a time on an event loop
+COLUMN_ROWS, TASKS = 40, 8
 # an input waits for the slowest when it is so many rows ahead, so that this delay loses no row
 AHEAD, DELAY = 50, 120
 
@@ -71,26 +79,64 @@ def kill_at(point: str, nth: int) -> None:
     setattr(owner, name, call)
 
 
-def push_rows(source: rxt.PushSource, name: str, last: int, reached: dict[str, int]) -> None:
-    """Push the rows of one input, and print the verdicts; ``reached`` is how far each input is."""
-    with source.input(name) as device:
-        number, pushes = reached[name], 0
-        while number < last:
-            while number > min(reached.values()) + AHEAD:
-                time.sleep(0.001)
-            pushes += 1
-            count = min(LIST_ROWS if pushes % 3 == 0 else 1, last - number)
-            numbers = range(number, number + count)
-            rows = [{"device": name, "time": each, "n": each} for each in numbers]
-            if count == 1:
-                verdict = device.push(rows[0], seq=number)
-            else:
-                verdict = device.push(rows, seq=list(numbers))
-            line = f"{name} {number} {count} {verdict.accepted} {verdict.duplicates}\n"
-            os.write(sys.stdout.fileno(), line.encode())  # whole, though others write, too
-            assert verdict.accepted + verdict.duplicates == count, verdict
-            number += count
-            reached[name] = number
+class Input:
+    """An input of the service; ``reached`` is how far each input is."""
+
+    def __init__(self, source: rxt.PushSource, name: str, last: int, reached: dict[str, int]):
+        self.source, self.name, self.last, self.reached = source, name, last, reached
+
+    @property
+    def at(self) -> int:
+        """The next row."""
+        return self.reached[self.name]
+
+    @property
+    def is_ahead(self) -> bool:
+        """True if this input has to wait for the others."""
+        return self.at > min(self.reached.values()) + AHEAD
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        """Return the next rows."""
+        numbers = range(self.at, min(self.at + most, self.last))
+        return [{"device": self.name, "time": each, "n": each} for each in numbers]
+
+    def tell(self, verdicts: list[rxt.Verdict]) -> None:
+        """Print the verdicts on the next rows."""
+        accepted = sum(verdict.accepted for verdict in verdicts)
+        duplicates = sum(verdict.duplicates for verdict in verdicts)
+        count = sum(verdict.rows for verdict in verdicts)
+        line = f"{self.name} {self.at} {count} {accepted} {duplicates}\n"
+        os.write(sys.stdout.fileno(), line.encode())  # whole, though others write, too
+        assert accepted + duplicates == count, verdicts
+        self.reached[self.name] += count
+
+    def push(self, sizes: list[int]) -> None:
+        """Push rows in lists of these sizes by turns; those of one row alone."""
+        with self.source.input(self.name) as device:
+            for size in cycle(sizes):
+                while self.is_ahead:
+                    time.sleep(0.001)
+                if not (rows := self.rows(size)):
+                    return
+                self.tell([device.push(rows if size > 1 else rows[0])])
+
+    async def push_async(self) -> None:
+        """Push some rows at a time, each alone."""
+        push = partial(self.source.push_async, input=self.name)
+        while rows := self.rows(TASKS):
+            while self.is_ahead:
+                await asyncio.sleep(0.001)
+            self.tell(await asyncio.gather(*map(push, rows)))
+
+
+def list_works(inputs: list[Input]) -> list[Callable[[], None]]:
+    """Return what the thread of each input does."""
+    ways: list[Callable[[Input], None]] = [
+        lambda each: each.push([1, 1, LIST_ROWS]),
+        lambda each: each.push([COLUMN_ROWS]),
+        lambda each: asyncio.run(each.push_async()),
+    ]
+    return [partial(way, each) for way, each in zip(cycle(ways), inputs, strict=False)]
 
 
 def main(folder: Path, count: int, point: str, nth: int, inputs: dict[str, int]) -> None:
@@ -99,12 +145,12 @@ def main(folder: Path, count: int, point: str, nth: int, inputs: dict[str, int])
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
     if point:
         kill_at(point, nth)
-    source = rxt.PushSource("rows", schema={"device": str, "n": int}, start="time", delay=DELAY)
+    schema = {"device": str, "n": int}
+    source = rxt.PushSource("rows", schema=schema, start="time", delay=DELAY, seq="n")
     process = source.stream.run(rxt.File(folder / "rows.jsonl"), resume=folder / "state")
     print("begun", flush=True)
-    threads = [
-        threading.Thread(target=push_rows, args=(source, name, count, inputs)) for name in inputs
-    ]
+    works = list_works([Input(source, name, count, inputs) for name in inputs])
+    threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:

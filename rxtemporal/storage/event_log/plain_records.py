@@ -28,7 +28,7 @@ from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_code, ma
 from rxtemporal.storage.event_log.senders import NOBODY, add_columns
 
 # from more records on a frame is made faster
-MOST_RECORDS = 32
+MOST_RECORDS = 64
 
 # the least and the most int of each type; a float takes those that it has exactly
 _INTS = {
