@@ -169,7 +169,7 @@ def gathered(bounds: StartBounds, batch: EventBatch) -> list[tuple[int, int, Any
         (int(start), int(end), keys[i] if keys else None, [])
         for i, (start, end) in enumerate(zip(found.start, found.end, strict=True))
     ]
-    payloads = bounds.payload(found.row).to_dicts()
+    payloads = bounds.payload(found.row).frame.to_dicts()
     for window, row, payload in zip(found.window, found.row, payloads, strict=True):
         windows[window][3].append(Row(int(bounds.starts[row]), int(bounds.ends[row]), payload))
     return windows

@@ -71,7 +71,7 @@ class AntiJoinStep(Stateful):
         n = int((~ends).sum())
         begun = batch.take(~ends) if n < len(batch) else batch
         columns = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, NONE)]
-        numbers[~ends] = rows = self._left.append([*columns, columns[0]], begun.payload)
+        numbers[~ends] = rows = self._left.append([*columns, columns[0]], begun.columns)
         self._queue.push(begun.start, (rows << BITS) | BEGINS)
         done = begun.end != MAX_TIME
         self._ends.push(begun.end[done], (rows[done] << BITS) | ENDS)
@@ -114,7 +114,7 @@ class AntiJoinStep(Stateful):
         if self._where is None or not len(found.left):
             return found
         assert self._merged is not None
-        joined = self._merged(self._pairs.rows, found.left, found.right)
+        joined = self._merged(self._pairs.rows, found.left, found.right).frame
         return found.take(evaluate(joined, self._where))
 
     def _find_left_rows(self, left: Int64s) -> Int64s:

@@ -70,7 +70,7 @@ class ClipStep(Stateful):
         begun = batch.take(~ends) if ends.any() else batch
         key = self._keying.encode(0, begun.columns)
         rows = self._rows.append(
-            [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.payload
+            [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.columns
         )
         self._begins.push(begun.start, rows << 1)
         known = begun.end != MAX_TIME

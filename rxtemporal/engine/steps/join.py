@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.frames import cast_columns
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs
@@ -27,27 +27,20 @@ class JoinedPayload:
         self._taken = taken
         self.schema = schema
 
-    def __call__(
-        self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
-    ) -> pl.DataFrame:
+    def __call__(self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s) -> Columns:
         """Return the joined payload of pairs of rows of both sides, by their numbers."""
         return self._join(sides[0], left, sides[1], right)
 
-    def _join(self, first: RowStore, left: Int64s, second: RowStore, right: Int64s) -> pl.DataFrame:
-        if not self.schema:
-            return pl.DataFrame(height=len(left))
+    def _join(self, first: RowStore, left: Int64s, second: RowStore, right: Int64s) -> Columns:
         added = second.fields(right, list(self._taken.values()))
-        renamed = [column.alias(new) for new, column in zip(self._taken, added, strict=True)]
         own = list(self.schema)[: len(self.schema) - len(added)]
-        return cast_columns([*first.fields(left, own), *renamed], self.schema)
+        return Columns(self.schema, [*first.fields(left, own), *added], len(left))
 
 
 class SwappedPayload(JoinedPayload):
     """Payloads of pairs with the sides exchanged."""
 
-    def __call__(
-        self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s
-    ) -> pl.DataFrame:
+    def __call__(self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s) -> Columns:
         """Return the joined payload; the second side's fields come first."""
         return self._join(sides[1], right, sides[0], left)
 
@@ -99,8 +92,8 @@ class JoinStep(Stateful):
         found = pairs.find(len(self._keying))
         payload = self._payload(found.left, found.right)
         if self._where is not None and len(found.left):
-            keep = evaluate(payload, self._where)
-            found, payload = found.take(keep), payload.filter(pl.Series(keep))
+            keep = evaluate(payload.frame, self._where)
+            found, payload = found.take(keep), payload.take(keep)
         ids = self._remember(found)
         out = EventBatch(found.start, found.end, ids, payload, pairs.cti, self._keys)
         ends = self._ends()
@@ -130,5 +123,5 @@ class JoinStep(Stateful):
         )  # fmt: skip
         return made.take(~never)
 
-    def _payload(self, left: Int64s, right: Int64s) -> pl.DataFrame:
+    def _payload(self, left: Int64s, right: Int64s) -> Columns:
         return self._merged(self._pairs.rows, left, right)

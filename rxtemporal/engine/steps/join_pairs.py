@@ -115,7 +115,7 @@ class Side(Stateful):
                 opened,
                 *([] if tag is None else [tag]),
             ],
-            batch.payload if self._payload is not None else None,
+            batch.columns if self._payload is not None else None,
         )
         self.starts.push(batch.start, rows)
         if opened.any():

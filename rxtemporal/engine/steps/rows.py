@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.frames import stack, take_columns, take_rows
+from rxtemporal.core.columns import Columns
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]
@@ -53,22 +54,150 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
     head[keys] = np.where(first >= 0, new[first], first)
 
 
+class _Values:
+    """One field of numbers, bools or times: arrays with room for more."""
+
+    __slots__ = ("_valid", "_values")
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._values = np.empty(0, dtype)
+        # made with the first null
+        self._valid: npt.NDArray[np.bool_] | None = None
+
+    def append(self, column: core.Column, height: int) -> None:
+        """Add values up to ``height``."""
+        assert not isinstance(column, core.SeriesColumn)
+        first = height - len(column)
+        if height > len(self._values):
+            self._make_room(first, height)
+        nullable = type(column) is core.Nullable
+        self._values[first:height] = column.values if nullable else column  # type: ignore[union-attr]
+        if nullable and self._valid is None:
+            self._valid = np.ones(len(self._values), np.bool_)
+        if self._valid is not None:
+            self._valid[first:height] = column.valid if nullable else True  # type: ignore[union-attr]
+
+    def _make_room(self, first: int, height: int) -> None:
+        self._values = grow(self._values[:first], height)
+        if self._valid is not None:
+            self._valid = grow(self._valid[:first], len(self._values))
+
+    def take(self, numbers: Int64s) -> core.Column:
+        """Return the values of these rows."""
+        values = self._values.take(numbers)
+        return values if self._valid is None else core.Nullable(values, self._valid.take(numbers))
+
+    def keep(self, numbers: Int64s, room: int) -> None:
+        """Drop the values of all other rows; keep room for this many."""
+        count = len(numbers)
+        kept, valid = self._values.take(numbers), self._valid
+        if len(self._values) > room:
+            self._values = np.empty(room, kept.dtype)
+        self._values[:count] = kept
+        if valid is not None:
+            flags = valid.take(numbers)
+            self._valid = None if flags.all() else np.ones(len(self._values), np.bool_)
+            if self._valid is not None:
+                self._valid[:count] = flags
+
+
+class _Texts:
+    """One field that polars holds: a few series, each longer than the next."""
+
+    __slots__ = ("_dtype", "_parts")
+
+    def __init__(self, dtype: pl.DataType) -> None:
+        self._dtype = dtype
+        self._parts: list[pl.Series] = []
+
+    def append(self, column: core.Column, height: int) -> None:
+        """Add values."""
+        assert isinstance(column, core.SeriesColumn)
+        parts = self._parts
+        parts.append(column.series)
+        # two series may stay as they are
+        while len(parts) > 2 and len(parts[-2]) < 2 * len(parts[-1]):
+            last = parts.pop()
+            parts[-1] = pl.concat([parts[-1], last], rechunk=True)
+
+    def take(self, numbers: Int64s) -> core.Column:
+        """Return the values of these rows."""
+        parts = self._parts
+        if not parts:
+            return core.SeriesColumn(pl.Series([], dtype=self._dtype))
+        series = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=False)
+        return core.SeriesColumn(series)[numbers]
+
+    def keep(self, numbers: Int64s, room: int) -> None:
+        """Drop the values of all other rows."""
+        taken = self.take(numbers)
+        assert isinstance(taken, core.SeriesColumn)
+        self._parts = [taken.series] if len(numbers) else []
+
+
+class PayloadStore:
+    """Payloads of rows 0, 1, 2 …, added at the end and found by number."""
+
+    __slots__ = ("_fields", "_height", "_schema")
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._schema = schema
+        self._clear()
+
+    def _clear(self) -> None:
+        self._height = 0
+        self._fields: dict[str, _Values | _Texts] = {}
+        for name, dtype in self._schema.items():
+            physical = core.physical_type(dtype)
+            self._fields[name] = _Texts(dtype) if physical is None else _Values(physical)
+
+    def append(self, payload: Columns) -> None:
+        """Add rows."""
+        self._height += payload.height
+        for field, column in zip(self._fields.values(), payload.columns, strict=True):
+            field.append(column, self._height)
+
+    def take(self, numbers: Int64s) -> core.Columns:
+        """Return these rows, which may repeat and be in any order."""
+        taken = [field.take(numbers) for field in self._fields.values()]
+        return Columns(self._schema, taken, len(numbers))
+
+    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
+        """Return these fields of these rows."""
+        return [self._fields[name].take(numbers) for name in names]
+
+    def keep(self, numbers: Int64s, room: int) -> None:
+        """Keep only these rows, which get the numbers 0, 1, 2 …, and room for so many."""
+        self._height = len(numbers)
+        for field in self._fields.values():
+            field.keep(numbers, room)
+
+    def collect(self) -> pl.DataFrame:
+        """Return all rows as a frame."""
+        return self.take(np.arange(self._height)).frame
+
+    def restore(self, frame: pl.DataFrame) -> None:
+        """Hold these rows in place of any others."""
+        self._clear()
+        if frame.height:
+            self.append(Columns.from_frame(frame))
+
+
 class RowStore(Stateful):
     """Numbered rows: columns as arrays, and the payload if a step needs it again.
 
     Rows get rising numbers. Released rows stay until most rows are released; then ``compact``
     renumbers the others, so that memory is a small multiple of the rows alive, and each row is
-    moved O(1) times. The payload is kept in a few frames, each shorter than the one before.
+    moved O(1) times.
     """
 
-    held = ("content", "_frames", "_released")
+    held = ("content", "payloads", "_released")
     next_due = None
 
     def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
         self._alive = np.empty(0, np.bool_)
-        self._schema = payload
-        self._frames: list[pl.DataFrame] = []
+        self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
         self._height = self._released = 0
 
     def __len__(self) -> int:
@@ -95,8 +224,17 @@ class RowStore(Stateful):
         *self._columns, self._alive = saved
         self._height = len(self._alive)
 
+    @property
+    def payloads(self) -> pl.DataFrame:
+        """The payloads of all row numbers, to be saved."""
+        return self._payloads.collect()
+
+    @payloads.setter
+    def payloads(self, saved: pl.DataFrame) -> None:
+        self._payloads.restore(saved)
+
     def append(
-        self, columns: Sequence[Column | int], payload: pl.DataFrame | None = None
+        self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
     ) -> Int64s:
         """Add rows and return their numbers; an int stands for a column filled with it."""
         assert not isinstance(columns[0], int)
@@ -109,30 +247,18 @@ class RowStore(Stateful):
             column[first : self._height] = new
         self._alive[first : self._height] = True
         if payload is not None and n:
-            self._keep(payload)
+            if isinstance(payload, pl.DataFrame):
+                payload = Columns.from_frame(payload)
+            self._payloads.append(payload)
         return np.arange(first, self._height)
 
-    def _keep(self, payload: pl.DataFrame) -> None:
-        frames = self._frames
-        frames.append(payload)
-        # two frames may stay as they are
-        while len(frames) > 2 and frames[-2].height < 2 * frames[-1].height:
-            last = frames.pop()
-            frames[-1] = pl.concat([frames[-1], last], rechunk=True)
-
-    def payload(self, numbers: Int64s) -> pl.DataFrame:
+    def payload(self, numbers: Int64s) -> Columns:
         """Return the payload of these rows, which may repeat and be in any order."""
-        frames = self._frames
-        if not frames:
-            return pl.DataFrame(schema=self._schema)
-        return take_rows(stack(frames), numbers)
+        return self._payloads.take(numbers)
 
-    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[pl.Series]:
+    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
         """Return these fields of the payload of these rows."""
-        if not self._frames:
-            schema = self._schema or pl.Schema()
-            return [pl.Series(name, [], schema[name]) for name in names]
-        return take_columns(stack(self._frames), numbers, names)
+        return self._payloads.fields(numbers, names)
 
     def release(self, numbers: Int64s) -> None:
         """Release these rows, each once; their numbers stay valid until ``compact``."""
@@ -154,21 +280,21 @@ class RowStore(Stateful):
         numbers = np.flatnonzero(alive)
         new = np.full(self._height, -1, np.int64)
         new[numbers] = np.arange(len(numbers))
-        if self._frames:
-            self._frames = [self.payload(numbers)] if len(numbers) else []
         room = len(self._alive)
         self._height, self._released = len(numbers), 0
         if room > LARGE and 8 * len(numbers) < room:  # a burst is over
+            room = len(numbers)
             self._columns = [column[numbers] for column in self._columns]
-            self._alive = np.ones(len(numbers), np.bool_)
-            return new
-        for column in self._columns:
-            column[: len(numbers)] = column[numbers]
+            self._alive = np.empty(room, np.bool_)
+        else:
+            for column in self._columns:
+                column[: len(numbers)] = column[numbers]
         self._alive[: len(numbers)] = True
+        self._payloads.keep(numbers, room)
         return new
 
     def _clear(self) -> Int64s:
         new = np.full(self._height, -1, np.int64)
-        self._frames = []
+        self._payloads.keep(new[:0], LARGE)
         self._height = self._released = 0
         return new

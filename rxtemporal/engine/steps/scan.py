@@ -95,7 +95,7 @@ class _OpenResults(Stateful):
         ids = np.arange(self._next_edge, self._next_edge + len(made))
         self._next_edge += len(made)
         first = self._results.height + np.cumsum(many) - many
-        self._results.append([made.start, ids], made.payload)
+        self._results.append([made.start, ids], made.columns)
         leads = np.flatnonzero(np.diff(line, prepend=-1))
         size = np.diff(leads, append=len(line))
         lengths = np.zeros(len(line), np.int64)
@@ -194,7 +194,7 @@ class ScanStep(Stateful):
 
     def _keep(self, batch: EventBatch) -> None:
         key = self._coder.encode(batch.columns)
-        numbers = self._waiting.append([batch.start, batch.end, batch.edge, key], batch.payload)
+        numbers = self._waiting.append([batch.start, batch.end, batch.edge, key], batch.columns)
         self._starts.push(batch.start, numbers)
         opens = batch.edge != 0
         if opens.any():
@@ -213,7 +213,7 @@ class ScanStep(Stateful):
         _, due = self._starts.pop_due(batch.cti)
         if not len(due):
             return EventBatch.empty(self._output, batch.cti, batch.keys)
-        payload = self._waiting.payload(due)
+        payload = self._waiting.payload(due).frame
         start, end, edge, key = (column[due] for column in self._waiting.columns)
         order = _sort_rows(start, end, (edge == 0) & (end == MAX_TIME), payload)
         start, end, edge, key = start[order], end[order], edge[order], key[order]

@@ -153,13 +153,13 @@ class SessionLifetimesStep(Stateful):
         self._sessions.grow(len(self._keys))
         n = len(batch)
         columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]
-        self._starts.push(batch.start, self._rows.append(columns, batch.payload))
+        self._starts.push(batch.start, self._rows.append(columns, batch.columns))
 
     def _make_result(
         self, numbers: Int64s, end: Int64s, edge: Int64s, batch: EventBatch
     ) -> EventBatch:
         columns = self._rows.columns
-        payload = self._rows.payload(numbers) if len(numbers) else batch.payload.clear()
+        payload = self._rows.payload(numbers)
         return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, batch.keys)
 
     def _forget(self, ended: Int64s) -> None:

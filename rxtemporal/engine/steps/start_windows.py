@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.frames import cast_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.count_windows import find_oldest
@@ -127,7 +128,7 @@ class StartBounds(Stateful):
         """The rows' known ends, by row number; ``MAX_TIME`` for open rows."""
         return self._rows.columns[END]
 
-    def payload(self, numbers: Int64s) -> pl.DataFrame:
+    def payload(self, numbers: Int64s) -> Columns:
         """Return the payload of these rows, which may repeat and be in any order."""
         return self._rows.payload(numbers)
 
@@ -148,7 +149,7 @@ class StartBounds(Stateful):
         key = self.keys.encode(batch.columns)
         self._grow(len(self.keys))
         columns = [batch.start, batch.end, key, np.full(len(batch), -1, np.int64), batch.edge]
-        numbers = self._rows.append(columns, batch.payload)
+        numbers = self._rows.append(columns, batch.columns)
         self._starts.push(batch.start, numbers)
         opens = batch.edge != 0
         if opens.any():
@@ -264,11 +265,11 @@ class StartWindowStep(Stateful):
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
         # to the aggregates each pair of a window and a row is a row, with the window as its key
         changes = Changes(np.arange(pairs) << BITS, found.window)
-        swept = results.sweep(windows, changes, results.columns(payload), count)
+        swept = results.sweep(windows, changes, results.columns(payload.frame), count)
         contents = None
         if results.lists:
             contents = Contents.from_pairs(
-                found.window, payload, self._bounds.starts[found.row],
+                found.window, payload.frame, self._bounds.starts[found.row],
                 self._bounds.ends[found.row], found.start, found.end,
             )  # fmt: skip
         return results.frame(swept, contents)

@@ -70,7 +70,7 @@ class StitchStep(Stateful):
     def _keep(self, batch: EventBatch) -> None:
         n = len(batch)
         value = self._values.encode(batch.columns)
-        rows = self._rows.append([value, np.full(n, -1, np.int64)], batch.payload)
+        rows = self._rows.append([value, np.full(n, -1, np.int64)], batch.columns)
         opens, endless = batch.edge != 0, batch.end == MAX_TIME
         self._changes.push(batch.start, (rows << BITS) | np.where(endless & ~opens, STAYS, STARTS))
         self._changes.push(batch.end[~endless], (rows[~endless] << BITS) | ENDS)
@@ -114,5 +114,5 @@ class StitchStep(Stateful):
             return
         self._values = KeyCoder(self._schema)
         self._latest = np.zeros(0, np.int64)
-        held = Columns.from_frame(self._rows.payload(np.arange(self._rows.height)))
+        held = self._rows.payload(np.arange(self._rows.height))
         self._rows.columns[VALUE][:] = self._values.encode(held)

@@ -110,7 +110,7 @@ class WindowStep(Stateful):
 
     def _begin(self, batch: EventBatch) -> None:
         """Keep rows that begin, and queue their starts and ends."""
-        rows = self._rows.append(self._columns(batch), batch.payload if self._lists else None)
+        rows = self._rows.append(self._columns(batch), batch.columns if self._lists else None)
         opens = np.flatnonzero(batch.edge)
         if len(opens):
             self._open.open(batch.edge[opens], rows[opens])
@@ -184,7 +184,7 @@ class WindowStep(Stateful):
     ) -> EventBatch:
         columns = self._rows.columns
         held = Contents.from_pairs(
-            window, self._rows.payload(row), columns[START][row], columns[END][row],
+            window, self._rows.payload(row).frame, columns[START][row], columns[END][row],
             windows.start, windows.end,
         )  # fmt: skip
         made = self._results.frame(swept, held)
