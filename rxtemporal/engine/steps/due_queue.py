@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,68 @@ from rxtemporal.engine.kernels.order import find_order, merge, renumber
 from rxtemporal.engine.steps.state import Stateful
 
 _NONE = np.empty(0, np.int64)
+# so few entries are added to a run by copying them, if they are in order
+FEW = 4096
+# above any time
+NEVER = 1 << 63
+
+
+class _Run:
+    """Entries in order of time: those from number ``begin`` up to ``end`` of two arrays."""
+
+    __slots__ = ("begin", "end", "first", "last", "time", "what")
+
+    def __init__(self, time: Int64s, what: Int64s) -> None:
+        self.time, self.what = time, what
+        self.begin, self.end = 0, len(time)
+        self.first, self.last = int(time[0]), int(time[-1])
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def entries(self) -> tuple[Int64s, Int64s]:
+        """The times and the entries."""
+        return self.time[self.begin : self.end], self.what[self.begin : self.end]
+
+    def extend(self, time: Int64s, what: Int64s) -> None:
+        """Add entries, which are in order and not before the last one.
+
+        Elements that have been returned are never written again.
+        """
+        end = self.end + len(time)
+        if end > len(self.time):
+            self._make_room(len(time))
+            end = self.end + len(time)
+        self.time[self.end : end] = time
+        self.what[self.end : end] = what
+        self.end = end
+        self.last = int(time[-1])
+
+    def _make_room(self, more: int) -> None:
+        count = len(self)
+        room = max(64, 2 * (count + more))
+        old = self.entries
+        self.time, self.what = np.empty(room, np.int64), np.empty(room, np.int64)
+        self.time[:count], self.what[:count] = old
+        self.begin, self.end = 0, count
+
+    def skip(self, count: int) -> None:
+        """Remove so many entries from the head."""
+        self.begin += count
+        if count and self.begin < self.end:
+            self.first = int(self.time[self.begin])
+
+    def pop(self, before: int) -> tuple[Int64s, Int64s]:
+        """Remove and return the entries before a time, of which there is one at least."""
+        begin, end = self.begin, self.end
+        time, what = self.time, self.what
+        if self.last < before:
+            self.begin = end
+            return time[begin:end], what[begin:end]
+        upto = begin + int(time[begin:end].searchsorted(before))
+        self.begin, self.first = upto, int(time[upto])
+        return time[begin:upto], what[begin:upto]
 
 
 class Queue(Stateful):
@@ -18,54 +80,72 @@ class Queue(Stateful):
 
     A run is merged with its neighbour if the two are of similar size, so that each entry is moved
     O(log n) times in all and a CTI looks only at the heads of O(log n) runs. The merge waits for
-    the next push, since most entries may be due by then. An entry is any int64. Holds each entry
-    until it is due.
+    the next push, since most entries may be due by then. A few entries in order are added to the
+    last run. An entry is any int64. Holds each entry until it is due.
     """
 
-    held = ("_runs",)
+    held = ("runs",)
 
     def __init__(self) -> None:
-        self._runs: list[tuple[Int64s, Int64s]] = []
+        self._runs: list[_Run] = []
+        # the time of the entry that is due first
+        self._first = NEVER
 
     def __len__(self) -> int:
-        return sum(len(time) for time, _ in self._runs)
+        return sum(map(len, self._runs))
 
     def push(self, time: Int64s, what: Int64s) -> None:
         """Add entries, in any order."""
-        if not len(time):
+        count = len(time)
+        if not count:
             return
-        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
-            last = self._runs.pop()
-            self._runs[-1] = merge(*self._runs[-1], *last)
-        rows = find_order(time)
-        self._runs.append((time, what) if rows is None else (time[rows], what[rows]))
+        order = find_order(time) if count > 1 else None
+        if order is not None:
+            time, what = time[order], what[order]
+        first, runs = int(time[0]), self._runs
+        self._first = min(self._first, first)
+        if runs and count <= FEW and first >= runs[-1].last:
+            runs[-1].extend(time, what)
+            return
+        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+            last = runs.pop()
+            runs[-1] = _Run(*merge(*runs[-1].entries, *last.entries))
+        runs.append(_Run(time, what))
 
     def pop_due(self, before: int) -> tuple[Int64s, Int64s]:
         """Remove and return the entries due before a time, in order of time."""
-        due, kept = [], []
-        for time, what in self._runs:
-            upto = int(np.searchsorted(time, before))
-            if upto:
-                due.append((time[:upto], what[:upto]))
-            if upto < len(time):
-                kept.append((time[upto:], what[upto:]))
-        self._runs = kept
-        if not due:
+        if before <= self._first:
             return _NONE, _NONE
+        due = [run.pop(before) for run in self._runs if run.first < before]
+        self._keep([run for run in self._runs if len(run)])
         while len(due) > 1:  # the shortest first
             last = due.pop()
             due[-1] = merge(*due[-1], *last)
         return due[0]
 
+    def drop_heads(self, count: Callable[[Int64s], int]) -> None:
+        """Remove as many entries from the head of each run as ``count`` returns for it."""
+        for run in self._runs:
+            run.skip(count(run.entries[1]))
+        self._keep([run for run in self._runs if len(run)])
+
+    def _keep(self, runs: list[_Run]) -> None:
+        self._runs = runs
+        self._first = min([run.first for run in runs], default=NEVER)
+
     @property
-    def runs(self) -> list[tuple[Int64s, Int64s]]:
-        """All entries, run by run."""
-        return self._runs
+    def runs(self) -> Sequence[tuple[Int64s, Int64s]]:
+        """All entries, run by run, to be saved."""
+        return [run.entries for run in self._runs]
+
+    @runs.setter
+    def runs(self, runs: Sequence[tuple[Int64s, Int64s]]) -> None:
+        self._keep([_Run(*run) for run in runs if len(run[0])])
 
     @property
     def next_due(self) -> int | None:
         """The time of the entry that is due first; None if there is none."""
-        return min((int(time[0]) for time, _ in self._runs), default=None)
+        return self._first if self._runs else None
 
     def renumber(self, new: Int64s, bits: int = 0) -> None:
         """Give entries the new numbers of their rows; the lowest ``bits`` stay.
@@ -78,7 +158,6 @@ class Queue(Stateful):
         """Renumber even entries, which are row numbers above one bit; leave odd ones."""
         self._map(lambda what: np.where(what & 1, what, new[np.where(what & 1, 0, what >> 1)] << 1))
 
-    def _map(self, numbered: Callable[[Int64s], Int64s]) -> None:
-        runs = [(time, numbered(what)) for time, what in self._runs]
-        self._runs = [(t[w >= 0], w[w >= 0]) if len(w) and w.min() < 0 else (t, w) for t, w in runs]
-        self._runs = [run for run in self._runs if len(run[0])]
+    def _map(self, number: Callable[[Int64s], Int64s]) -> None:
+        runs = [(time, number(what)) for time, what in self.runs]
+        self.runs = [(t[w >= 0], w[w >= 0]) if len(w) and w.min() < 0 else (t, w) for t, w in runs]

@@ -57,8 +57,7 @@ class _DueRows(Queue):
 
     def find_first_alive(self, alive: Column) -> int | None:
         """Return the time at which the first row alive is due; drop removed rows before it."""
-        trimmed = [(_count_gone(what, alive), time, what) for time, what in self._runs]
-        self._runs = [(time[n:], what[n:]) for n, time, what in trimmed if n < len(what)]
+        self.drop_heads(lambda what: _count_gone(what, alive))
         return self.next_due
 
 
@@ -109,7 +108,7 @@ class WaitingRows(Stateful):
         if not len(batch):
             return
         alive = np.ones(len(batch), np.bool_)
-        numbers = self._rows.append([batch.start, batch.edge, alive, *own], batch.payload)
+        numbers = self._rows.append([batch.start, batch.edge, alive, *own], batch.columns)
         edges = batch.edge != 0
         self._ids.open(batch.edge[edges], numbers[edges])
         self._queue.push(due, numbers)
