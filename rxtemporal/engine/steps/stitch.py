@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.stitch import ENDS, STARTS, STAYS, join_chains
 from rxtemporal.engine.keys import KeyCoder
