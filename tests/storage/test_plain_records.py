@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -26,12 +28,19 @@ SCHEMA = pl.Schema(
         "text": pl.String(),
         "flag": pl.Boolean(),
         "small": pl.Int8(),
-        "large": pl.UInt64(),
+        "large": pl.Int64(),
         "single": pl.Float32(),
         "temp": pl.Float64(),
         "nothing": pl.Null(),
+        "day": pl.Date(),
+        "local": pl.Datetime("us"),
+        "at": pl.Datetime("us", "UTC"),
+        "there": pl.Datetime("us", "Asia/Tokyo"),
+        "length": pl.Duration("us"),
     }
 )
+# a moment in Tokyo is a datetime of Python, too
+UTC_TIMES = st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=st.just(UTC))
 
 
 class Reading(NamedTuple):
@@ -50,10 +59,15 @@ PAYLOADS = st.fixed_dictionaries(
         "text": nullable(st.text()),
         "flag": nullable(st.booleans()),
         "small": nullable(st.integers(-128, 127)),
-        "large": nullable(st.integers(0, 2**64 - 1)),
+        "large": nullable(st.integers(-(2**63), 2**63 - 1)),
         "single": nullable(st.floats(width=32) | st.integers(-(2**24), 2**24)),
         "temp": nullable(st.floats() | st.integers(-(2**53), 2**53)),
         "nothing": st.none(),
+        "day": nullable(st.dates()),
+        "local": nullable(st.datetimes(allow_imaginary=False)),
+        "at": nullable(UTC_TIMES),
+        "there": nullable(UTC_TIMES),
+        "length": nullable(st.timedeltas(timedelta(days=-10_000_000), timedelta(days=10_000_000))),
     }
 )
 TIMES = st.integers(-(2**40), 2**40)
@@ -157,12 +171,18 @@ class Evil:
         ("small", 128),
         ("small", 1.0),
         ("small", True),
-        ("large", -1),
+        ("large", 2**63),
         ("temp", True),
         ("temp", 2**53 + 1),
         ("single", "warm"),
         ("nothing", 0),
         ("text", Evil()),
+        ("day", datetime(2026, 1, 1)),
+        ("local", date(2026, 1, 1)),
+        ("local", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("at", datetime(2026, 1, 1)),
+        ("at", datetime(2026, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo"))),
+        ("length", timedelta.max),
     ],
 )
 def test_a_value_that_is_not_exact_is_left_to_the_frame(name: str, value: Any) -> None:
@@ -179,9 +199,9 @@ def test_fields_too_few_or_too_many_are_left_to_the_frame() -> None:
 
 
 def test_other_types_many_records_and_batches_are_left_to_the_frame() -> None:
-    """Datetimes are not written as text, and a frame is faster for many."""
-    times = PlainRecords(pl.Schema({"at": pl.Datetime("us", "UTC")}))
-    assert times.dump([PointEvent(1, {"at": datetime(2026, 1, 1, tzinfo=UTC)})]) is None
+    """Decimals are not written as text, and a frame is faster for many."""
+    decimals = PlainRecords(pl.Schema({"x": pl.Decimal(38, 2)}))
+    assert decimals.dump([PointEvent(1, {"x": Decimal("1.5")})]) is None
     numbers = PlainRecords(pl.Schema({"x": pl.Int64()}))
     events = [PointEvent(n, {"x": n}) for n in range(MOST_RECORDS + 1)]
     assert numbers.dump(events) is None

@@ -6,14 +6,17 @@
      "records": [[0, 5, 6, ["hall", 20.5], "device 7", 4711, false, null], [4, 9, null, null]]}
 
 A record has the code of its kind, its start and end, the values of its fields, and its sender if it
-has one, see ``senders``. Only values that JSON gives back exactly are written so: bools, numbers,
-strings and null, in fields of these types. Other records are written as a frame.
+has one, see ``senders``. Only values that come back exactly are written so: bools, numbers, strings
+and null; dates, and datetimes that are naive or in UTC, as text; timedeltas in microseconds. Other
+records are written as a frame.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
 from itertools import groupby
 from types import NoneType
 from typing import Any
@@ -33,12 +36,17 @@ MOST_RECORDS = 64
 # the least and the most int of each type; a float takes those that it has exactly
 _INTS = {
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     "Float32": (-(2**24), 2**24),
     "Float64": (-(2**53), 2**53),
 }
 _OTHERS: dict[str, type] = {"String": str, "Boolean": bool, "Null": NoneType}
-_DTYPES = {name: getattr(pl, name)() for name in (*_INTS, *_OTHERS)}
+# the types whose values are written as text or as microseconds, and how they are read
+_TIMES: dict[str, Callable[[Any], Any]] = {
+    "Date": date.fromisoformat,
+    "Datetime": datetime.fromisoformat,
+    "Duration": lambda length: timedelta(microseconds=length),
+}
+_DTYPES = {name: getattr(pl, name)() for name in (*_INTS, *_OTHERS, *_TIMES)}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 # what records as JSON begin with; a frame begins with other bytes
 _MARK = b'{"fields":'
@@ -61,8 +69,8 @@ class PlainRecords:
     """
 
     def __init__(self, schema: pl.Schema) -> None:
-        names = {field: _NAMES.get(dtype) for field, dtype in schema.items()}
-        self._fits = {field: _make_check(name) for field, name in names.items() if name}
+        names = {field: _find_name(dtype) for field, dtype in schema.items()}
+        self._encoders = {field: _make_encoder(name) for field, name in names.items() if name}
         self._is_plain = None not in names.values()
         self._head = f'{_MARK.decode()}{_to_json(names)},"records":'
 
@@ -89,35 +97,66 @@ class PlainRecords:
             return [code, item.start, None, None, *sender]
         payload = item.payload
         fields = payload if type(payload) is dict else to_fields(payload)
-        if len(fields) != len(self._fits):
+        if len(fields) != len(self._encoders):
             raise TypeError
-        values = [fits(fields[name]) for name, fits in self._fits.items()]
+        values = [encode(fields[name]) for name, encode in self._encoders.items()]
         return [code, item.start, item.end, values, *sender]
 
 
-def _make_check(name: str) -> Callable[[Any], Any]:
-    """Return a function that returns a value of a type, and raises if JSON is not exact."""
+def _find_name(dtype: pl.DataType) -> str | None:
+    """Return the name of a type, for datetimes with their zone; None if values are not plain."""
+    if isinstance(dtype, pl.Datetime) and dtype.time_unit == "us":
+        return f"Datetime {dtype.time_zone}" if dtype.time_zone else "Datetime"
+    return _NAMES.get(dtype)
+
+
+def _make_encoder(name: str) -> Callable[[Any], Any]:
+    """Return a function that returns a value for JSON, and raises if that is not exact."""
+    if name in _INTS:
+        return partial(_encode_number, *_INTS[name], name.startswith("Float"))
     if name in _OTHERS:
-        of = _OTHERS[name]
+        return partial(_encode_plain, _OTHERS[name])
+    of, _, zone = name.partition(" ")
+    if of == "Datetime":
+        return partial(_encode_datetime, UTC if zone else None)
+    return _encode_date if of == "Date" else _encode_length
 
-        def check(value: Any) -> Any:
-            if type(value) is of or value is None:
-                return value
-            raise TypeError
 
-        return check
-    least, most = _INTS[name]
-    is_float = name.startswith("Float")
+def _encode_plain(of: type, value: Any) -> Any:
+    if type(value) is of or value is None:
+        return value
+    raise TypeError
 
-    def check_number(value: Any) -> Any:
-        kind = type(value)
-        if (kind is int and least <= value <= most) or (kind is float and is_float):
-            return value
-        if value is None:
-            return None
-        raise TypeError
 
-    return check_number
+def _encode_number(least: int, most: int, is_float: bool, value: Any) -> Any:
+    kind = type(value)
+    if (kind is int and least <= value <= most) or (kind is float and is_float) or value is None:
+        return value
+    raise TypeError
+
+
+def _encode_datetime(zone: tzinfo | None, value: Any) -> str | None:
+    if value is None:
+        return None
+    if type(value) is datetime and value.tzinfo is zone:
+        return value.isoformat()
+    raise TypeError
+
+
+def _encode_date(value: Any) -> str | None:
+    if value is None:
+        return None
+    if type(value) is date:
+        return value.isoformat()
+    raise TypeError
+
+
+def _encode_length(value: Any) -> int | None:
+    if value is None:
+        return None
+    if type(value) is timedelta and abs(length := value // timedelta.resolution) < 2**63:
+        return length
+    raise TypeError
 
 
 def load_records(contents: Sequence[bytes]) -> pl.DataFrame:
@@ -144,10 +183,18 @@ def _make_frame(fields: list[tuple[str, str]], records: list[list[Any]]) -> pl.D
     values = zip(*(nothing if row is None else row for row in rows), strict=True)
     payload = pl.DataFrame(
         [
-            pl.Series(field, column, _DTYPES[name])
+            _make_column(field, name, column)
             for (field, name), column in zip(fields, values, strict=True)
         ]
     )
     frame = make_frame(kinds, starts, ends, payload)
     senders = [each[4:] or NOBODY for each in records]
     return frame if all(each is NOBODY for each in senders) else add_columns(frame, senders)
+
+
+def _make_column(field: str, name: str, values: Sequence[Any]) -> pl.Series:
+    of, _, zone = name.partition(" ")
+    dtype = pl.Datetime("us", zone) if zone else _DTYPES[of]
+    if of in _TIMES:
+        values = [None if each is None else _TIMES[of](each) for each in values]
+    return pl.Series(field, values, dtype)
