@@ -48,6 +48,8 @@ class Field:
 
     plain: ClassVar[frozenset[type]] = frozenset()
     """Types of which polars takes every value exactly, or raises."""
+    exact: ClassVar[type | None] = None
+    """The type of which every value is in its plain form and fits, if there is one."""
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         self.name, self.dtype = name, dtype
@@ -86,6 +88,7 @@ class _NullField(Field):
 
 class _BoolField(Field):
     plain = frozenset({bool, NoneType})
+    exact: ClassVar[type | None] = bool
 
     def _to_plain(self, value: Any) -> bool:
         return bool(value)
@@ -117,6 +120,7 @@ class _IntField(Field):
 
 class _FloatField(Field):
     plain = frozenset({float, NoneType})
+    exact: ClassVar[type | None] = float
 
     def check(self, value: Any) -> Any:
         if type(value) is float:
@@ -134,6 +138,7 @@ class _FloatField(Field):
 class _SmallFloatField(_FloatField):
     # polars makes infinity of what is too large
     plain = frozenset()
+    exact: ClassVar[type | None] = None
 
     def check(self, value: Any) -> Any:
         return Field.check(self, value)
@@ -161,6 +166,7 @@ class _TextField(Field):
 
 class _BytesField(Field):
     plain = frozenset({bytes, NoneType})
+    exact: ClassVar[type | None] = bytes
 
     def _to_plain(self, value: Any) -> bytes:
         return value if type(value) is bytes else bytes(memoryview(value))

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.event_columns import make_point
 from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
@@ -27,7 +28,7 @@ from rxtemporal.core.fields import UnfitError, field_of
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
 from rxtemporal.ingress.row_columns import (
@@ -91,7 +92,7 @@ class RowReader:
         self._start, self._end, self._seq, self._shape = start, end, seq, shape
         self._refuses = extra is Extra.REFUSE
         fields = [field_of(*each) for each in self.schema.items()]
-        self._checks = [(field.name, field.check) for field in fields]
+        self._checks = [(field.name, field.exact, field.check) for field in fields]
         self._is_scalar = list(self.schema) == [SCALAR_FIELD]
         # the fields of an event's payload, and those of a row
         self._inner = frozenset(self.schema) | ({seq} if seq else set())
@@ -121,18 +122,25 @@ class RowReader:
         time = row[self._start]
         if type(time) is not int:
             time = plain_time(time, self._start)
-        fields: Any = {name: check(row[name]) for name, check in self._checks}
-        if self._is_scalar:
-            fields = fields[SCALAR_FIELD]
+        fields = self._read_fields(row)
         seq = None if self._seq is None else check_seq(row[self._seq], self._seq)
         event: Event
         if self._end is None:
-            event = PointEvent(time, fields)
+            is_plain = type(time) is int and MIN_TIME <= time < MAX_TIME
+            event = make_point(time, time, fields) if is_plain else PointEvent(time, fields)
         else:
             event = self._make(time, self._end_of(row), fields)
         if len(row) != self._outer_width:
             self._see_extra(row, self._outer)
         return event, seq
+
+    def _read_fields(self, row: dict[Any, Any]) -> Any:
+        """Return the payload of a row, each field in its plain form."""
+        fields: dict[str, Any] = {}
+        for name, exact, check in self._checks:
+            value = row[name]
+            fields[name] = value if type(value) is exact else check(value)
+        return fields[SCALAR_FIELD] if self._is_scalar else fields
 
     def _end_of(self, row: dict[Any, Any]) -> Any:
         assert self._end is not None
@@ -162,9 +170,7 @@ class RowReader:
 
     def _read_event(self, event: RowEvent) -> One:
         row = to_fields(event.payload)
-        fields: Any = {name: check(row[name]) for name, check in self._checks}
-        if self._is_scalar:
-            fields = fields[SCALAR_FIELD]
+        fields = self._read_fields(row)
         seq = None if self._seq is None else check_seq(row[self._seq], self._seq)
         start = plain_time(event.start_time, "start_time")
         read: Event

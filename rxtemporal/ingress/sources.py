@@ -20,6 +20,7 @@ from rxtemporal.ingress.source import RUN_ROWS, Cursor, Front, StreamSource
 
 if TYPE_CHECKING:
     from rxtemporal.ingress.input_stats import SourceStats
+    from rxtemporal.ingress.row_reader import RowReader
 
 # batches of a bounded stream have at least so many rows
 SIZED_ROWS = 1_024
@@ -298,9 +299,13 @@ class ObservableSource(StreamSource):
         hand_off: HandOff | None = None,
         lively: Liveliness | None = None,
         judged: bool = False,
+        rows: RowReader | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
+        self._rows = rows
+        # batches that are made of rows have no CTI
+        self.omits_ctis = rows is not None
         self.observable = observable
         self.subject = observable if callable(getattr(observable, "on_next", None)) else None
         self.settings = settings
@@ -316,7 +321,7 @@ class ObservableSource(StreamSource):
 
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor that subscribes to the observable."""
-        return _ObservableCursor(self.observable)
+        return _ObservableCursor(self.observable, self._rows)
 
     def make_front(self, fields: Callable[[Any], Any]) -> Front | None:
         """Return the state of a CTI synchronizing subject."""
@@ -325,11 +330,16 @@ class ObservableSource(StreamSource):
 
 
 class _ObservableCursor(Cursor):
-    def __init__(self, observable: Observable[Any]) -> None:
+    def __init__(self, observable: Observable[Any], rows: RowReader | None) -> None:
         super().__init__()
         self._observable = observable
+        self._rows = rows
 
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        if self._rows is not None:
+            from rxtemporal.ingress.row_observer import RowObserver
+
+            observer = RowObserver(observer, self._rows)
         if type(self._observable) is Subject:
             # as it is: ``subscribe`` would wrap it, which costs each event a call
             return self._observable._subscribe_core(observer)

@@ -113,10 +113,12 @@ class AsyncConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ObservableConfig:
-    """An observable of events or batches, with the options of ``from_observable``."""
+    """An observable of events, batches or rows, with the options of ``from_observable``."""
 
     observable: Observable[Any]
     schema: Any = None
+    start: str | None = None
+    end: str | None = None
     batch_rows: int = 1
 
 
@@ -230,6 +232,8 @@ class ObservableAdapter:
         return from_observable(
             config.observable,
             schema=config.schema,
+            start=config.start,
+            end=config.end,
             advance_time=advance_time,
             batch_rows=config.batch_rows,
         )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from reactivex import Observable
 
+    from rxtemporal.ingress.row_reader import RowReader
+
 BATCH_ROWS = 65_536
 
 
@@ -99,6 +101,8 @@ def from_observable(
     observable: Observable[Any],
     *,
     schema: Any = None,
+    start: str | None = None,
+    end: str | None = None,
     advance_time: AdvanceTimeSettings | None = None,
     name: str = "observable",
     batch_rows: int = 1,
@@ -111,6 +115,11 @@ def from_observable(
     Both may be mixed, but edges come either as events or in batches. Otherwise as ``from_events``.
     ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: 1 gives
     results at every CTI, more makes a busy stream faster and its results later.
+
+    With ``start`` the observable may also send rows: dicts that have their times in the fields
+    ``start`` and, for intervals, ``end``, as ``PushSource.push`` takes them, one by one or in
+    lists. Times are aware datetimes, ISO 8601 texts with an offset, or ticks. ``schema`` has the
+    other fields, and a row that does not fit it is a ``SchemaError``, which ends the stream.
 
     While the source is silent, a ``heartbeat`` advances its CTI by the wall clock. After
     ``idle_after`` of silence (a timedelta or ticks of wall time) the stream is idle: it follows the
@@ -135,19 +144,42 @@ def from_observable(
     # imported here: only a stream that may come from a subject loads subjects
 
     given = None if schema is None else payload_schema(schema)
+    rows = _make_reader(name, given, start, end)
     settings = _settings(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     source = ObservableSource(
         observable,
-        given,
+        given if rows is None else rows.schema,
         settings,
         name,
         batch_rows,
         hand_off=hand_off,
         lively=lively,
         judged=isinstance(observable, CtiSubject),
+        rows=rows,
     )
     return _stream(source)
+
+
+def _make_reader(
+    name: str, schema: pl.Schema | None, start: str | None, end: str | None
+) -> RowReader | None:
+    """Return the reader of rows that have their times in these fields; None without ``start``."""
+    if start is None:
+        if end is not None:
+            raise ArgumentError(
+                f"end={end!r} goes with start=, the field of the start. Hint: name both."
+            )
+        return None
+    if schema is None:
+        raise ArgumentError(
+            f"rows with start={start!r} are read by the schema. Hint: schema= has the other "
+            'fields, for example schema={"temp": float}.'
+        )
+    # only a stream that takes rows loads what reads them
+    from rxtemporal.ingress.row_reader import RowReader
+
+    return RowReader(name, schema, start=start, end=end)
 
 
 def from_source(
