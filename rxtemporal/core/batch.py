@@ -155,19 +155,24 @@ class EventBatch:
 
     @classmethod
     def of_rows(
-        cls, start: Int64s, end: Int64s, payload: pl.DataFrame | Columns, cti: int
+        cls,
+        start: Int64s,
+        end: Int64s,
+        payload: pl.DataFrame | Columns,
+        cti: int,
+        keys: tuple[str, ...] = (),
     ) -> EventBatch:
         """Return a batch of complete rows."""
-        batch = cls(start, end, np.zeros(len(start), np.int64), payload, cti)
+        batch = cls(start, end, np.zeros(len(start), np.int64), payload, cti, keys)
         batch._has_edges = False
         return batch
 
     def take(self, rows: npt.NDArray[Any]) -> EventBatch:
         """Return the rows with these numbers (or where this mask is True), and the same CTI."""
         if rows.dtype == np.bool_:
-            if rows.all():
+            if np.count_nonzero(rows) == len(rows):
                 return self
-            rows = np.flatnonzero(rows)
+            rows = rows.nonzero()[0]
         return self._pass_edges(
             EventBatch(
                 self.start.take(rows),

@@ -156,6 +156,9 @@ def _series(column: Column) -> pl.Series:
     return column.series
 
 
+NO_FIELDS = pl.Schema()
+
+
 class Columns:
     """Named columns of one length, and the frame of the same values, each made when asked for.
 
@@ -233,9 +236,16 @@ class Columns:
             return self._frame.get_column(name)
         return make_series(name, self[name], self.schema[name])
 
+    def select(self, schema: pl.Schema) -> Columns:
+        """Return the columns that this schema names, in its order."""
+        if tuple(self.schema) == tuple(schema):
+            return self
+        at = {name: place for place, name in enumerate(self.schema)}
+        return Columns(schema, [self.columns[at[name]] for name in schema], self.height)
+
     def take(self, rows: Array) -> Columns:
         """Return the rows with these numbers, or for which this mask is True."""
-        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        numbers = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
         taken = [
             column.take(numbers) if type(column) is np.ndarray else column[numbers]
             for column in self.columns

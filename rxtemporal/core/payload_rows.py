@@ -15,12 +15,17 @@ from rxtemporal.core.schema import SCALAR_FIELD
 
 def list_payloads(columns: Columns) -> list[Any]:
     """Return each row as a payload: a dict, or the bare value of a scalar."""
+    if tuple(columns.schema) == (SCALAR_FIELD,):
+        return list_values(columns.columns[0], columns.schema[SCALAR_FIELD])
+    return list_dicts(columns)
+
+
+def list_dicts(columns: Columns) -> list[dict[str, Any]]:
+    """Return each row as a dict of its fields."""
     names = tuple(columns.schema)
     if not names:
         return [{} for _ in range(columns.height)]
-    dtypes = columns.schema.values()
-    values = list(map(list_values, columns.columns, dtypes))
-    return values[0] if names == (SCALAR_FIELD,) else make_zipper(names)(*values)
+    return make_zipper(names)(*map(list_values, columns.columns, columns.schema.values()))
 
 
 def list_values(column: Column, dtype: pl.DataType) -> list[Any]:

@@ -87,7 +87,7 @@ class Ungroup(RowOperator):
         """Return a new step."""
         from rxtemporal.engine.steps.group import UngroupStep
 
-        return UngroupStep(list(self.output(schema, keys)))
+        return UngroupStep(self.output(schema, keys))
 
 
 def ungroup() -> Ungroup:

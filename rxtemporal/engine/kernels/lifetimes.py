@@ -1,4 +1,4 @@
-"""Shifting and cutting of lifetimes; a few lines of numpy each, so nothing is compiled."""
+"""Shifting and cutting of lifetimes, a few lines of numpy each."""
 
 from __future__ import annotations
 

@@ -79,15 +79,14 @@ class AlterStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows and the CTI, altered."""
-        opens = (batch.edge != 0) & (batch.end == MAX_TIME)
         if not self._length.reads_end:
-            batch = batch.take((batch.edge == 0) | opens)
-        altered = batch.replace(
-            start=self._map_times(batch.start), cti=int(self._map_times(np.array([batch.cti]))[0])
-        )
-        altered = altered.replace(end=self._ends(batch, altered.start))
-        if not self._length.reads_end:
-            altered = altered.replace(edge=np.zeros(len(batch), np.int64))
+            batch = batch.take_begins()
+        start, cti = self._map_times(batch.start), self._map_time(batch.cti)
+        end = self._ends(batch, start)
+        if self._length.reads_end:
+            altered = batch.replace(start=start, end=end, cti=cti)
+        else:
+            altered = EventBatch.of_rows(start, end, batch.columns, cti, batch.keys)
         self._check(batch, altered)
         self._cti = altered.cti
         if not self._length.reads_end:  # rows that were open or endless have an end now
@@ -106,10 +105,16 @@ class AlterStep(Stateful):
             landed[inside] = self._times.apply(times[inside])
         return landed
 
+    def _map_time(self, time: int) -> int:
+        """Map one time, as the others are mapped."""
+        return time if self._times is None else int(self._map_times(np.array([time]))[0])
+
     def _ends(self, batch: EventBatch, start: Int64s) -> Int64s:
         if not self._length.reads_end:
             return add_length(start, self._length.apply(batch))
         known = batch.end != MAX_TIME
+        if len(batch) and known.all():
+            return add_length(start, self._length.apply(batch))
         end = batch.end.copy()
         if known.any():
             end[known] = add_length(start[known], self._length.apply(batch.take(known)))
@@ -122,11 +127,12 @@ class AlterStep(Stateful):
                 f"CTI {describe(batch.cti)} lands at {describe(altered.cti)}, before CTI "
                 f"{describe(self._cti)}, which was already given out: time would go back. {_HINT}"
             )
-        closes = (altered.edge != 0) & (batch.end != MAX_TIME)
-        early = np.where(closes, altered.end, altered.start) < self._cti
+        closes = batch.find_ends()
+        judged = altered.start if closes is None else np.where(closes, altered.end, altered.start)
+        early = judged < self._cti
         if early.any():
             row = int(early.argmax())
-            self._refuse(batch, altered, row, bool(closes[row]))
+            self._refuse(batch, altered, row, closes is not None and bool(closes[row]))
 
     def _refuse(self, batch: EventBatch, altered: EventBatch, row: int, closes: bool) -> NoReturn:
         what, lands = ("end", altered.end) if closes else ("start", altered.start)

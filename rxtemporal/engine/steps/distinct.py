@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import NO_FIELDS, Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.coverage import NONE, find_stretches
 from rxtemporal.engine.keys import KeyCoder
@@ -37,7 +38,8 @@ class Coverage(Stateful):
 
     def take(self, batch: EventBatch, key: Int64s, keys: int) -> tuple[EventBatch, Int64s]:
         """Take rows and their keys; return stretches, without a payload, and their keys."""
-        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
+        closes = batch.find_ends()
+        begins = slice(None) if closes is None else ~closes
         ends = batch.end != MAX_TIME
         self._queue.push(batch.start[begins], key[begins] << 1)
         self._queue.push(batch.end[ends], (key[ends] << 1) | 1)
@@ -47,7 +49,7 @@ class Coverage(Stateful):
             *self._queue.pop_due(batch.cti),
             self._alive, self._since, self._until, self._edge, self._next_edge,
         )  # fmt: skip
-        return EventBatch(start, end, edge, pl.DataFrame(height=len(of)), batch.cti), of
+        return EventBatch(start, end, edge, Columns(NO_FIELDS, (), len(of)), batch.cti), of
 
 
 class DistinctStep(Stateful):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.steps.step import Stateless
 
@@ -20,12 +22,9 @@ class GroupStep(Stateless):
 class UngroupStep(Stateless):
     """Removes the keys' names from the batch. Holds nothing."""
 
-    def __init__(self, fields: list[str]) -> None:
-        self._fields = fields
+    def __init__(self, schema: pl.Schema) -> None:
+        self._schema = schema
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the same rows, ungrouped."""
-        payload = batch.payload
-        if payload.columns != self._fields:
-            payload = payload.select(self._fields)
-        return batch.replace(payload=payload, keys=())
+        return batch.replace(payload=batch.columns.select(self._schema), keys=())

@@ -23,9 +23,9 @@ def drop_vanished(before: EventBatch, altered: EventBatch) -> EventBatch:
     Also drops end edges moved to the end of time: such a row never ends, and nothing closes its
     start edge.
     """
-    closes = (before.edge != 0) & (before.end != MAX_TIME)
-    empty = altered.start >= altered.end
-    return altered.take(~(empty | (closes & (altered.end == MAX_TIME))))
+    stays = altered.start < altered.end
+    ends = before.find_ends()
+    return altered.take(stays if ends is None else stays & ~(ends & (altered.end == MAX_TIME)))
 
 
 class ShiftStep(Stateful):
@@ -63,7 +63,7 @@ class ShiftStep(Stateful):
 
     def _hold_early(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
         early = (altered.edge != 0) & (altered.start == MIN_TIME)
-        if early.any():
+        if altered.has_edges and early.any():
             self._early.append(altered.take(early))
             batch, altered = batch.take(~early), altered.take(~early)
         result = drop_vanished(batch, altered)
@@ -91,9 +91,9 @@ class ToPointsStep(Stateless):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row that begins, and the CTI."""
-        begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
-        return begins.replace(
-            end=add_length(begins.start, TICK), edge=np.zeros(len(begins), np.int64)
+        begins = batch.take_begins()
+        return EventBatch.of_rows(
+            begins.start, add_length(begins.start, TICK), begins.columns, batch.cti, batch.keys
         )
 
 
@@ -103,6 +103,6 @@ class PointAtEndStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row whose end has become known, and the CTI."""
         ends = batch.take(batch.end != MAX_TIME)
-        return ends.replace(
-            start=ends.end, end=add_length(ends.end, TICK), edge=np.zeros(len(ends), np.int64)
+        return EventBatch.of_rows(
+            ends.end, add_length(ends.end, TICK), ends.columns, batch.cti, batch.keys
         )

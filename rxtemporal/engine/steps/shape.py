@@ -148,7 +148,9 @@ class PointStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that begin, as points."""
         begins = batch.take_begins()
-        return begins.replace(end=begins.start + TICK, edge=np.zeros(len(begins), np.int64))
+        return EventBatch.of_rows(
+            begins.start, begins.start + TICK, begins.columns, batch.cti, batch.keys
+        )
 
 
 def make_shape_step(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:

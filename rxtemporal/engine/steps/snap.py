@@ -40,9 +40,9 @@ class SnapStep(Stateful):
             cti=int(snap_start(np.array([batch.cti]), *self._windows)[0]),
         )
         # a row whose end was moved to the end of time never ends: nothing closes its start edge
-        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
-        ends = ~(closes & (altered.end == MAX_TIME))
-        if not ends.all():
+        closes = batch.find_ends()
+        if closes is not None:
+            ends = ~(closes & (altered.end == MAX_TIME))
             batch, altered = batch.take(ends), altered.take(ends)
         if period > duration:
             return self._drop_gaps(batch, altered)

@@ -28,7 +28,7 @@ class UnionStep(Stateful):
         # for each side the negative ids of rows whose ids cannot be doubled; the last such id
         self._numbers: list[dict[int, int]] = [{}, {}]
         self._last = 0
-        self._fields = list(schema)
+        self._schema = schema
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Return the left input's rows."""
@@ -40,11 +40,10 @@ class UnionStep(Stateful):
 
     def _on(self, side: int, batch: EventBatch) -> EventBatch:
         self._ctis[side] = batch.cti
-        edge = self._separate_ids(side, batch)
-        payload = batch.payload
-        if payload.columns != self._fields and self._fields:
-            payload = payload.select(self._fields)
-        return batch.replace(edge=edge, payload=payload, cti=min(self._ctis))
+        payload = batch.columns.select(self._schema)
+        if batch.has_edges:
+            batch = batch.replace(edge=self._separate_ids(side, batch))
+        return batch.replace(payload=payload, cti=min(self._ctis))
 
     def _separate_ids(self, side: int, batch: EventBatch) -> Int64s:
         ids = batch.edge

@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.event_columns import make_events
 from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.payload_rows import list_dicts
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 from rxtemporal.engine.kernels.lifetimes import LONGEST
@@ -61,12 +63,17 @@ class FunctionTimes:
 
     def apply(self, times: Int64s) -> Int64s:
         """Map each time by a call of the function."""
-        return np.array([self._call(time) for time in times.tolist()], np.int64)
+        values = times.tolist()
+        if self._takes_datetime is None and values:
+            self._takes_datetime = self._fails_on_ticks(values[0])
+        given = map(to_datetime, values) if self._takes_datetime else values
+        landed = list(map(self._function, given))
+        found = _to_integers(landed, MIN_TIME, MAX_TIME)
+        if found is None:
+            found = np.array(list(map(self._to_tick, landed, values)), np.int64)
+        return found
 
-    def _call(self, time: int) -> int:
-        if self._takes_datetime is None:
-            self._takes_datetime = self._fails_on_ticks(time)
-        landed = self._function(to_datetime(time) if self._takes_datetime else time)
+    def _to_tick(self, landed: Any, time: int) -> int:
         tick = _to_integer(landed)
         if tick is None and isinstance(landed, datetime) and landed.tzinfo is not None:
             tick = ticks(landed)
@@ -123,17 +130,17 @@ class FunctionLength:
 
     def apply(self, batch: EventBatch) -> Int64s:
         """Return the duration of each row in ticks; costs a call for each row."""
-        rows = zip(
-            batch.start.tolist(),
-            batch.end.tolist(),
-            batch.payload.iter_rows(named=True),
-            strict=True,
-        )
-        return _check_positive(np.array([self._call(*row) for row in rows], np.int64), batch)
+        starts = batch.start.tolist()
+        payloads = list_dicts(batch.columns)
+        ends = batch.end.tolist()
+        events: list[Any] = make_events(IntervalEvent, starts, starts, ends, payloads)
+        lengths = list(map(self._function, events))
+        found = _to_integers(lengths, -LONGEST, LONGEST)
+        if found is None:
+            found = np.array(list(map(self._to_tick, lengths, events)), np.int64)
+        return _check_positive(found, batch)
 
-    def _call(self, start: int, end: int, payload: dict[str, Any]) -> int:
-        event = IntervalEvent(start, end, payload)
-        length = self._function(event)
+    def _to_tick(self, length: Any, event: Any) -> int:
         tick = ticks(length) if isinstance(length, timedelta) else _to_integer(length)
         if tick is None:
             raise SchemaError(
@@ -141,6 +148,17 @@ class FunctionLength:
                 f"{length!r} ({type(length).__name__}) for {event}"
             )
         return min(max(tick, -LONGEST), LONGEST)
+
+
+def _to_integers(values: list[Any], least: int, most: int) -> Int64s | None:
+    """Return plain ints as an array, limited to a range; None if some need to be looked at."""
+    if not {int}.issuperset(map(type, values)):
+        return None
+    try:
+        found = np.array(values, np.int64)
+    except OverflowError:
+        return None
+    return np.minimum(np.maximum(found, least), most)
 
 
 def _to_integer(value: Any) -> int | None:
