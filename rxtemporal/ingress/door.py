@@ -171,6 +171,21 @@ class Door:
             self.high = max(self.high, start)
             self._reach(make_cti(start, self.due.delay))
 
+    def pass_cti(self, time: int) -> bool:
+        """Advance to a CTI of the source if it is a plain one; else return False.
+
+        It is plain if it advances the stream, is not delayed and is not the end of time.
+        """
+        # this runs once for each CTI that is pushed
+        if not self.cti < time < MAX_TIME or self._cti_delay:
+            return False
+        self.cti = time
+        if time > self.high:
+            self.high = time
+        if time > self.own:
+            self.own = time
+        return True
+
     def _advance(self, event: Cti) -> None:
         if event.start < self.cti and self.settings is None:
             raise CtiViolationError(

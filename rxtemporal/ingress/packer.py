@@ -12,7 +12,15 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, TimeForm
-from rxtemporal.core.events import EdgeEvent, EdgeType, Event, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -93,6 +101,8 @@ class Packer:
     def _set_limit(self) -> None:
         """Set the number of waiting rows that make a batch."""
         self._limit = self._least if self.door.cti > self.sent else self._most
+        # while fewer rows wait, another one only has to be kept
+        self._free = self._limit - 1 if self._keeps else 0
 
     @property
     def least(self) -> int:
@@ -130,16 +140,32 @@ class Packer:
         """The start of the oldest waiting row; None if no row waits."""
         return min(map(_start, self._waiting), default=None)
 
+    def keep(self, event: Event) -> bool:
+        """Keep an event that only has to wait; return False, with nothing changed, for another.
+
+        Such an event is a point or an interval in time, or a CTI behind waiting rows, with which no
+        batch is due.
+        """
+        # this runs once for each event that is pushed
+        kind, waiting, door = type(event), self._waiting, self.door
+        if kind in _COMPLETE:
+            if len(waiting) < self._free and (event.start >= door.cti or self._judged):
+                door.events += 1
+                waiting.append(event)  # type: ignore[arg-type]
+                return True
+        elif kind is Cti and 0 < len(waiting) < self._least and door.pass_cti(event.start):
+            self._note_cti()
+            return True
+        return False
+
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if one is due."""
-        # this runs once for each event that is pushed
-        if self._keeps and type(event) in _COMPLETE:
-            door = self.door
-            if event.start >= door.cti or self._judged:
-                door.events += 1
-                waiting = self._waiting
-                waiting.append(event)  # type: ignore[arg-type]
-                return None if len(waiting) < self._limit else self._pack_if_typed()
+        if self.keep(event):
+            return None
+        if self._judged and self._keeps and type(event) in _COMPLETE:
+            self.door.events += 1
+            self._waiting.append(event)  # type: ignore[arg-type]
+            return None if len(self._waiting) < self._limit else self._pack_if_typed()
         return self._judge(event)
 
     def take_ahead(self, event: Event) -> EventBatch | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import TimeForm
@@ -18,7 +18,7 @@ from rxtemporal.operators.wiring import Wiring
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import BatchOperator
 from rxtemporal.reactive.meters import Gauge
-from rxtemporal.runtime.hand_off import Consumer
+from rxtemporal.runtime.hand_off import Consumer, StreamLock
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacer, find_pace
@@ -75,7 +75,7 @@ class Execution:
         self._consumer = Consumer(self.run_end) if handed else None
         # held while a source is read; with hand-offs, while its door judges
         own = threading.RLock()
-        self.lock: AbstractContextManager[Any] = (
+        self.lock: StreamLock = (
             own if self._consumer is None else self._consumer.gate
         )
         self._own, self._entered = own, threading.Condition(own)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.lateness import NO_CTI
@@ -18,7 +16,7 @@ from rxtemporal.ingress.positions import Position
 from rxtemporal.ingress.source import Cursor, StreamSource
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
-from rxtemporal.runtime.hand_off import BoundedQueue, add_backpressure
+from rxtemporal.runtime.hand_off import BoundedQueue, Producer, StreamLock
 from rxtemporal.runtime.held_rows import HeldRows
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
@@ -32,7 +30,6 @@ _END = object()
 
 
 _READING = StreamState.READING
-_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
 class Reader(InputStream, abc.ObserverBase[Any]):
@@ -49,12 +46,16 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         late: LateEvents,
         meter: Meter,
         flow: Followers,
-        lock: AbstractContextManager[Any],
+        lock: StreamLock,
         run_end: RunEnd,
         queue: BoundedQueue | None = None,
     ) -> None:
         super().__init__(source, packer, late, flow, queue)
         self.lock = lock
+        # of a lock inside of which no batch is made
+        self._acquire, self._release = lock.acquire, lock.release
+        # accepts a pushed item, waiting for room if necessary
+        self._accept_later: Callable[[Any], None] = self.accept_pushed
         self.run_end = run_end
         self.meter = meter
         # the position of a source that pushes numbered pieces
@@ -124,15 +125,15 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Subscribe to a source that pushes; one that gives verdicts pushes into ``entry``."""
         if entry is not None:
             return self._cursor.connect(entry)
-        observer: abc.ObserverBase[Any] = self
-        if self.queue is not None:
-            observer = add_backpressure(self.queue, observer, self.packer, self._refuse_unlogged)
+        if self.queue is not None and self.queue.settings is not None:
+            producer = Producer(self.queue, self, self.packer, self._refuse_unlogged)
+            self._accept_later = producer.on_next
         if self._log is None:
-            return self._cursor.connect(observer)
+            return self._cursor.connect(self)
         if self.front is not None:
             self.front.restore()
         acknowledger = Acknowledger(
-            observer,
+            self,
             self._log,
             self.fail_unlogged,
             self.on_safe,
@@ -297,29 +298,36 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def on_next(self, item: Any) -> None:
         """Accept an event or a batch that the source pushes."""
-        # this runs once for each event that is pushed
+        # This runs once for each event that is pushed. Most only have to wait for others: then
+        # nobody else is told, and the lock is taken without noting by whom.
+        self._acquire()
+        try:
+            if (
+                self._plain
+                and self.state is _READING
+                and self.run_end.accepts
+                and not self._flow.active
+                and self.packer.keep(item)
+            ):
+                return
+        finally:
+            self._release()
+        self._accept_later(item)
+
+    def accept_pushed(self, item: Any) -> None:
+        """Accept an item that the source pushes and for which there is room."""
         with self.lock:
             if self.state is not _READING:
                 if self.state is StreamState.ENDED:
                     self._refuse_unlogged()
                     return
                 self.state = _READING
-            if self._plain and type(item) in _EVENTS:
-                packer = self.packer
-                try:
-                    batch = packer.take(item)
-                except BaseException as error:
-                    self.fail(error)
-                    return
-                if batch is not None or packer.late:
-                    self.give(batch)
-            else:
-                self._accept_watched(item)
+            self._accept_watched(item)
             if self._flow.active and not self.ended:
                 self._flow.follow(self)
 
     def _accept_watched(self, item: Any) -> None:
-        """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
+        """Accept an item, which may be recorded, logged or a batch, and note its source's activity."""
         if self._watched:
             self._flow.note_activity(self)
         if self._log is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue
 from rxtemporal.runtime.hand_off.consumer import Consumer
-from rxtemporal.runtime.hand_off.producer import add_backpressure
+from rxtemporal.runtime.hand_off.gate import StreamLock
+from rxtemporal.runtime.hand_off.producer import Producer
 
-__all__ = ["BoundedQueue", "Consumer", "add_backpressure"]
+__all__ = ["BoundedQueue", "Consumer", "Producer", "StreamLock"]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, Protocol
-
-from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
 from rxtemporal.runtime.hand_off.buffer import Chunk, SpillBuffer
-from rxtemporal.runtime.hand_off.gate import Gate, State
+from rxtemporal.runtime.hand_off.gate import Gate, State, StreamLock
 
 # while the query is busy, rows are packed into columns this many at a time, whatever the CTIs
 BUSY_ROWS = 1_024
@@ -33,6 +30,16 @@ class BatchObserver(Protocol):
         """End the source."""
 
 
+class PushReader(Protocol):
+    """Reader of a source that pushes."""
+
+    def accept_pushed(self, item: Any) -> None:
+        """Accept an item for which there is room."""
+
+    def on_error(self, error: Exception) -> None:
+        """Fail the source."""
+
+
 class BoundedQueue:
     """Bounded queue between the reader of one source and the query.
 
@@ -44,7 +51,7 @@ class BoundedQueue:
     def __init__(
         self,
         gate: Gate,
-        lock: AbstractContextManager[Any],
+        lock: StreamLock,
         entry: BatchObserver,
         settings: HandOff | None,
     ) -> None:
@@ -61,18 +68,31 @@ class BoundedQueue:
         self._buffer = SpillBuffer(settings)
         self._completed = False
         self._packer: Packer | None = None
-        self._reader: abc.ObserverBase[Any] | None = None
-        self._least = 1
+        self._reader: PushReader | None = None
+        # with how many waiting rows a CTI makes a batch, and with how many there is one without
+        self._least, self._most = 1, MOST_ROWS
         gate.flushes.append(self._flush)
 
-    def connect(self, reader: abc.ObserverBase[Any], packer: Packer) -> None:
+    def connect(self, reader: PushReader, packer: Packer) -> None:
         """Share the bound with the packer of a source that pushes into ``reader``."""
         assert self.settings is not None
         self._reader, self._packer = reader, packer
         share = self._buffer.file_rows if self.spills else self.settings.max_rows
-        most = min(MOST_ROWS, max(1, share))
-        self._least = min(packer.least, most)
-        packer.set_bounds(self._least, most)
+        self._most = min(MOST_ROWS, max(1, share))
+        self._least = min(packer.least, self._most)
+        self._set_bounds(packer)
+
+    def _set_bounds(self, packer: Packer) -> None:
+        """Let rows wait in the packer for more of them while the query is busy, if there is room.
+
+        The bounds are such that the packer keeps no row for which there is no room.
+        """
+        least, most = self._least, self._most
+        if self._buffer:
+            least = max(least, BUSY_ROWS)
+            if self.settings is not None and not self.spills:
+                most = max(1, min(most, self.settings.max_rows - self._buffer.rows))
+        packer.set_bounds(min(least, most), most)
 
     @property
     def spills(self) -> bool:
@@ -127,10 +147,13 @@ class BoundedQueue:
         except RxTemporalError as error:
             self.on_error(error)
         if self._packer is not None:
-            self._packer.set_bounds(min(max(self._least, BUSY_ROWS), self._packer.most))
-        self.most_waiting = max(self.most_waiting, self.rows)
+            self._set_bounds(self._packer)
+        self._note_waiting()
         if not had_rows:
             self.since = self.gate.notify_rows()
+
+    def _note_waiting(self) -> None:
+        self.most_waiting = max(self.most_waiting, self.rows)
 
     def on_error(self, error: Exception) -> None:
         """Fail the run, after delivering all rows accepted before."""
@@ -161,12 +184,14 @@ class BoundedQueue:
 
     def take(self) -> Chunk:
         """Take out everything in memory, or one file from disk; the caller holds the gate."""
+        # single rows are not counted as they come
+        self._note_waiting()
         self._flush()
         chunk = self._buffer.take()
         if not self._buffer:
             chunk.completed, self._completed = self._completed, False
-            if self._packer is not None:
-                self._packer.set_bounds(self._least)
+        if self._packer is not None:
+            self._set_bounds(self._packer)
         return chunk
 
     def deliver(self, chunk: Chunk) -> None:
@@ -195,6 +220,7 @@ class BoundedQueue:
         if self.settings is None:
             return None
         with self.gate:
+            self._note_waiting()
             return HandOffDiagnostics(
                 rows_waiting=self.rows + self._buffer.rows_on_disk,
                 most_rows_waiting=self.most_waiting,

@@ -12,7 +12,7 @@ from typing import Any
 
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.runtime.hand_off.bounded_queue import BatchObserver, BoundedQueue
-from rxtemporal.runtime.hand_off.gate import Gate, State
+from rxtemporal.runtime.hand_off.gate import Gate, State, StreamLock
 from rxtemporal.runtime.run_end import RunEnd
 
 
@@ -31,7 +31,7 @@ class Consumer:
 
     def add_queue(self, entry: BatchObserver, settings: HandOff | None) -> BoundedQueue:
         """Return a queue for a source, to use in place of its entry into the plan."""
-        lock = self.gate if settings is not None else ServingLock(self)
+        lock: StreamLock = self.gate if settings is not None else ServingLock(self)
         queue = BoundedQueue(self.gate, lock, entry, settings)
         self._queues.append(queue)
         return queue
@@ -159,6 +159,7 @@ class ServingLock:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
+        self.acquire, self.release = consumer.gate.acquire, consumer.gate.release
 
     def __enter__(self) -> None:
         self._consumer.gate.__enter__()

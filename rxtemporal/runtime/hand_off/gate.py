@@ -7,10 +7,37 @@ import itertools
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Protocol
 
 from rxtemporal.runtime.run_end import RunEnd
 
 Deliver = Callable[[Exception], None]
+
+
+class StreamLock(Protocol):
+    """Lock under which the items of a stream are accepted.
+
+    As a context manager it may deliver waiting rows when it is left. ``acquire`` and ``release``
+    are those of the bare lock, for a moment in which no batch is made and nothing waits.
+    """
+
+    @property
+    def acquire(self) -> Callable[[], object]:
+        """The function that acquires the bare lock."""
+
+    @property
+    def release(self) -> Callable[[], object]:
+        """The function that releases the bare lock."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> object: ...
 
 
 class State(enum.IntEnum):
@@ -46,6 +73,7 @@ class Gate:
         self.consumer: int | None = None
         self.depth = 0
         self._lock = threading.RLock()
+        self.acquire, self.release = self._lock.acquire, self._lock.release
         self._room = threading.Condition(self._lock)
         self._rows = threading.Condition(self._lock)
         self._order = itertools.count(1)

@@ -6,52 +6,37 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from reactivex import abc
-
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti
 from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ProcessEndedError, RxTemporalError
-from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue
+from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue, PushReader
 from rxtemporal.runtime.hand_off.gate import State
 
 
-def add_backpressure(
-    queue: BoundedQueue,
-    reader: abc.ObserverBase[Any],
-    packer: Packer,
-    refuse: Callable[[], None],
-) -> abc.ObserverBase[Any]:
-    """Return the observer to subscribe to a source; it waits for room if necessary.
+class Producer:
+    """Way of a source into its reader that waits until there is room in the queue.
 
     ``refuse`` is called for each item that is pushed after the end; it may raise.
     """
-    if queue.settings is None:
-        return reader
-    queue.connect(reader, packer)
-    return Producer(queue, queue.settings.max_rows, reader, packer.door, refuse)
-
-
-class Producer(abc.ObserverBase[Any]):
-    """Observer that waits until there is room in the queue, then pushes into the reader."""
 
     def __init__(
         self,
         queue: BoundedQueue,
-        max_rows: int,
-        reader: abc.ObserverBase[Any],
-        door: Door,
+        reader: PushReader,
+        packer: Packer,
         refuse: Callable[[], None],
     ) -> None:
+        assert queue.settings is not None
+        queue.connect(reader, packer)
         self._gate = queue.gate
         self._queue = queue
-        self._max_rows = max_rows
+        self._max_rows = queue.settings.max_rows
         self._reader = reader
-        self._door = door
+        self._door = packer.door
         self._refuse = refuse
 
     def on_next(self, item: Any) -> None:
@@ -74,10 +59,7 @@ class Producer(abc.ObserverBase[Any]):
             if gate.state is not State.OPEN or not gate.run_end.accepts:
                 self._refuse()
                 return
-            self._reader.on_next(item)
-            waiting = queue.rows
-            if waiting > queue.most_waiting:
-                queue.most_waiting = waiting
+            self._reader.accept_pushed(item)
 
     def _wait(self, rows: int) -> None:
         queue, gate = self._queue, self._gate
@@ -113,13 +95,3 @@ class Producer(abc.ObserverBase[Any]):
             last = begin + most >= len(batch)
             part = batch.slice(begin, begin + most)
             yield part if last else part.replace(cti=reached)
-
-    def on_error(self, error: Exception) -> None:
-        """Fail the source."""
-        with self._gate:
-            self._reader.on_error(error)
-
-    def on_completed(self) -> None:
-        """End the source."""
-        with self._gate:
-            self._reader.on_completed()
