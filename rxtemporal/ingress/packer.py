@@ -193,13 +193,15 @@ class Packer:
         return None if len(waiting) < self._most else self._pack_if_typed()
 
     def _note_cti(self) -> None:
-        noted = (len(self._waiting), self.door.cti)
+        number, cti, ctis = len(self._waiting), self.door.cti, self._ctis
         # of CTIs in a row the last one counts, so there are never more of them than rows
-        if self._ctis[-1][0] == noted[0]:
-            self._ctis[-1] = noted
+        if ctis[-1][0] == number:
+            ctis[-1] = (number, cti)
         else:
-            self._ctis.append(noted)
-        self._set_limit()
+            ctis.append((number, cti))
+        # the first CTI after a batch lowers the limit, the next ones leave it
+        if self._limit != self._least or cti <= self.sent:
+            self._set_limit()
 
     def _take_edge(self, kept: RowEvent | None, edge: int) -> RowEvent | None:
         if self.door.has_batch_edges:

@@ -84,7 +84,9 @@ class Accumulator:
         passes = cti > self.cti
         if passes:
             self.cti = cti
-        self._set_floor()
+        if not self._edges:
+            high = self.high
+            self.floor, self.late_below = (self.cti if self.cti > high else high), self.cti
         if not passes:
             return None
         watch = self._watch

@@ -63,8 +63,9 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._receivers: tuple[OnNext, ...] = ()
         self._disposed = False
         self._end: _End | None = None
-        # the events that take the short way; none does once the stream has ended
+        # the events that take the short way, as do CTIs; none does once the stream has ended
         self._row_type = self._short_type
+        self._is_open = True
 
     def on_next(self, event: Any, _source: SourceState | None = None) -> None:
         """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
@@ -91,6 +92,9 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                             or accumulator.high - start > source.largest_lateness
                         ):
                             out = accumulator.admit(event, source)
+                    elif type(event) is Cti and self._is_open:
+                        accumulator.source = source
+                        out = accumulator.advance(event, source)
                     else:
                         out = self._take_other(event, source)
                     if out is not None:
@@ -125,14 +129,13 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                 self._failures.setdefault(threading.get_ident(), self._refuse())
             return None
         self._accumulator.source = source
-        if type(event) is Cti:
-            return self._accumulator.advance(event, source)
         if type(event) is self._type:
             return self._accumulator.take(event, source)
         if type(event) is not _End:
             return self._take_batch(event, source)
         with self._change:
-            self._end, self._row_type, subscribers = event, None, self._subscribers
+            self._end, self._row_type, self._is_open = event, None, False
+            subscribers = self._subscribers
             self._set_subscribers(())
         for subscriber in subscribers:
             event.notify(subscriber)
@@ -211,7 +214,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         """Release all subscribers; pushing afterwards raises ``DisposedException``."""
         with self._lock, self._change:
             self._disposed = True
-            self._end, self._row_type = self._end or _End(None), None
+            self._end, self._row_type, self._is_open = self._end or _End(None), None, False
             self._set_subscribers(())
 
 
