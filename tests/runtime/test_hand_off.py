@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,70 @@ def test_a_source_without_one_keeps_its_place() -> None:
     assert process.diagnostics().streams[1].late_by_import == 50
 
 
+# Lingering ----------------------------------------------------------------------------------------
+
+LONG = timedelta(hours=1)
+
+
+def test_rows_linger_for_more_of_them_until_a_producer_waits() -> None:
+    """With linger= a batch is as large as the queue, though the query has nothing else to do."""
+    sink = Log()
+    subject, process = run_with_hand_off(sink, 3, WhenFull.BLOCK, linger=LONG)
+    push(subject, range(10))
+    subject.on_completed()
+    process.wait(SOON)
+    assert [len(batch) for batch in sink.batches if len(batch)] == [3, 3, 3, 1]
+    assert sink.rows == list(range(10))
+    assert counters(process).most_rows_waiting == 3
+
+
+def test_rows_linger_no_longer_than_asked() -> None:
+    """After linger= the query has what there is, though nothing else comes."""
+    written = threading.Event()
+    sink = Log(during={"write": written.set})
+    subject, process = run_with_hand_off(sink, 9, WhenFull.BLOCK, linger=timedelta(milliseconds=1))
+    push(subject, [0])
+    assert written.wait(SOON)
+    assert counters(process).rows_waiting == 0
+    process.dispose()
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "stop", "pause"])
+def test_nothing_lingers_behind_an_end(end: str) -> None:
+    """The end of the source, its error, stop() and a checkpoint have what there is at once."""
+    sink = Log()
+    subject, process = run_with_hand_off(sink, 9, WhenFull.BLOCK, linger=LONG)
+    push(subject, range(5))
+    assert counters(process).rows_waiting == 5
+    if end == "complete":
+        subject.on_completed()
+        process.wait(SOON)
+    elif end == "fail":
+        subject.on_error(ConnectionError("the line is dead"))
+        with pytest.raises(ConnectionError):
+            process.wait(SOON)
+    elif end == "stop":
+        process.stop()
+    else:
+        with process._execution.pause() as quiet:
+            assert quiet
+            assert sink.rows == list(range(5))
+        process.dispose()
+    assert sink.rows == list(range(5))
+
+
+def test_lingering_rows_that_spill_go_on_at_once(tmp_path: Path) -> None:
+    """No file is written for want of a query that has nothing to do."""
+    sink, written = Log(), threading.Event()
+    sink._during["write"] = written.set
+    subject, process = run_with_hand_off(sink, 40, WhenFull.SPILL, path=tmp_path, linger=LONG)
+    push(subject, range(100))
+    assert written.wait(SOON)
+    subject.on_completed()
+    process.wait(SOON)
+    assert sink.rows == list(range(100))
+
+
 # Ends ---------------------------------------------------------------------------------------------
 
 
@@ -518,6 +583,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"when_full": "block"}, "when_full is WhenFull.BLOCK or SPILL"),
     ({"path": "here"}, "a hand-off that blocks spills none. Hint"),
     ({"path": 5}, "path is a folder"),
+    ({"linger": timedelta(-1)}, "linger must not be negative"),
+    ({"linger": 0.5}, "linger is a timedelta"),
 ]
 
 

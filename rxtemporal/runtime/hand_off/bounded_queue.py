@@ -59,6 +59,9 @@ class BoundedQueue:
         self.settings = settings
         # orders the queues: the number of the put that found this one empty
         self.since = 0
+        # the clock's time up to which the query may wait for more rows; 0.0: not at all
+        self.due = 0.0
+        self._linger = 0.0 if settings is None else settings.linger_seconds
         self.batches = 0
         self.most_waiting = 0
         self.times_blocked = 0
@@ -120,18 +123,29 @@ class BoundedQueue:
             return True
         return self.rows + rows <= self.settings.max_rows
 
-    def wait_for_room(self, rows: int) -> None:
-        """Wait until ``rows`` more fit or the run is ending; the caller holds the gate, once."""
+    def wait_for_room(self, rows: int) -> bool:
+        """Wait until ``rows`` more fit or the run is ending; return True if that took waiting.
+
+        The caller holds the gate, once.
+        """
         gate = self.gate
         if self.has_room(rows) or gate.state is not State.OPEN or not gate.may_wait:
-            return
+            return False
         self.times_blocked += 1
+        self._hurry()
         started = time.monotonic()
         try:
             while not self.has_room(rows) and gate.state is State.OPEN:
                 gate.wait_for_room()
         finally:
             self.seconds_blocked += time.monotonic() - started
+        return True
+
+    def _hurry(self) -> None:
+        """Let the query wait no longer for more rows."""
+        if self.due:
+            self.due = 0.0
+            self.gate.notify_rows()
 
     # The producer's side, under the gate ----------------------------------------------------------
 
@@ -150,7 +164,14 @@ class BoundedQueue:
             self._set_bounds(self._packer)
         self._note_waiting()
         if not had_rows:
-            self.since = self.gate.notify_rows()
+            self._announce()
+        elif self.has_spilled:
+            self._hurry()
+
+    def _announce(self) -> None:
+        """Tell the consumer of the first rows of a batch."""
+        self.due = time.monotonic() + self._linger if self._linger else 0.0
+        self.since = self.gate.notify_rows()
 
     def _note_waiting(self) -> None:
         self.most_waiting = max(self.most_waiting, self.rows)
@@ -166,6 +187,7 @@ class BoundedQueue:
             self._completed = True
             if not had_rows:
                 self.since = self.gate.notify_rows()
+            self._hurry()
 
     def _flush(self) -> None:
         """Put the rows that still wait in the packer at the end."""

@@ -60,7 +60,16 @@ class Consumer:
         with self.gate:
             while not (self._is_closed or self.gate.failure or self._has_rows()):
                 self.gate.wait_for_rows()
+            self._linger()
             return not self._is_closed
+
+    def _linger(self) -> None:
+        """Wait until the first queue's rows are due, or the run is ending."""
+        while self.gate.state is State.OPEN:
+            due = min((queue.due for queue in self._queues if queue.has_rows), default=0.0)
+            if not due or (left := due - time.monotonic()) <= 0:
+                return
+            self.gate.wait_for_rows(left)
 
     @property
     def _is_closed(self) -> bool:

@@ -113,15 +113,15 @@ class Gate:
         """Wait until rows have been taken out or the run is ending."""
         self._wait(self._room)
 
-    def wait_for_rows(self) -> None:
-        """Wait until rows have been put in or the run is ending."""
-        self._wait(self._rows)
+    def wait_for_rows(self, seconds: float | None = None) -> None:
+        """Wait until rows have been put in or the run is ending, at most so many seconds."""
+        self._wait(self._rows, seconds)
 
-    def _wait(self, condition: threading.Condition) -> None:
+    def _wait(self, condition: threading.Condition, seconds: float | None = None) -> None:
         holder, depth = self.holder, self.depth
         self.holder, self.depth = None, 0
         try:
-            condition.wait()
+            condition.wait(seconds)
         finally:
             self.holder, self.depth = holder, depth
 

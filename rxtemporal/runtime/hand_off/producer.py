@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,28 +53,21 @@ class Producer:
     def _push(self, item: Any, rows: int) -> None:
         queue, gate = self._queue, self._gate
         with gate:
-            if gate.state is State.OPEN and not queue.has_room(rows) and gate.may_wait:
-                self._wait(rows)
+            if queue.wait_for_room(rows) and gate.error is not None:
+                raise self._fail_blocked(gate.error)
             if gate.state is not State.OPEN or not gate.run_end.accepts:
                 self._refuse()
                 return
             self._reader.accept_pushed(item)
 
-    def _wait(self, rows: int) -> None:
-        queue, gate = self._queue, self._gate
-        queue.times_blocked += 1
-        started = time.monotonic()
-        try:
-            while not queue.has_room(rows) and gate.state is State.OPEN:
-                gate.wait_for_room()
-        finally:
-            queue.seconds_blocked += time.monotonic() - started
-        if gate.error is not None:
-            raise ProcessEndedError(
-                f"stream {self._door.source!r} was waiting for room in its hand-off when the run "
-                f"failed with {show(gate.error)}; the pushed event was not accepted. "
-                "Hint: wait() of the process raises that error, and on_error receives it."
-            ) from gate.error
+    def _fail_blocked(self, error: BaseException) -> ProcessEndedError:
+        failed = ProcessEndedError(
+            f"stream {self._door.source!r} was waiting for room in its hand-off when the run "
+            f"failed with {show(error)}; the pushed event was not accepted. "
+            "Hint: wait() of the process raises that error, and on_error receives it."
+        )
+        failed.__cause__ = error
+        return failed
 
     def _split(self, batch: EventBatch) -> Iterator[EventBatch]:
         """Yield a batch whole, or in parts that fit if it is larger than the queue."""
