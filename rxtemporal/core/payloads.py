@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.safe_text import brief, describe_error, show, type_name
-from rxtemporal.core.schema import can_hold, conform, infer_type, to_fields
+from rxtemporal.core.schema import conform, infer_type, to_fields
+from rxtemporal.core.value_columns import Convert, make_converter, make_values_series
 from rxtemporal.errors import SchemaError
 
 # whatever a payload's own code raises, and what polars does
@@ -38,6 +41,10 @@ class PayloadReader:
         self._given = schema is not None
         # the stream was made with schema=
         self._declared = self._given
+        # of each field the function that reads it, and the one that makes its column
+        self._converters: Sequence[tuple[Callable[[Any], Any], Convert]] = ()
+        # the schema for which they are made
+        self._schema: pl.Schema | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -77,25 +84,43 @@ class PayloadReader:
                 types[name] = infer_type(name, value)
 
     def frame(self, payloads: Sequence[Any]) -> pl.DataFrame:
-        """Return the payloads as a frame; raise for the first one that does not fit.
+        """Return the payloads as a frame; raise for the first one that does not fit."""
+        return self.columns(payloads).frame
 
-        The first frame fixes the schema: a field that has been null so far is of type null.
+    def columns(self, payloads: Sequence[Any]) -> Columns:
+        """Return the payloads as columns; raise for the first one that does not fit.
+
+        The first columns fix the schema: a field that has been null so far is of type null.
         """
-        self.learn(payloads)
-        self._given = self.schema is not None
+        if not self._given:
+            self.learn(payloads)
+            self._given = self.schema is not None
         schema = self.schema or pl.Schema()
+        if self._schema is not schema:
+            self._set_converters(schema)
         try:
-            plain = set(map(type, payloads)) <= {dict}
-            rows = payloads if plain else [to_fields(payload) for payload in payloads]
-            if rows and max(map(len, rows)) > len(schema):
-                raise ValueError
-            columns = [
-                _make_column(name, dtype, [row[name] for row in rows])
-                for name, dtype in schema.items()
-            ]
-            return pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
+            columns = self._convert(payloads)
         except _REFUSED:
             raise self._first_bad(payloads, schema) from None
+        return Columns(schema, columns, len(payloads))
+
+    def _set_converters(self, schema: pl.Schema) -> None:
+        self._schema = schema
+        self._converters = [
+            (itemgetter(name), make_converter(name, dtype)) for name, dtype in schema.items()
+        ]
+
+    def _convert(self, payloads: Sequence[Any]) -> list[Column]:
+        rows, width = payloads, len(self._converters)
+        try:
+            fields = sum(map(dict.__len__, rows))
+        except TypeError:  # not all are dicts
+            rows = [to_fields(payload) for payload in payloads]
+            fields = sum(map(len, rows))
+        # rows that have all fields are longer if they have one more
+        if fields > width * len(rows):
+            raise ValueError
+        return [convert(list(map(get, rows))) for get, convert in self._converters]
 
     def conform(self, batch: EventBatch) -> EventBatch:
         """Return the batch in the stream's schema, which the first batch may set."""
@@ -129,13 +154,6 @@ def _explain_error(payload: Any, error: BaseException) -> str:
     return f"payload {brief(payload)} cannot be read: {describe_error(error)}"
 
 
-def _make_column(name: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
-    # polars would silently convert some values of another type
-    if not can_hold(dtype, values):
-        raise TypeError
-    return pl.Series(name, values, dtype=dtype, strict=True)
-
-
 def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> str | None:
     """Return the reason why one row does not fit; None if it does."""
     fields = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
@@ -146,7 +164,7 @@ def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> s
         return f"field {missing[0]!r} is missing in {show(row)}; {there}"
     for name, dtype in schema.items():
         try:
-            _make_column(name, dtype, [row[name]])
+            make_values_series(name, dtype, [row[name]])
         except _REFUSED:
             value = row[name]
             return (

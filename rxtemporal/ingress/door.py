@@ -172,18 +172,13 @@ class Door:
             self._reach(make_cti(start, self.due.delay))
 
     def pass_cti(self, time: int) -> bool:
-        """Advance to a CTI of the source if it is a plain one; else return False.
-
-        It is plain if it advances the stream, is not delayed and is not the end of time.
-        """
+        """Advance to a plain CTI of the source; return False, with nothing changed, for another."""
         # this runs once for each CTI that is pushed
         if not self.cti < time < MAX_TIME or self._cti_delay:
             return False
-        self.cti = time
+        self.cti = self.own = time
         if time > self.high:
             self.high = time
-        if time > self.own:
-            self.own = time
         return True
 
     def _advance(self, event: Cti) -> None:

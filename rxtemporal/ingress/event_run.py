@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from itertools import compress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from rxtemporal.core.batch import Bools, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, TICK
 from rxtemporal.engine.kernels.door_rules import CTI, ROW
@@ -19,7 +18,6 @@ from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bytes, Verdicts
 from rxtemporal.ingress.lateness import Lateness
 
 _AT_ONCE = {PointEvent, IntervalEvent, Cti}
-_start, _end, _payload = attrgetter("start"), attrgetter("end"), attrgetter("payload")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -38,13 +36,14 @@ class EventRun:
         if not _AT_ONCE.issuperset(types):
             return None
         n = len(items)
-        start = np.fromiter(map(_start, items), np.int64, n)
+        start = np.fromiter([item.start for item in items], np.int64, n)
         ctis = np.zeros(n, np.bool_)
         end = start + TICK
         if Cti in types:
             ctis = np.array([each is Cti for each in types], np.bool_)
         if IntervalEvent in types:
-            end[~ctis] = np.fromiter(map(_end, compress(items, (~ctis).tolist())), np.int64)
+            rows = compress(items, (~ctis).tolist())
+            end[~ctis] = np.fromiter([row.end for row in rows], np.int64)
         return cls(items, start, end, ctis)
 
     @property
@@ -60,12 +59,12 @@ class EventRun:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class JudgedRun:
-    """A run with its verdicts, and the payloads of the accepted rows as a frame."""
+    """A run with its verdicts, and the payloads of the accepted rows as columns."""
 
     run: EventRun
     verdicts: Verdicts
     kept: Bools
-    payload: pl.DataFrame
+    payload: Columns
 
     def late(self) -> list[tuple[RowEvent, Lateness]]:
         """Return each late event, and how late it was."""
@@ -83,4 +82,5 @@ class JudgedRun:
 
 def kept_payloads(run: EventRun, kept: Bools) -> list[Any]:
     """Return the payloads of the accepted rows."""
-    return list(map(_payload, run.items if kept.all() else compress(run.items, kept.tolist())))
+    items = run.items if kept.all() else compress(run.items, kept.tolist())
+    return [item.payload for item in items]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
-import polars as pl
+from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import Bools, EventBatch, TimeForm
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
@@ -22,7 +18,7 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.core.schema import refuse_lists, to_fields
+from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError, annotate
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
@@ -30,6 +26,14 @@ from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.event_run import EventRun, JudgedRun, kept_payloads
 from rxtemporal.ingress.lateness import Lateness
+from rxtemporal.ingress.pending_events import (
+    Ctis,
+    Pending,
+    SavedRow,
+    find_cti,
+    make_batch,
+    save_events,
+)
 from rxtemporal.ingress.source import StreamSource
 
 # when so many rows wait, they leave without a CTI
@@ -43,19 +47,6 @@ RUN_LEAST = UNTYPED_ROWS
 # late events in their original form, one or many
 Late: TypeAlias = tuple[RowEvent, Lateness] | LateRows
 _COMPLETE = frozenset({PointEvent, IntervalEvent})
-_start, _end, _payload = attrgetter("start"), attrgetter("end"), attrgetter("payload")
-
-
-class _SavedRow(NamedTuple):
-    """A row that waited when the stream was saved."""
-
-    start: int
-    end: int
-    payload: Any
-
-
-# each waiting row is stored with its edge id and the CTI before it
-_Row: TypeAlias = RowEvent | _SavedRow
 
 
 class Packer:
@@ -91,11 +82,11 @@ class Packer:
         self._clear()
 
     def _clear(self) -> None:
-        self._waiting: list[_Row] = []
+        self._waiting: list[Pending] = []
         # the ids of those that are edges, by their numbers
         self._edges: dict[int, int] = {}
-        # the CTIs that stood before the rows: each with the number of the first row after it
-        self._ctis: list[tuple[int, int]] = [(0, self.door.cti)]
+        # of CTIs in a row the last one counts, so there are never more of them than rows
+        self._ctis: Ctis = [(0, self.door.cti)]
         self._set_limit()
 
     def _set_limit(self) -> None:
@@ -138,7 +129,7 @@ class Packer:
     @property
     def next_due(self) -> int | None:
         """The start of the oldest waiting row; None if no row waits."""
-        return min(map(_start, self._waiting), default=None)
+        return min([row.start for row in self._waiting], default=None)
 
     def keep(self, event: Event) -> bool:
         """Keep an event that only has to wait; return False, with nothing changed, for another.
@@ -194,7 +185,6 @@ class Packer:
 
     def _note_cti(self) -> None:
         number, cti, ctis = len(self._waiting), self.door.cti, self._ctis
-        # of CTIs in a row the last one counts, so there are never more of them than rows
         if ctis[-1][0] == number:
             ctis[-1] = (number, cti)
         else:
@@ -274,15 +264,15 @@ class Packer:
         if self.door.settings is None and (len(verdicts.late) or verdicts.backwards):
             return None
         kept = verdicts.kept & ~run.ctis
-        payload = self._frame_if_typed(kept_payloads(run, kept))
+        payload = self._convert_if_typed(kept_payloads(run, kept))
         return None if payload is None else JudgedRun(run, verdicts, kept, payload)
 
-    def _frame_if_typed(self, payloads: list[Any]) -> pl.DataFrame | None:
+    def _convert_if_typed(self, payloads: list[Any]) -> Columns | None:
         try:
             self.payloads.learn(payloads)
             if not self.payloads.is_complete and len(payloads) < UNTYPED_ROWS:
                 return None
-            return self.payloads.frame(payloads)
+            return self.payloads.columns(payloads)
         except BadPayloadError:
             return None
 
@@ -310,7 +300,7 @@ class Packer:
     def _pack_if_typed(self) -> EventBatch | None:
         # a batch of time alone needs no fields
         if self._waiting and not self.payloads.is_complete:
-            self.payloads.learn(list(map(_payload, self._waiting)))
+            self.payloads.learn([row.payload for row in self._waiting])
             if not self.payloads.is_complete and len(self._waiting) < UNTYPED_ROWS:
                 return None
         return self.pack()
@@ -324,21 +314,11 @@ class Packer:
                 return None
             self.sent = cti
             self._note_cti()
-            nothing = np.empty(0, np.int64)
-            return EventBatch(nothing, nothing, nothing, self.payloads.frame([]), cti)
+            return EventBatch.empty(self.payloads.columns([]).schema, cti)
         if self._time is None:
             self._time = _find_form(waiting[0])
-        payload = self.payloads.frame(list(map(_payload, waiting)))
-        edge = np.zeros(len(waiting), np.int64)
-        if self._edges:
-            edge[list(self._edges)] = list(self._edges.values())
-        batch = EventBatch(
-            np.fromiter(map(_start, waiting), np.int64, len(waiting)),
-            np.fromiter(map(_end, waiting), np.int64, len(waiting)),
-            edge,
-            payload,
-            cti,
-        )
+        payload = self.payloads.columns([row.payload for row in waiting])
+        batch = make_batch(waiting, self._edges, payload, cti)
         self.sent = cti
         self._clear()
         return batch
@@ -359,21 +339,15 @@ class Packer:
                 error = earlier
 
     def _forget_from(self, row: int) -> None:
-        self.door.cti = self._cti_before(row)
+        self.door.cti = find_cti(self._ctis, row)
         del self._waiting[row:]
         self._edges = {number: edge for number, edge in self._edges.items() if number < row}
-
-    def _cti_before(self, row: int) -> int:
-        return self._ctis[bisect_right(self._ctis, row, key=itemgetter(0)) - 1][1]
 
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> list[Any]:
         """Return the state of the door, the known fields and the waiting rows."""
-        rows = [
-            [row.start, row.end, to_fields(row.payload), self._edges.get(n, 0), self._cti_before(n)]
-            for n, row in enumerate(self._waiting)
-        ]
+        rows = save_events(self._waiting, self._edges, self._ctis)
         return [self.door.save(), self.payloads.save(), self.sent, self.time, rows]
 
     def load(self, state: Sequence[Any]) -> None:
@@ -382,7 +356,7 @@ class Packer:
         self.door.load(door)
         self.payloads.load(payloads)
         for number, (start, end, payload, edge, before) in enumerate(waiting):
-            self._waiting.append(_SavedRow(start, end, payload))
+            self._waiting.append(SavedRow(start, end, payload))
             self._ctis.append((number, before))
             if edge:
                 self._edges[number] = edge

@@ -24,7 +24,7 @@ from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import Pacer, find_pace
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.runtime.recovery import match_log, refuse_pushes, replay_log
+from rxtemporal.runtime.recovery import match_log, refuse_completed, refuse_pushes, replay_log
 from rxtemporal.runtime.rejected_rows import RejectedRows
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
@@ -75,9 +75,7 @@ class Execution:
         self._consumer = Consumer(self.run_end) if handed else None
         # held while a source is read; with hand-offs, while its door judges
         own = threading.RLock()
-        self.lock: StreamLock = (
-            own if self._consumer is None else self._consumer.gate
-        )
+        self.lock: StreamLock = own if self._consumer is None else self._consumer.gate
         self._own, self._entered = own, threading.Condition(own)
         self._subscriptions: list[Any] = []
         # True if a caller waits for the end of the current batch
@@ -233,7 +231,7 @@ class Execution:
         self.state().load(state, begun)
         if all(reader.ended for reader in self.readers):
             for reader in self.logged:
-                reader.refuse_completed(begun)
+                refuse_completed(reader, begun)
             names = [reader.name for reader in self.readers]
             _log.info("the run has completed; nothing is read", streams=names)
         for reader in self.readers:

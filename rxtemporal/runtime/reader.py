@@ -8,8 +8,9 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.errors import CheckpointError, SourceError
+from rxtemporal.errors import SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
@@ -21,8 +22,7 @@ from rxtemporal.runtime.held_rows import HeldRows
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.runtime.pushed_items import PushedItems
-from rxtemporal.runtime.refusal import Refusal
-from rxtemporal.runtime.run_end import COMPLETED, RunEnd
+from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.log import Tape, count_pushed
 
@@ -30,6 +30,7 @@ _END = object()
 
 
 _READING = StreamState.READING
+_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
 class Reader(InputStream, abc.ObserverBase[Any]):
@@ -164,25 +165,6 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Raise for an item that is not accepted, if its producer relies on the event log."""
         if self._log is not None:
             raise self.run_end.refuse(self.name)
-
-    def refuse_completed(self, begun: str) -> None:
-        """Raise if the source may push events that nobody would read: the run has completed.
-
-        A source that pushes from a saved position knows that there is nothing to push. Producers
-        who push into a subject get an error, too.
-        """
-        source = self.source
-        if source.pushes and not (source.bounded or source.resumes):
-            self.refuse_pushes()
-            raise CheckpointError(
-                f"stream {self.name!r} has completed since {begun}, and nothing that its source "
-                f"pushes would be read. Hint: {COMPLETED}."
-            )
-
-    def refuse_pushes(self) -> None:
-        """Raise for each push into the subject of a stream that completed in an earlier run."""
-        if self.source.subject is not None:
-            Refusal(self.source.subject, self.name, self.run_end, completed=True).begin()
 
     def close(self) -> None:
         """Release the source, once."""
@@ -322,12 +304,22 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                     self._refuse_unlogged()
                     return
                 self.state = _READING
-            self._accept_watched(item)
+            if self._plain and type(item) in _EVENTS:
+                packer = self.packer
+                try:
+                    batch = packer.take(item)
+                except BaseException as error:
+                    self.fail(error)
+                    return
+                if batch is not None or packer.late:
+                    self.give(batch)
+            else:
+                self._accept_watched(item)
             if self._flow.active and not self.ended:
                 self._flow.follow(self)
 
     def _accept_watched(self, item: Any) -> None:
-        """Accept an item, which may be recorded, logged or a batch, and note its source's activity."""
+        """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
         if self._watched:
             self._flow.note_activity(self)
         if self._log is None:

@@ -17,9 +17,11 @@ import polars as pl
 
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import to_fields
-from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SchemaError
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
+from rxtemporal.runtime.refusal import Refusal
+from rxtemporal.runtime.run_end import COMPLETED
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
@@ -106,7 +108,28 @@ def refuse_pushes(readers: Sequence[Reader]) -> None:
             entry: Any = PushEntry(reader, reader.pushed)
             reader.source.open().connect(entry)
         elif reader.ended:
-            reader.refuse_pushes()
+            _refuse_subject(reader)
+
+
+def refuse_completed(reader: Reader, begun: str) -> None:
+    """Raise if the source may push events that nobody would read: the run has completed.
+
+    A source that pushes from a saved position knows that there is nothing to push. Producers who
+    push into a subject get an error, too.
+    """
+    source = reader.source
+    if source.pushes and not (source.bounded or source.resumes):
+        _refuse_subject(reader)
+        raise CheckpointError(
+            f"stream {reader.name!r} has completed since {begun}, and nothing that its source "
+            f"pushes would be read. Hint: {COMPLETED}."
+        )
+
+
+def _refuse_subject(reader: Reader) -> None:
+    """Raise for each push into the subject of a stream that completed in an earlier run."""
+    if reader.source.subject is not None:
+        Refusal(reader.source.subject, reader.name, reader.run_end, completed=True).begin()
 
 
 def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:

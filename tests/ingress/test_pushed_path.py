@@ -13,13 +13,14 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, CtiSynchronizingSubjectAlternate, PointEvent
+from rxtemporal.core.columns import Columns
 from rxtemporal.ingress.door import Door
 
 # the subject is the first of them, the step is where they arrive
 MOST_OBJECTS = 8
 _PACKAGES = ("rxtemporal", "reactivex")
-# what travels: events and batches are no stations on the way
-_VALUES = (rxt.EventBatch, PointEvent, Cti)
+# what travels: events, batches and their columns are no stations on the way
+_VALUES = (rxt.EventBatch, Columns, PointEvent, Cti)
 
 
 def objects_passed(push: Callable[[], object]) -> list[str]:
