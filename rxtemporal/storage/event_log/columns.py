@@ -97,7 +97,7 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
 
 def _of_rows(rows: Rows) -> pl.DataFrame:
     batch = rows.batch
-    kinds = [_ROW] * len(batch)
+    kinds = _EACH_KIND[_ROW].new_from_index(0, len(batch))
     frame = make_frame(kinds, batch.start, batch.end, batch.payload)
     if batch.edge.any():
         frame.insert_column(3, pl.Series("edge", batch.edge, pl.Int64))
@@ -140,9 +140,9 @@ def find_code(item: Any) -> int:
 
 
 def make_frame(kinds: Any, starts: Any, ends: Any, payload: pl.DataFrame) -> pl.DataFrame:
-    """Return records as columns, from the codes of their kinds, their times and their fields."""
+    """Return records as columns: their kinds, or the codes of these, their times and fields."""
     columns = [
-        _kind_column(kinds),
+        kinds if isinstance(kinds, pl.Series) else _kind_column(kinds),
         pl.Series("start_time", starts, pl.Int64),
         pl.Series("end_time", ends, pl.Int64),
     ]
