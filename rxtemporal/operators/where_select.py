@@ -46,7 +46,7 @@ class Where(RowOperator):
         """Return a new step."""
         from rxtemporal.engine.steps.where_select import WhereStep
 
-        return WhereStep(self.predicate)
+        return WhereStep(self.predicate, schema)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,7 +126,7 @@ class Select(Operator):
         """Return a new step."""
         from rxtemporal.engine.steps.where_select import SelectStep
 
-        return SelectStep(self.expressions, self.output(schema, keys))
+        return SelectStep(self.expressions, schema, self.output(schema, keys))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,6 +20,7 @@ from rxtemporal.core.columns import (
     physical_type,
 )
 from rxtemporal.engine.expressions.casts import UnfitRowsError, cast
+from rxtemporal.engine.expressions.frame_query import FrameQuery
 from rxtemporal.engine.expressions.parts import Constant
 from rxtemporal.engine.expressions.translation import translate
 from rxtemporal.engine.expressions.tree import (
@@ -67,6 +68,8 @@ class Program:
         self._reads = sorted({names.index(n.options[0]) for n in terms if n.name == "Column"})
         self._constant = part if isinstance(part, Constant) else None
         self._compute: Any = None if isinstance(part, Constant) else part.run
+        # the number of the column, if it is only one
+        self.position = self._reads[0] if len(terms) == 1 and self._reads else None
         self._limit = _BLOCK if any(n.name.startswith(_LAVISH) for n in terms) else _LONG
         if len(terms) == 1:  # a column is given as it is
             self._limit = sys.maxsize
@@ -84,7 +87,8 @@ class Program:
                 return self._context.run(self._compute_blocks, arrays, columns.height)
             return self._context.run(self._compute, arrays)  # type: ignore[no-any-return]
         except UnfitRowsError:
-            series = columns.frame.select(self._expression).get_column(self._name)
+            query = FrameQuery([self._expression], self._schema)
+            series = query(columns)[query.names.index(self._name)]
             return make_column(series.cast(self.dtype))
 
     def _arrange(self, columns: Columns) -> Sequence[Column]:

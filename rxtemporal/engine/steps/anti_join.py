@@ -9,6 +9,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.kernels.coverage import NONE, find_uncovered
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.steps.distinct import Coverage
@@ -19,7 +20,6 @@ from rxtemporal.engine.steps.join_pairs import TAG, NewPairs, Pairs
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.where_select import evaluate
 
 BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
 ALIVE, COVER, SINCE, EDGE = range(4)
@@ -51,7 +51,10 @@ class AntiJoinStep(Stateful):
         self._pairs = Pairs(schemas if where is not None else (None, None), tagged=True)
         self._coverage = Coverage()
         self._merged = merged
-        self._where = where
+        self._where = None
+        if where is not None:
+            assert merged is not None
+            self._where = Predicate(where, merged.schema)
         self._schema = schemas[0]
         self._left = RowStore([np.int64] * 4, schemas[0])
         self._queue, self._ends = Queue(), Queue()
@@ -114,8 +117,8 @@ class AntiJoinStep(Stateful):
         if self._where is None or not len(found.left):
             return found
         assert self._merged is not None
-        joined = self._merged(self._pairs.rows, found.left, found.right).frame
-        return found.take(evaluate(joined, self._where))
+        joined = self._merged(self._pairs.rows, found.left, found.right)
+        return found.take(self._where(joined))
 
     def _find_left_rows(self, left: Int64s) -> Int64s:
         """Return the numbers that the pairs' left rows have in ``_left``."""

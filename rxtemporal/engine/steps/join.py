@@ -10,11 +10,11 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs
 from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.where_select import evaluate
 
 
 class JoinedPayload:
@@ -65,7 +65,7 @@ class JoinStep(Stateful):
         self._keying = keying
         self._pairs = Pairs(schemas)
         self._merged = merged
-        self._where = where
+        self._where = None if where is None else Predicate(where, merged.schema)
         self._keys = tuple(keys)
         self._next_edge = 1
 
@@ -92,7 +92,7 @@ class JoinStep(Stateful):
         found = pairs.find(len(self._keying))
         payload = self._payload(found.left, found.right)
         if self._where is not None and len(found.left):
-            keep = evaluate(payload.frame, self._where)
+            keep = self._where(payload)
             found, payload = found.take(keep), payload.take(keep)
         ids = self._remember(found)
         out = EventBatch(found.start, found.end, ids, payload, pairs.cti, self._keys)

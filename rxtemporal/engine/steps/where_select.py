@@ -6,34 +6,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.engine.expressions.predicate import Predicate
+from rxtemporal.engine.expressions.projection import Projection
 from rxtemporal.engine.steps.step import Stateless
 from rxtemporal.errors import SchemaError
-
-
-def evaluate(payload: pl.DataFrame, predicate: pl.Expr) -> npt.NDArray[np.bool_]:
-    """Evaluate a predicate for each row; null is false."""
-    verdicts = payload.select(predicate.fill_null(False).alias("")).to_series()
-    if len(verdicts) == 1 and len(payload) > 1:  # a literal gives one value for all rows
-        verdicts = verdicts.new_from_index(0, len(payload))
-    return verdicts.to_numpy()
 
 
 class WhereStep(Stateless):
     """Keeps the rows whose payload satisfies a predicate; null is false. Holds nothing."""
 
-    def __init__(self, predicate: pl.Expr) -> None:
-        self._predicate = predicate
+    def __init__(self, predicate: pl.Expr, schema: pl.Schema) -> None:
+        self._predicate = Predicate(predicate, schema)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
         if not len(batch):
             return batch
-        return batch.take(evaluate(batch.payload, self._predicate))
+        return batch.take(self._predicate(batch.columns))
 
 
 class WhereRowStep(Stateless):
@@ -62,17 +55,14 @@ class WhereRowStep(Stateless):
 class SelectStep(Stateless):
     """Computes a new payload for each row from its own. Holds nothing."""
 
-    def __init__(self, expressions: Sequence[pl.Expr], schema: pl.Schema) -> None:
-        self._expressions = list(expressions)
-        self._schema = schema
+    def __init__(
+        self, expressions: Sequence[pl.Expr], schema: pl.Schema, fields: pl.Schema
+    ) -> None:
+        self._projection = Projection(expressions, schema, fields)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with their new payload, the same lifetimes and CTI."""
-        if not self._schema:  # a select without columns would lose the number of rows
-            return batch.replace(payload=pl.DataFrame(height=len(batch)))
-        # with_columns repeats a literal for each row, select would not
-        payload = batch.payload.with_columns(self._expressions).select(list(self._schema))
-        return batch.replace(payload=payload.cast(self._schema))
+        return batch.replace(payload=self._projection(batch.columns))
 
 
 class SelectRowStep(Stateless):
