@@ -56,8 +56,21 @@ def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> I
     grouped = f", by {', '.join(node.inputs[0].keys)}" if node.inputs[0].keys else ""
     yield f"{indent}{label}{operator.name}{grouped}: {_describe_fields(node)}"
     yield f"{indent}  | CTI: {operator.cti_rule}; holds {operator.holds}"
+    if names_of_polars := _list_uncompiled(node):
+        yield f"{indent}  | computed by polars: {', '.join(names_of_polars)}"
     for each in node.inputs:
         yield from _lines(each, depth + 1, shared, names)
+
+
+def _list_uncompiled(node: Node) -> list[str]:
+    """Return the names of what polars computes for each batch, as it is not compiled."""
+    from rxtemporal.engine.expressions.program import compile_outputs
+
+    schemas = [each.schema for each in node.inputs]
+    if node.operator is None or None in schemas:
+        return []
+    computed = node.operator.list_expressions(tuple(schemas), node.inputs[0].keys)  # type: ignore[arg-type]
+    return [each.name for each in computed if compile_outputs(each.expression, each.fields) is None]
 
 
 def _describe_fields(node: Node) -> str:

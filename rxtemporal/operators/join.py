@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
-from rxtemporal.operators.operator import Keys, PartialOperator, TwoInputs
+from rxtemporal.operators.operator import Keys, PartialOperator, RowExpression, TwoInputs
 from rxtemporal.operators.partition_keys import Fields, PartitionRule
 from rxtemporal.operators.stream import Other
 
@@ -131,6 +131,17 @@ class Matcher(TwoInputs):
     def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """Return the input fields whose values the output fields have."""
         raise NotImplementedError
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the condition of pairs."""
+        if self.where is None:
+            return ()
+        # a name that both sides have gets a suffix, if there is none
+        named = dataclasses.replace(self, suffix=self.suffix or "_right")
+        left, right = schemas
+        return [RowExpression("where", self.where, named.merge_fields(left, right, keys)[1])]
 
     def check_where(self, joined: pl.Schema) -> None:
         """Raise an error if ``where`` is not a bool over the joined fields."""

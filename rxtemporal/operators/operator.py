@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -39,6 +39,14 @@ def find_caller_line() -> str:
     ):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class RowExpression(NamedTuple):
+    """An expression computed for each row, the fields that it sees, and a name for explain()."""
+
+    name: str
+    expression: pl.Expr
+    fields: pl.Schema
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,6 +82,12 @@ class _Description:
     def passes_time(self) -> bool:
         """True if CTIs pass unchanged before the first row."""
         return True
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the expressions that are computed for each row."""
+        return ()
 
     def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:
         """Return a text that identifies the operator, its settings, its fields and its keys."""

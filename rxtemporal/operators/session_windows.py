@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import polars as pl
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.ticks import Span, span
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Chain, Keys, Operator
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.window_results import ResultSpec
 from rxtemporal.operators.windows import Windowed, windows
@@ -62,6 +63,12 @@ class StartWindows(Operator):
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
         return StartWindowStep(self.bounds(schema, keys), results, output, points=self.points)
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return what the results read."""
+        return self.result.list_expressions(schemas[0])
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

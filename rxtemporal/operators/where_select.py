@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
-from rxtemporal.operators.operator import Chain, Keys, Operator, RowOperator
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression, RowOperator
 from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class Where(RowOperator):
         from rxtemporal.engine.steps.where_select import WhereStep
 
         return WhereStep(self.predicate, schema)
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the predicate."""
+        return [RowExpression("the predicate", self.predicate, *schemas)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,6 +133,17 @@ class Select(Operator):
         from rxtemporal.engine.steps.where_select import SelectStep
 
         return SelectStep(self.expressions, schema, self.output(schema, keys))
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the new fields."""
+        (schema,) = schemas
+        return [
+            RowExpression(name, expression, schema)
+            for expression in self.expressions
+            for name in infer_schema(schema, [expression], self.name)
+        ]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

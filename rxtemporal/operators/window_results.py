@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,7 +13,7 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.aggregates import Aggregate, TimeSensitiveAggregate
 from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
-from rxtemporal.operators.operator import Keys
+from rxtemporal.operators.operator import Keys, RowExpression
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.window_results import WindowResults
@@ -35,6 +35,10 @@ class ResultSpec:
     def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
         """Return a new state."""
         raise NotImplementedError
+
+    def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
+        """Return the expressions that are computed for each row, before the results."""
+        return ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,6 +85,14 @@ class Aggregates(ResultSpec):
             reads = aggregate.reads if aggregate.reads is not None else pl.struct(pl.all())
             outputs.append(Output(name, reads, aggregate.make(name, schema)))
         return AggregateResults(outputs)
+
+    def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
+        """Return what the aggregates read."""
+        return [
+            RowExpression(name, aggregate.reads, schema)
+            for name, aggregate in self.aggregates
+            if aggregate.reads is not None
+        ]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,13 +7,13 @@ operators).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
 
 from rxtemporal.operators.aggregates import Aggregate
-from rxtemporal.operators.operator import Chain, Keys, Operator
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.window_results import Aggregates, Apply, ResultSpec, TopK
 
@@ -74,6 +74,12 @@ class TimeWindows(Operator):
         results = self.result.make(schema, keys)
         output = self.output(schema, keys)
         return WindowStep(self.bounds(), results, schema, output, keys, points=self.points)
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return what the results read."""
+        return self.result.list_expressions(schemas[0])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -169,6 +169,33 @@ def test_explain_draws_the_plan() -> None:
     ]
 
 
+def test_explain_names_what_polars_computes() -> None:
+    """An expression that is not compiled is named; the others are not."""
+    rows = rxt.from_events([], schema=SCHEMA, name="rows")
+    length = pl.col("k").str.len_chars()
+    for stream, named in (
+        (rows.where(pl.col("x") > 1), []),
+        (rows.where(length > 1), ["the predicate"]),
+        (rows.select("k", y=pl.col("x") * 2), []),
+        (rows.select(y=pl.col("x") * 2, n=length, m=length + 1), ["n", "m"]),
+        (rows.snapshot_window().aggregate(n=agg.count(), s=agg.sum("x")), []),
+        (rows.snapshot_window().aggregate(n=agg.count(), s=agg.sum(length)), ["s"]),
+        (rows.session_window(5).aggregate(s=agg.sum(length)), ["s"]),
+        (rows.join(rows.select("k", y="x"), on="k", where=pl.col("x") > pl.col("y")), []),
+        (
+            rows.left_outer_join(rows.select("k", y="x"), on="k", where=length > pl.col("y")),
+            ["where"],
+        ),
+        (rows.left_anti_join(rows, on="k", where=length > pl.col("x_right")), ["where"]),
+    ):
+        _, rule, third, *_ = stream.explain().splitlines()
+        assert "CTI" in rule
+        if named:
+            assert third == f"  | computed by polars: {', '.join(named)}"
+        else:
+            assert "polars" not in stream.explain()
+
+
 DROP, ADJUST = rxt.AdvanceTimePolicy.DROP, rxt.AdvanceTimePolicy.ADJUST
 FIVE = timedelta(seconds=5)
 
