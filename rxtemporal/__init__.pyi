@@ -85,6 +85,12 @@ from .errors import (
 from .errors import (
     UnboundedWindowError as UnboundedWindowError,
 )
+from .ingress.encoded_rows import (
+    ArrowIpc as ArrowIpc,
+)
+from .ingress.encoded_rows import (
+    JsonLines as JsonLines,
+)
 from .ingress.input_stats import (
     PushStats as PushStats,
 )
@@ -149,6 +155,9 @@ from .query.application import (
 )
 from .query.application import (
     QueryBinder as QueryBinder,
+)
+from .query.batches import (
+    make_batch as make_batch,
 )
 from .query.inputs import (
     from_arrow as from_arrow,

@@ -30,6 +30,7 @@ from rxtemporal.core.safe_text import brief, describe_error, encodable, type_nam
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
 from rxtemporal.ingress.row_columns import (
     FrameReader,
@@ -239,6 +240,10 @@ class RowReader:
         Any other iterable of rows is read to its end first; what is none is one row.
         """
         try:
+            if type(items) is JsonLines:
+                return items.read(self._read_rows, self.schema)
+            if type(items) is ArrowIpc:
+                return self._read_frame(items.read_frame())
             if type(items) is EventBatch:
                 return self._read_batch(items)
             if isinstance(items, pl.DataFrame):
@@ -249,6 +254,9 @@ class RowReader:
         except _BAD as error:
             refused = Rejected(0, self._explain(error, items), items)
             return ReadRows([], [], None, (refused,), 1)
+        return self._read_rows(rows)
+
+    def _read_rows(self, rows: Sequence[Any]) -> ReadRows:
         columnar = len(rows) >= COLUMN_ROWS and self._shape is not EventShape.EDGE
         if columnar and all(type(row) is dict for row in rows):
             with suppress(*_BAD):  # found row by row
