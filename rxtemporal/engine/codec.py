@@ -31,6 +31,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import Columns
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.errors import CheckpointError
 
@@ -272,6 +273,11 @@ _FORMS: dict[type, _Form] = {
     Decimal: _Form("decimal", lambda v, _: str(v), lambda v, _: Decimal(v)),
     np.ndarray: _Form("array", _encode_array, _decode_array),
     pl.DataFrame: _Form("frame", _encode_frame, _decode_frame),
+    Columns: _Form(
+        "columns",
+        lambda columns, encoder: _encode_frame(columns.frame, encoder),
+        lambda encoded, parts: Columns.from_frame(_decode_frame(encoded, parts)),
+    ),
     EventBatch: _Form("batch", _encode_batch, _decode_batch),
     KeyCoder: _Form(
         "keys",

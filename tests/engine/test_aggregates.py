@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal import SchemaError, agg, from_polars
+from rxtemporal.core.columns import SeriesColumn, make_column, make_series
 from rxtemporal.engine.steps.aggregates import (
     Average,
     Changes,
@@ -27,6 +28,7 @@ from rxtemporal.engine.steps.aggregates import (
     Variance,
 )
 from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.field_values import make_arrays
 from rxtemporal.engine.steps.ordered_aggregates import ObjectExtreme
 
 KEYS = 3
@@ -59,6 +61,14 @@ def comings_and_goings(draw: st.DrawFn, values: Any) -> list[tuple[int, int, Any
     return made
 
 
+def sweep(running: Any, values: pl.Series, changes: Changes, samples: Samples) -> pl.Series:
+    """Return the samples of an aggregate over changes of rows with these values."""
+    field = SeriesColumn(values) if running.objects else make_column(values)
+    own = make_arrays(running.columns(field), running.dtypes, len(values))
+    swept = running.sweep(changes, own, samples)
+    return make_series("", swept, pl.Null())
+
+
 def sampled(running: Any, made: list[tuple[int, int, Any]], dtype: Any, cut: int) -> list[Any]:
     """Return the aggregate of key 0 before each change and after the last, in two sweeps."""
     results: list[Any] = []
@@ -67,7 +77,7 @@ def sampled(running: Any, made: list[tuple[int, int, Any]], dtype: Any, cut: int
         changes = changes_of([c[0] for c in part], [c[1] for c in part])
         at = np.arange(len(part) + 1, dtype=np.int64)
         samples = Samples(at, np.zeros(len(at), np.int64), KEYS)
-        results += running.sweep(changes, running.columns(values), samples).to_list()
+        results += sweep(running, values, changes, samples).to_list()
     return results
 
 
@@ -173,7 +183,7 @@ def test_sum_does_not_drift() -> None:
     sign = [1, *[1] * len(values), *[-1] * len(values)]
     changes = changes_of([0] * len(sign), sign)
     samples = Samples(np.array([len(sign)]), np.array([0]), 1)
-    total = running.sweep(changes, running.columns(column), samples)[0]
+    total = sweep(running, column, changes, samples)[0]
     assert abs(total - 0.5) <= 1e-12 * np.abs(np.cumsum(np.concatenate([values, -values]))).max()
 
 
@@ -239,18 +249,18 @@ def test_ten_million_adds_and_removes_do_not_drift() -> None:
 def sweep_all(runs: Any, values: pl.Series, sign: list[int], samples: Samples) -> list[pl.Series]:
     """Return the samples of several aggregates over the same changes of key 0."""
     changes = changes_of([0] * len(sign), sign)
-    return [running.sweep(changes, running.columns(values), samples) for running in runs]
+    return [sweep(running, values, changes, samples) for running in runs]
 
 
 def test_integer_sum_overflow_is_an_error() -> None:
     """A sum beyond Int64 raises; an intermediate sum beyond it does not."""
     large = 2**62
     running = IntegerSum("total")
-    changes, columns = changes_of([0, 0, 0], [1, 1, -1]), running.columns(pl.Series([large] * 3))
+    changes, values = changes_of([0, 0, 0], [1, 1, -1]), pl.Series([large] * 3)
     fits = Samples(np.array([1, 3]), np.array([0, 0]), 1)
-    assert running.sweep(changes, columns, fits).to_list() == [large, large]
+    assert sweep(running, values, changes, fits).to_list() == [large, large]
     with pytest.raises(SchemaError, match="'total' is larger than an Int64"):
-        running.sweep(changes_of([0], [1]), columns, Samples(np.array([1]), np.array([0]), 1))
+        sweep(running, values, changes_of([0], [1]), Samples(np.array([1]), np.array([0]), 1))
 
 
 def test_extremes_keep_few_removed_values() -> None:
@@ -260,7 +270,7 @@ def test_extremes_keep_few_removed_values() -> None:
         value = pl.Series([10**6 if time == 0 else time] * 2)
         sign = [1, 1] if time == 0 else [1, -1]
         changes = changes_of([0, 0], sign)
-        running.sweep(changes, running.columns(value), Samples(np.array([2]), np.array([0]), 1))
+        sweep(running, value, changes, Samples(np.array([2]), np.array([0]), 1))
     assert running._sizes.sum() < 50
 
 

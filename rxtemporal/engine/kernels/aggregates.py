@@ -90,12 +90,13 @@ def sum_floats(
     odd: Ints,
     counts: Ints,
     mean: bool,
-) -> tuple[Floats, Bools]:
-    """Return the sums (or the means), 0 of nothing, and True where a value is not null.
+) -> tuple[Floats, Bools, int]:
+    """Return the sums (or the means), where there is one, and how many samples have none.
 
-    ``sums`` ``float64[keys, 4]``: for lasting rows the sum, its rounding error (Knuth's exact sum
-    of two), so that removal does not make it drift, and the number of values; sum and error are
-    reset when no value is left. ``alone``: the same for rows of one window. ``odd``
+    The sum of nothing is 0. ``sums`` ``float64[keys, 4]``: for lasting rows the sum, its rounding
+    error (Knuth's exact sum of two), so that removal does not make it drift, and the number of
+    values; sum and error are reset when no value is left. ``alone``: the same for rows of one
+    window. ``odd``
     ``int64[2 * keys, 3]``: how many values are NaN, +inf and -inf; they never enter the sum and so
     leave no trace. ``counts`` ``int64[3]``, over all keys: the number of lasting values, of values
     of one window, and of odd ones; where one is 0, nothing is looked up.
@@ -104,7 +105,7 @@ def sum_floats(
     there = np.empty(len(at), np.bool_)
     lasting = counts[0]
     single = counts[1]
-    i = 0
+    i = empty = 0
     for s in range(len(at) + 1):
         upto = at[s] if s < len(at) else len(what)
         while i < upto:
@@ -137,9 +138,10 @@ def sum_floats(
                 total = _apply_odd(total, k, odd, counts)
             out[s] = total / max(values, 1.0) if mean else total
             there[s] = values > 0
+            empty += int(not values > 0)
     counts[0] = lasting
     counts[1] = single
-    return out, there
+    return out, there, empty
 
 
 @jit
@@ -229,8 +231,8 @@ def find_extremes(
     left: Ints,
     right: Ints,
     free: Ints,
-) -> tuple[npt.NDArray, Bools]:  # type: ignore[type-arg]
-    """Return the least value alive, and True where there is one.
+) -> tuple[npt.NDArray, Bools, int]:  # type: ignore[type-arg]
+    """Return the least value alive, True where there is one, and how many samples have none.
 
     Each key has two skew heaps, of the values added (``living``) and of the values removed
     (``removed``), as node numbers into ``value``, ``left``, ``right``; equal tops cancel out.
@@ -240,7 +242,7 @@ def find_extremes(
     """
     out = np.empty(len(at), value.dtype)
     there = np.empty(len(at), np.bool_)
-    s = 0
+    s = empty = 0
     for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
             k = of[s]
@@ -250,8 +252,8 @@ def find_extremes(
                 sizes[0, k] -= 1
                 sizes[1, k] -= 1
             there[s] = living[k] >= 0
-            if there[s]:
-                out[s] = value[living[k]]
+            out[s] = value[living[k]] if there[s] else 0
+            empty += int(not there[s])
             s += 1
         if i == len(what) or not valid[what[i] >> 3]:
             continue
@@ -269,7 +271,7 @@ def find_extremes(
             sizes[1, k] += 1
             if 2 * sizes[1, k] > sizes[0, k] + 16:
                 _clean(living, removed, sizes, k, value, left, right, free)
-    return out, there
+    return out, there, empty
 
 
 @jit

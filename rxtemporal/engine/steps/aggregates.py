@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Nullable
 from rxtemporal.engine.kernels import aggregates as kernels
 from rxtemporal.engine.kernels.variance import compute_variance
+from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
 from rxtemporal.engine.steps.rows import Column, grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
@@ -20,7 +23,7 @@ from rxtemporal.errors import SchemaError
 Own = Sequence[Column]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class Changes:
     """Starts and ends of rows, in the order in which they are applied.
 
@@ -36,7 +39,7 @@ class Changes:
         return len(self.what)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class Samples:
     """Points at which aggregates are read: of key ``of``, before change number ``at``.
 
@@ -54,58 +57,44 @@ class RunningAggregate(Protocol):
     once: bool
     """True if it takes rows that only one window holds as a single change."""
 
+    objects: bool
+    """True if it reads values as Python objects, from a series."""
+
     @property
     def dtypes(self) -> Sequence[Any]:
         """The types of the arrays that ``columns`` returns."""
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the arrays to keep for each row: the values that this aggregate reads."""
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
-
-
-def _find_valid(field: pl.Series) -> Column:
-    if not field.null_count():
-        return np.ones(len(field), np.bool_)
-    return np.asarray(field.is_not_null().to_numpy())
-
-
-def _to_physical(field: pl.Series, dtype: Any) -> Column:
-    # for a number polars' to_physical changes nothing, and it costs a query
-    values = field if field.dtype.is_numeric() else field.to_physical()
-    if values.dtype != dtype:
-        values = values.cast(dtype)
-    if values.null_count():
-        values = values.fill_null(0)
-    return np.ascontiguousarray(values.to_numpy())
 
 
 class Count(Stateful):
     """Count of the values that are not null."""
 
-    once = True
+    once, objects = True, False
     dtypes = (np.bool_,)
     held = ("_n",)
 
     def __init__(self) -> None:
         self._n = np.zeros(0, np.int64)
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return which values are not null."""
-        return [_find_valid(field)]
+        return [read_valid(field)]
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
         """Return the counts, Int64."""
         self._n = grow(self._n, 2 * samples.keys)
-        counts = kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
-        return pl.Series(counts)
+        return kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
 
 
 class IntegerSum(Stateful):
     """Exact sum of integers or bools; 0 for no values."""
 
-    once = True
+    once, objects = True, False
     dtypes = (np.int64, np.bool_)
     held = ("_total", "_rough")
 
@@ -114,11 +103,11 @@ class IntegerSum(Stateful):
         self._total = np.zeros(0, np.int64)
         self._rough = np.zeros(0, np.float64)
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
-        return [_to_physical(field, pl.Int64), _find_valid(field)]
+        return [read_integers(field), read_valid(field)]
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums as Int64; raise if one overflows."""
         self._total = grow(self._total, 2 * samples.keys)
         self._rough = grow(self._rough, 2 * samples.keys)
@@ -131,13 +120,13 @@ class IntegerSum(Stateful):
                 f"the sum {self._name!r} is larger than an Int64 holds. "
                 "Hint: cast the field to Float64 before summing."
             )
-        return pl.Series(sums)
+        return sums
 
 
 class FloatSum(Stateful):
     """Compensated sum of floats; 0 for no values."""
 
-    once = True
+    once, objects = True, False
     dtypes = (np.float64, np.bool_)
     held = ("_sum", "_alone", "_odd", "_counts")
 
@@ -147,17 +136,17 @@ class FloatSum(Stateful):
         self._odd = np.zeros((0, 3), np.int64)
         self._counts = np.zeros(3, np.int64)
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
-        return [_to_physical(field, pl.Float64), _find_valid(field)]
+        return [read_floats(field), read_valid(field)]
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums, Float64."""
-        return pl.Series(self._compute_sums(changes, own, samples)[0])
+        return self._compute_sums(changes, own, samples)[0]
 
     def _compute_sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]:
         self._sum = grow_rows(self._sum, samples.keys)
         self._alone = grow_rows(self._alone, samples.keys)
         self._odd = grow_rows(self._odd, 2 * samples.keys)
@@ -170,17 +159,16 @@ class FloatSum(Stateful):
 class Average(FloatSum):
     """Mean of the values that are not null; null for no values."""
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the means, Float64."""
-        means, there = self._compute_sums(changes, own, samples, mean=True)
-        result = pl.Series(means)
-        return result if there.all() else result.set(pl.Series(~there), None)
+        means, there, empty = self._compute_sums(changes, own, samples, mean=True)
+        return Nullable(means, there) if empty else means
 
 
 class Variance(Stateful):
     """Variance of the sample, or its root; null for fewer than two values."""
 
-    once = False
+    once, objects = False, False
     dtypes = (np.float64, np.bool_)
     held = ("_n", "_strange", "_sums")
 
@@ -190,11 +178,11 @@ class Variance(Stateful):
         self._strange = np.zeros(0, np.int64)
         self._sums = np.zeros((5, 0), np.float64)
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
-        return [_to_physical(field, pl.Float64), _find_valid(field)]
+        return [read_floats(field), read_valid(field)]
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the variances, Float64."""
         keys = samples.keys
         self._n, self._strange = grow(self._n, keys), grow(self._strange, keys)
@@ -203,14 +191,13 @@ class Variance(Stateful):
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._n, self._strange, self._sums,
         )  # fmt: skip
-        result = pl.Series(np.sqrt(variances) if self._root else variances)
-        return result.set(pl.Series(counts < 2), None) if len(result) else result
+        return Nullable(np.sqrt(variances) if self._root else variances, counts > 1)
 
 
 class Extreme(Stateful):
     """Least or greatest value; NaN if all values are NaN, null if there are none."""
 
-    once = False
+    once, objects = False, False
     held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
@@ -228,12 +215,12 @@ class Extreme(Stateful):
         self._right = np.zeros(0, np.int64)
         self._free = np.zeros(1, np.int64)
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values in the kernel's order, which ones count, and for floats the NaNs."""
-        valid = _find_valid(field)
+        valid = read_valid(field)
         if not self._float:
-            return [self._flip(_to_physical(field, pl.Int64)), valid]
-        values = _to_physical(field, pl.Float64)
+            return [self._flip(np.asarray(read_integers(field), np.int64)), valid]
+        values = read_floats(field)
         nan = np.isnan(values)
         return [self._flip(values), valid & ~nan, valid & nan]
 
@@ -243,25 +230,24 @@ class Extreme(Stateful):
             return values
         return -values if self._float else ~values
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes, Float64 or Int64."""
         self._living = grow(self._living, samples.keys, -1)
         self._removed = grow(self._removed, samples.keys, -1)
         self._sizes = grow(self._sizes, samples.keys)
         self._make_room(len(changes))
-        values, there = kernels.find_extremes(
+        values, there, empty = kernels.find_extremes(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip
-        result, nothing = pl.Series(self._flip(values)), pl.Series(~there)
-        if not len(result):
-            return result
-        result = result.set(nothing, None)
+        values = self._flip(values)
         if self._float:
-            only_nan = nothing & (self._nans.sweep(changes, (own[2],), samples) > 0)
-            result = result.set(only_nan, float("nan"))
-        return result
+            nans = self._nans.sweep(changes, (own[2],), samples)
+            if empty:
+                values[~there] = np.nan
+                there |= nans > 0
+        return Nullable(values, there) if empty else values
 
     def _make_room(self, more: int) -> None:
         """Make sure that at least ``more`` nodes are unused."""

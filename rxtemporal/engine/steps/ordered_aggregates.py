@@ -6,10 +6,12 @@ import heapq
 from collections import defaultdict
 from typing import Any
 
-import numpy as np
 import polars as pl
 
+from rxtemporal.core import columns as core
+from rxtemporal.core.columns import SeriesColumn
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
+from rxtemporal.engine.steps.field_values import read_objects
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 
@@ -43,7 +45,7 @@ class ObjectExtreme(Stateful):
     for each change; ``Extreme`` needs a tenth of one for numbers.
     """
 
-    once = False
+    once, objects = False, True
     dtypes = (object,)
     held = ("values",)
 
@@ -66,13 +68,11 @@ class ObjectExtreme(Stateful):
             living, removed = ([self._wrap(value) for value in heap] for heap in heaps)
             self._living[key], self._removed[key] = living, removed
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects, null as None."""
-        values = np.empty(len(field), object)
-        values[:] = field.to_list()
-        return [values]
+        return [read_objects(field)]
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes."""
         results: list[Any] = []
         wanted = samples.at.tolist()
@@ -86,7 +86,7 @@ class ObjectExtreme(Stateful):
                 heap = self._removed if ends[i] else self._living
                 heapq.heappush(heap[keys[i]], self._wrap(values[i]))
                 self._clean(keys[i])
-        return pl.Series(results)
+        return SeriesColumn(pl.Series(results))
 
     def _find_top(self, key: int) -> Any:
         living, removed = self._living[key], self._removed[key]

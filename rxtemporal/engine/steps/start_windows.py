@@ -11,7 +11,6 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.frames import cast_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.count_windows import find_oldest
 from rxtemporal.engine.kernels.session_windows import follow_links
@@ -19,10 +18,11 @@ from rxtemporal.engine.kernels.window_changes import BITS
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.field_values import make_arrays, make_payload
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_bounds import NO_TIMES, Windows
 from rxtemporal.engine.steps.window_results import ResultRows, WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
@@ -30,7 +30,7 @@ from rxtemporal.engine.steps.window_rows import Contents
 START, END, KEY, LINK, EDGE = range(5)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class FinalWindows:
     """Windows that are final, and the rows that start in them.
 
@@ -227,6 +227,7 @@ class StartWindowStep(Stateful):
         self._bounds = bounds
         self._results = results
         self._schema = schema
+        self._empty = Columns.empty(schema)
         self._points = points
 
     @property
@@ -240,7 +241,7 @@ class StartWindowStep(Stateful):
         found = self._bounds.close(batch.cti)
         cti = self._bounds.cti(batch.cti, points=self._points)
         if not len(found):
-            return EventBatch.empty(self._schema, cti)
+            return EventBatch(*NO_TIMES, self._empty, cti)
         start, end = found.start, found.end
         if self._points:
             start, end = end, np.minimum(end + TICK, MAX_TIME)
@@ -249,8 +250,8 @@ class StartWindowStep(Stateful):
         start, end = start[of], end[of]
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
-        keys = self._bounds.keys.columns(found.key[of])
-        payload = cast_columns([*keys, *made.columns], self._schema)
+        keys = self._bounds.keys.decode(found.key[of]).columns
+        payload = make_payload(self._schema, [*keys, *made.columns], len(of))
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there
         return result.take(result.start < MAX_TIME)
@@ -265,11 +266,12 @@ class StartWindowStep(Stateful):
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
         # to the aggregates each pair of a window and a row is a row, with the window as its key
         changes = Changes(np.arange(pairs) << BITS, found.window)
-        swept = results.sweep(windows, changes, results.columns(payload.frame), count)
+        own = make_arrays(results.columns(payload), results.dtypes, pairs)
+        swept = results.sweep(windows, changes, own, count)
         contents = None
         if results.lists:
             contents = Contents.from_pairs(
                 found.window, payload.frame, self._bounds.starts[found.row],
                 self._bounds.ends[found.row], found.start, found.end,
             )  # fmt: skip
-        return results.frame(swept, contents)
+        return results.compute(swept, contents)

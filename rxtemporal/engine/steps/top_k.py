@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.steps.window_results import ListedResults, ResultRows
+from rxtemporal.core.columns import Columns
+from rxtemporal.engine.steps.window_results import ListedResults, ResultRows, Swept
 from rxtemporal.engine.steps.window_rows import WINDOW, Contents
 
 RANK = "rank"
@@ -23,7 +24,7 @@ class TopKResults(ListedResults):
         self._k = k
         self._fields = fields
 
-    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
+    def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""
         assert contents is not None
         by = contents.rows.select(self._by).to_series()
@@ -32,4 +33,4 @@ class TopKResults(ListedResults):
         ranked = contents.rows.with_columns(by.alias(RANK)).with_columns(self._rank)
         best = ranked.filter(pl.col(RANK) <= self._k).sort(WINDOW, RANK, maintain_order=True)
         of: Int64s = best[WINDOW].to_numpy()
-        return ResultRows(best.select(*self._fields, RANK).get_columns(), of)
+        return ResultRows(Columns.from_frame(best.select(*self._fields, RANK)).columns, of)

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rxtemporal.core import columns as core
+from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import can_hold
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
+from rxtemporal.engine.steps.field_values import read_objects
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.window_results import ListedResults, ResultRows
+from rxtemporal.engine.steps.window_results import ListedResults, ResultRows, Swept
 from rxtemporal.engine.steps.window_rows import (
     ROW_END,
     ROW_START,
@@ -96,7 +99,7 @@ class WindowAggregate(ListedAggregate):
         self._dtype = dtype
         self.finished = sensitive  # type: ignore[misc]
 
-    def values(self, name: str, contents: Contents) -> pl.Series:
+    def values(self, name: str, contents: Contents) -> core.Column:
         """Call the user's function for each window."""
         results = []
         for w, rows in contents.list_windows():
@@ -106,7 +109,7 @@ class WindowAggregate(ListedAggregate):
                 results.append(self._compute(events, window))
             else:
                 results.append(self._compute([x for x in self._read(rows) if x is not None]))
-        return _make_series(name, results, self._dtype)
+        return make_column(_make_series(name, results, self._dtype))
 
     def _read(self, rows: pl.DataFrame) -> list[Any]:
         if self._reads is None:
@@ -117,7 +120,7 @@ class WindowAggregate(ListedAggregate):
 class IncrementalAggregate(Stateful):
     """Aggregate with a state for each key; the user's code adds and removes rows."""
 
-    once = False
+    once, objects = False, True
     dtypes = (object,)
     held = ("states",)
 
@@ -138,13 +141,11 @@ class IncrementalAggregate(Stateful):
         self._states.clear()
         self._states.update(states)
 
-    def columns(self, field: pl.Series) -> list[Column]:
+    def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects; null as None."""
-        values = np.empty(len(field), object)
-        values[:] = field.to_list()
-        return [values]
+        return [read_objects(field)]
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> pl.Series:
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the user's results."""
         user, states = self._user, self._states
         rows, ends = changes.what >> 3, (changes.what & 1).tolist()
@@ -157,7 +158,7 @@ class IncrementalAggregate(Stateful):
             if i < len(changes) and values[i] is not None:
                 change = user.remove if ends[i] else user.add
                 states[keys[i]] = change(states[keys[i]], values[i])
-        return _make_series(self._name, results, self._dtype)
+        return make_column(_make_series(self._name, results, self._dtype))
 
 
 class ApplyResults(ListedResults):
@@ -174,7 +175,7 @@ class ApplyResults(ListedResults):
         self._schema = schema
         self.finished = sensitive
 
-    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
+    def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Call the user's function for each window and gather what it returns."""
         assert contents is not None
         payloads: list[dict[str, Any]] = []
@@ -195,7 +196,7 @@ class ApplyResults(ListedResults):
         )
         times = np.array(lifetimes, np.int64).reshape(-1, 2)
         own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None
-        return ResultRows(made.get_columns(), np.array(of, np.int64), own)
+        return ResultRows(Columns.from_frame(made).columns, np.array(of, np.int64), own)
 
     def _call(self, rows: pl.DataFrame, window: TimeWindow) -> Iterable[Any]:
         if self.finished:

@@ -16,8 +16,12 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.aggregates import Changes
 
+_NONE = np.empty(0, np.int64)
+# start, end and edge of no rows
+NO_TIMES = _NONE, _NONE, _NONE
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+
+@dataclasses.dataclass(slots=True, eq=False)
 class Windows:
     """Windows that have become known, ``int64[w]`` each, in order of ``at``.
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import polars as pl
 
+from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns, SeriesColumn, make_column
 from rxtemporal.engine.steps.aggregates import Changes, RunningAggregate, Samples
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
 from rxtemporal.engine.steps.window_rows import Contents, ListedAggregate
 
+# the results of running aggregates; None for what is computed from the rows of each window
+Swept: TypeAlias = list[core.Column | None]
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+
+@dataclasses.dataclass(slots=True, eq=False)
 class ResultRows:
     """Result rows: their fields without the keys, and the number of each row's window.
 
@@ -24,7 +29,7 @@ class ResultRows:
     from the windows'.
     """
 
-    columns: list[pl.Series]
+    columns: Sequence[core.Column]
     of: Int64s | None = None
     lifetimes: tuple[Int64s, Int64s] | None = None
 
@@ -45,15 +50,16 @@ class WindowResults(Protocol):
     def dtypes(self) -> Sequence[Any]:
         """The types of the arrays kept for each row."""
 
-    def columns(self, payload: pl.DataFrame) -> list[Column]:
-        """Return the arrays to keep for each row: the values that are read."""
+    def columns(self, payload: Columns) -> list[Column | bool]:
+        """Return the arrays to keep for each row: the values that are read.
 
-    def sweep(
-        self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
-    ) -> list[pl.Series | None]:
+        True stands for an array filled with it.
+        """
+
+    def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
 
-    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
+    def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the result rows."""
 
 
@@ -76,11 +82,19 @@ class Output(Stateful):
         """The running aggregate, if it has one."""
         return None if isinstance(self.by, ListedAggregate) else self.by
 
-    def field(self, payload: pl.DataFrame) -> pl.Series:
+    def field(self, payload: Columns) -> core.Column:
         """Return the value that the aggregate reads, for each row."""
+        assert self.running is not None
+        if self.running.objects:
+            return SeriesColumn(self._compute_series(payload))
         if self.column is not None:
-            return payload.get_column(self.column)
-        field = payload.select(self.reads.alias(self.name)).to_series()
+            return payload[self.column]
+        return make_column(self._compute_series(payload))
+
+    def _compute_series(self, payload: Columns) -> pl.Series:
+        if self.column is not None:
+            return payload.series(self.column)
+        field = payload.frame.select(self.reads.alias(self.name)).to_series()
         # a literal gives one value for all rows
         return field if len(field) == payload.height else field.new_from_index(0, payload.height)
 
@@ -99,42 +113,40 @@ class AggregateResults(Stateful):
         self.once = not self.lists and all(running.once for running in runs)
         self.dtypes = [dtype for running in runs for dtype in running.dtypes]
 
-    def columns(self, payload: pl.DataFrame) -> list[Column]:
+    def columns(self, payload: Columns) -> list[Column | bool]:
         """Return the values that the running aggregates read."""
-        columns: list[Column] = []
+        columns: list[Column | bool] = []
         for output in self._outputs:
             if output.running is not None:
                 columns += output.running.columns(output.field(payload))
         return columns
 
-    def sweep(
-        self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
-    ) -> list[pl.Series | None]:
+    def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return a column for each output; None for one that reads the rows one by one."""
         samples = Samples(windows.at, windows.key, keys)
-        series: list[pl.Series | None] = []
+        swept: Swept = []
         used = 0
         for output in self._outputs:
             running = output.running
             if output.by is None:
-                series.append(pl.Series(output.name, windows.alive))
+                swept.append(windows.alive)
             elif running is None:
-                series.append(None)
+                swept.append(None)
             else:
                 mine = own[used : used + len(running.dtypes)]
                 used += len(running.dtypes)
-                series.append(running.sweep(changes, mine, samples).alias(output.name))
-        return series
+                swept.append(running.sweep(changes, mine, samples))
+        return swept
 
-    def frame(self, swept: list[pl.Series | None], contents: Contents | None) -> ResultRows:
+    def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
-        for output, series in zip(self._outputs, swept, strict=True):
-            if series is None:
+        for output, column in zip(self._outputs, swept, strict=True):
+            if column is None:
                 assert contents is not None
                 assert isinstance(output.by, ListedAggregate)
-                series = output.by.values(output.name, contents)
-            columns.append(series)
+                column = output.by.values(output.name, contents)
+            columns.append(column)
         return ResultRows(columns)
 
 
@@ -146,12 +158,10 @@ class ListedResults(Stateful):
     once = False
     dtypes: ClassVar[Sequence[Any]] = ()
 
-    def columns(self, payload: pl.DataFrame) -> list[Column]:
+    def columns(self, payload: Columns) -> list[Column | bool]:
         """Return nothing."""
         return []
 
-    def sweep(
-        self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int
-    ) -> list[pl.Series | None]:
+    def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return nothing."""
         return []

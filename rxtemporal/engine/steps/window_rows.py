@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Column, make_column
 from rxtemporal.engine.steps.state import Stateful
 
 # columns beside the payload, under names that no payload is likely to have
@@ -68,7 +69,7 @@ class ListedAggregate(Stateful):
 
     finished: ClassVar[bool] = False
 
-    def values(self, name: str, contents: Contents) -> pl.Series:
+    def values(self, name: str, contents: Contents) -> Column:
         """Return one value for each window, in order."""
         raise NotImplementedError
 
@@ -80,8 +81,8 @@ class ListedExpression(ListedAggregate):
         self._expression = expression
         self._dtype = dtype
 
-    def values(self, name: str, contents: Contents) -> pl.Series:
+    def values(self, name: str, contents: Contents) -> Column:
         """Return the expression's value for each window."""
         grouped = contents.rows.group_by(WINDOW, maintain_order=True)
         series: Any = grouped.agg(self._expression.alias(name)).get_column(name)
-        return series.cast(self._dtype)  # type: ignore[no-any-return]
+        return make_column(series.cast(self._dtype))

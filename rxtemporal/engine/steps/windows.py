@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.frames import cast_columns
+from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, make_changes, release_done
@@ -17,12 +18,13 @@ from rxtemporal.engine.kernels.window_rows import list_rows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.field_values import make_payload
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import find_earliest_due
-from rxtemporal.engine.steps.window_bounds import Bounds, Windows
-from rxtemporal.engine.steps.window_results import WindowResults
+from rxtemporal.engine.steps.window_bounds import NO_TIMES, Bounds, Windows
+from rxtemporal.engine.steps.window_results import Swept, WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
 # first columns of the rows that are held; those of the results follow
@@ -60,6 +62,7 @@ class WindowStep(Stateful):
         self._bounds = bounds
         self._results = results
         self._schema = schema
+        self._empty = Columns.empty(schema)
         self._lists = results.lists
         self._once = bounds.once and results.once
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
@@ -69,7 +72,7 @@ class WindowStep(Stateful):
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
         # results emitted as start edges: their ids and payload, by window
-        self._open_results: dict[int, tuple[int, pl.DataFrame]] = {}
+        self._open_results: dict[int, tuple[int, Columns]] = {}
         self._next_edge = 1
 
     @property
@@ -129,7 +132,7 @@ class WindowStep(Stateful):
         if self._lists:
             none = np.full(n, -1, np.int64)
             own += [batch.start, batch.end, none, none]
-        return own + self._results.columns(batch.payload)
+        return own + self._results.columns(batch.columns)
 
     def _make_result(self, windows: Windows, changes: Changes, time: int) -> EventBatch:
         columns = self._rows.columns[self._own :]
@@ -138,8 +141,8 @@ class WindowStep(Stateful):
         if self._lists:
             return self._list_results(swept, windows, changes).replace(cti=cti)
         if not len(windows):
-            return EventBatch.empty(self._schema, cti)
-        made = self._results.frame(swept, None)
+            return EventBatch(*NO_TIMES, self._empty, cti)
+        made = self._results.compute(swept, None)
         payload = self._add_keys(made.columns, windows.key)
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
 
@@ -147,13 +150,11 @@ class WindowStep(Stateful):
         """Return the lifetimes of results: the windows' own, or points at their ends."""
         return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
 
-    def _add_keys(self, columns: list[pl.Series], key: Int64s) -> pl.DataFrame:
+    def _add_keys(self, columns: Sequence[Column], key: Int64s) -> Columns:
         """Return a payload with the keys first, in the types of the output schema."""
-        return cast_columns([*self._keys.columns(key), *columns], self._schema)
+        return make_payload(self._schema, [*self._keys.decode(key).columns, *columns], len(key))
 
-    def _list_results(
-        self, swept: list[pl.Series | None], windows: Windows, changes: Changes
-    ) -> EventBatch:
+    def _list_results(self, swept: Swept, windows: Windows, changes: Changes) -> EventBatch:
         """Return the results of windows whose rows are read one by one.
 
         The results of a window that leaves as a start edge are kept until it ends, since a user's
@@ -169,9 +170,9 @@ class WindowStep(Stateful):
         new = windows.take(~windows.is_end)
         if len(new):
             number = np.cumsum(~windows.is_end) - 1
-            swept = [None if s is None else s.filter(~windows.is_end) for s in swept]
+            swept = [None if s is None else s[~windows.is_end] for s in swept]
             closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1]))
-        return EventBatch.concat(closing) if closing else EventBatch.empty(self._schema, 0)
+        return EventBatch.concat(closing) if closing else EventBatch(*NO_TIMES, self._empty, 0)
 
     def _close_window(self, windows: Windows, w: int) -> EventBatch:
         first, payload = self._open_results.pop(int(windows.edge[w]))
@@ -180,14 +181,14 @@ class WindowStep(Stateful):
         return EventBatch(start, np.full(len(ids), windows.end[w]), ids, payload, 0)
 
     def _open_windows(
-        self, swept: list[pl.Series | None], windows: Windows, window: Int64s, row: Int64s
+        self, swept: Swept, windows: Windows, window: Int64s, row: Int64s
     ) -> EventBatch:
         columns = self._rows.columns
         held = Contents.from_pairs(
             window, self._rows.payload(row).frame, columns[START][row], columns[END][row],
             windows.start, windows.end,
         )  # fmt: skip
-        made = self._results.frame(swept, held)
+        made = self._results.compute(swept, held)
         of = np.arange(len(windows)) if made.of is None else made.of
         payload = self._add_keys(made.columns, windows.key[of])
         opens = windows.edge[of] != 0
@@ -195,7 +196,7 @@ class WindowStep(Stateful):
         self._next_edge += int(opens.sum())
         for w in np.flatnonzero(windows.edge != 0).tolist():
             first, end = np.searchsorted(of, [w, w + 1]).tolist()
-            mine = payload.slice(first, end - first)
+            mine = payload.slice(first, end)
             self._open_results[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
         start, end = (times[of] for times in self._lifetimes(windows))
         if made.lifetimes is not None and not self._points:
