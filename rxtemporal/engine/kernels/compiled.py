@@ -12,12 +12,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+import numpy.typing as npt
 from numba.core import event as numba_event
 
 from rxtemporal.core.log import get_logger
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 _log = get_logger(__name__)
 
@@ -43,6 +45,16 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     except RuntimeError:
         _use_temporary_cache()
         return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def freeze(array: Array) -> Array:
+    """Return the array, contiguous and read-only: a kernel is compiled again for any other kind."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)  # type: ignore[assignment]
+    if array.flags.writeable:
+        array = array.view()
+        array.setflags(write=False)
+    return array
 
 
 class _FirstCompile(numba_event.Listener):  # type: ignore[misc]

@@ -10,16 +10,15 @@ gives, and the code of null (-1 while there is none).
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.compiled import freeze, jit
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 FREE = -1
 SMALLEST = 64
@@ -30,6 +29,8 @@ USED, NEXT, NULL = 0, 1, 2
 # odd, and below 2**32, so that no product of two 32-bit halves exceeds uint64
 _A, _B, _C = np.uint64(0x9E3779B1), np.uint64(0x85EBCA77), np.uint64(0xC2B2AE3D)
 _LOW, _HALF, _QUARTER = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(16)
+
+_ALL_VALID = freeze(np.empty(0, np.bool_))
 
 
 @jit
@@ -225,12 +226,12 @@ class IntTable:
 
         Where ``valid`` is False the value is null, which has a code of its own.
         """
-        values = _freeze(values)
+        values = freeze(values)
         codes = np.empty(len(values), np.int64)
         done = number_near(values, self._near, codes) if valid is None and len(self._near) else 0
         if done == len(values):
             return codes
-        known, valid = self._counts[NEXT], _ALL_VALID if valid is None else _freeze(valid)
+        known, valid = self._counts[NEXT], _ALL_VALID if valid is None else freeze(valid)
         done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):
             self._grow()
@@ -253,13 +254,13 @@ class IntTable:
 
     def find(self, keys: Ints) -> Ints:
         """Return each key's value, or -1."""
-        return find(_freeze(keys), self._slots)
+        return find(freeze(keys), self._slots)
 
     def insert(self, keys: Ints, values: Ints) -> None:
         """Give each key its value, in place of any that it had; of equal keys the last one wins."""
         if len(values) and values.min() < 0:
             raise ValueError(f"a value of the table must not be negative, got {values.min()}")
-        keys, values = _freeze(keys), _freeze(values)
+        keys, values = freeze(keys), freeze(values)
         done = insert(keys, values, self._slots, self._counts, 0)
         while done < len(keys):
             self._grow()
@@ -267,7 +268,7 @@ class IntTable:
 
     def pop(self, keys: Ints) -> Ints:
         """Remove each key and return the value that it had, or -1."""
-        return remove(_freeze(keys), self._slots, self._counts)
+        return remove(freeze(keys), self._slots, self._counts)
 
     def state(self) -> tuple[Ints, Ints, Ints]:
         """Return keys, their values, and the counts, for ``restore``."""
@@ -293,16 +294,3 @@ def _free_slots(capacity: int) -> Ints:
     slots = np.empty((capacity, 2), np.int64)
     slots[:, 1] = FREE
     return slots
-
-
-def _freeze(array: Array) -> Array:
-    """Return the array, contiguous and read-only: a kernel is compiled again for any other kind."""
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)  # type: ignore[assignment]
-    if array.flags.writeable:
-        array = array.view()
-        array.setflags(write=False)
-    return array
-
-
-_ALL_VALID = _freeze(np.empty(0, np.bool_))

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.window_changes import make_changes
 
 _MIN, _MAX = MIN_TIME, MAX_TIME
 
@@ -52,6 +53,48 @@ def find_window_after(time: Ints, begins: Ints, period: int, alignment: int) -> 
             low = high - period
         out[i] = max(number, begins[i])
     return out
+
+
+@jit
+def find_changes(
+    first: int,
+    start: Ints,
+    end: Ints,
+    edge: Ints,
+    duration: int,
+    period: int,
+    alignment: int,
+    lists: bool,
+    once: bool,
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the numbers of the windows that begin to hold rows, and what ``make_changes`` returns.
+
+    Rows have the numbers from ``first`` on and live from ``start`` to ``end``. O(n).
+    """
+    begins = find_first_window(start, duration, period, alignment)
+    ends = find_window_after(end, begins, period, alignment)
+    what, at, leaves = make_changes(first, begins, ends, end, edge, lists, once)
+    return begins, what, at, leaves
+
+
+@jit
+def find_windows(
+    at: Ints,
+    what: Ints,
+    key: Ints,
+    state: Ints,
+    roster: Ints,
+    known: int,
+    limit: int,
+    most: int,
+    duration: int,
+    period: int,
+    alignment: int,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, bool]:
+    """Return the results of ``sweep_windows``, then those of ``repeat_bounds`` for them."""
+    of, alive, windows = sweep_windows(at, what, key, state, roster, known, limit, most)
+    start, end, sample, within = repeat_bounds(windows, len(of), duration, period, alignment)
+    return of, alive, start, end, sample, within
 
 
 @jit

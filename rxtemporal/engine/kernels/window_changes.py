@@ -50,6 +50,16 @@ def make_changes(
 
 
 @jit
+def find_changes(
+    first: int, start: Ints, end: Ints, edge: Ints, lists: bool
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the rows' starts, and the result of ``make_changes`` for the rows' own lifetimes."""
+    begins = start.copy()
+    what, at, leaves = make_changes(first, start, end, end, edge, lists, False)
+    return begins, what, at, leaves
+
+
+@jit
 def release_done(what: Ints, alive: Bools) -> int:
     """Mark in ``alive`` ``bool[rows]`` the rows that are not needed after the changes ``what``.
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.hopping_windows import (
+    find_changes,
     find_first_window,
     find_window_after,
-    repeat_bounds,
-    sweep_windows,
+    find_windows,
 )
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.rows import grow, grow_rows
@@ -43,14 +44,25 @@ class HoppingBounds(Stateful):
         # the windows before this number are known
         self._known: int | None = None
 
-    def begins(self, batch: EventBatch) -> Int64s:
-        """Return the number of the earliest window that ends after each row's start."""
-        return find_first_window(batch.start, self._duration, self._period, self._alignment)
+    def find_changes(
+        self, batch: EventBatch, first: int, lists: bool, once: bool
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return the rows' changes, at the numbers of windows.
 
-    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
+        A row is held from the earliest window that ends after its start to the latest one that
+        begins before its end. One in a gap touches no window: its first place is its last.
+        """
+        return find_changes(
+            first, freeze(batch.start), freeze(batch.end), freeze(batch.edge),
+            self._duration, self._period, self._alignment, lists, once,
+        )  # fmt: skip
+
+    def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
-        # a row in a gap touches no window: its first place is its last
-        return find_window_after(batch.end, begins, self._period, self._alignment)
+        begins = find_first_window(
+            freeze(batch.start), self._duration, self._period, self._alignment
+        )
+        return find_window_after(freeze(batch.end), begins, self._period, self._alignment)
 
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the number of the first window that ends after the CTI, as both limits."""
@@ -78,18 +90,16 @@ class HoppingBounds(Stateful):
         self._known = limit
         self._state = grow_rows(self._state, keys)
         self._roster = grow(self._roster, keys + 2)
-        key, alive, windows = sweep_windows(
-            at, changes.what, changes.key, self._state, self._roster, first, limit, MOST_WINDOWS
-        )
+        key, alive, *columns, within = find_windows(
+            at, changes.what, changes.key, self._state, self._roster, first, limit, MOST_WINDOWS,
+            self._duration, self._period, self._alignment,
+        )  # fmt: skip
         if len(alive) > len(key):
             raise UnboundedWindowError(
                 f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
                 "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        *columns, within = repeat_bounds(
-            windows, len(key), self._duration, self._period, self._alignment
-        )
         start, end, sample = columns
         found = Windows(start, end, np.zeros(len(key), np.int64), key, sample, alive)
         return found if within else self._cut_to_time(found)

@@ -215,6 +215,11 @@ class RowStore(Stateful):
         return [column[: self._height] for column in self._columns]
 
     @property
+    def arrays(self) -> list[Column]:
+        """The columns with room for more rows, for kernels, which look only at known numbers."""
+        return self._columns
+
+    @property
     def content(self) -> list[Column]:
         """The columns, and the mask of rows alive, to be saved."""
         return [*self.columns, self._alive[: self._height]]
@@ -265,12 +270,14 @@ class RowStore(Stateful):
         self._alive[numbers] = False
         self._released += len(numbers)
 
-    def release_by(self, forget: Callable[[npt.NDArray[np.bool_]], int]) -> None:
-        """Release the rows that ``forget`` sets to False in the mask of rows alive.
+    def release_by(
+        self, forget: Callable[[Int64s, npt.NDArray[np.bool_]], int], what: Int64s
+    ) -> None:
+        """Release the rows that ``forget(what, alive)`` sets to False in the mask of rows alive.
 
         ``forget`` returns their number.
         """
-        self._released += forget(self._alive)
+        self._released += forget(what, self._alive)
 
     def compact(self) -> Int64s | None:
         """Renumber the rows if most are released; return the new numbers (-1: gone), or None."""

@@ -6,7 +6,9 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.snapshot_windows import find_snapshots
+from rxtemporal.engine.kernels.window_changes import find_changes
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.rows import grow_rows
 from rxtemporal.engine.steps.state import Stateful
@@ -29,11 +31,15 @@ class SnapshotBounds(Stateful):
         self._late = np.zeros(0, np.int64)
         self._next_edge = 1
 
-    def begins(self, batch: EventBatch) -> Int64s:
-        """Return the rows' starts."""
-        return batch.start
+    def find_changes(
+        self, batch: EventBatch, first: int, lists: bool, once: bool
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return the rows' changes, at their starts and ends."""
+        return find_changes(
+            first, freeze(batch.start), freeze(batch.end), freeze(batch.edge), lists
+        )
 
-    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
+    def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the rows' ends."""
         return batch.end
 

@@ -56,11 +56,17 @@ class Bounds(Protocol):
     once: bool
     """True if a row that only one window holds may be a single change."""
 
-    def begins(self, batch: EventBatch) -> Int64s:
-        """Return the place on the axis from which each row is held."""
+    def find_changes(
+        self, batch: EventBatch, first: int, lists: bool, once: bool
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return the changes of new rows, which are numbered from ``first`` on.
 
-    def ends(self, batch: EventBatch, begins: Int64s) -> Int64s:
-        """Return the place up to which each row is held; any place for rows that never end."""
+        The places on the axis from which rows are held, and their changes; then the places up to
+        which they are, and the changes there: see ``make_changes``.
+        """
+
+    def find_ends(self, batch: EventBatch) -> Int64s:
+        """Return the place on the axis up to which each row is held."""
 
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the place below which all starts are known, and that for ends."""

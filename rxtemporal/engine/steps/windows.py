@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns
-from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.core.ticks import TICK
 from rxtemporal.engine.kernels.order import merge
-from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, make_changes, release_done
+from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, release_done
 from rxtemporal.engine.kernels.window_rows import list_rows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
@@ -91,7 +90,7 @@ class WindowStep(Stateful):
             self._keep(batch)
         limits = self._bounds.limits(batch.cti)
         at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
-        changes = Changes(what, self._rows.columns[KEY])
+        changes = Changes(what, self._rows.arrays[KEY])
         windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
         result = self._make_result(windows, changes, batch.cti)
         self._forget(what)
@@ -99,14 +98,14 @@ class WindowStep(Stateful):
 
     def _keep(self, batch: EventBatch) -> None:
         """Keep the rows and queue their changes; an end edge ends a row kept earlier."""
-        if not batch.edge.any():
+        closes = batch.find_ends()
+        if closes is None:
             self._begin(batch)
             return
-        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
         self._begin(batch.take(~closes))
         ended = batch.take(closes)
         rows = self._open.close(ended.edge)
-        ends = self._bounds.ends(ended, self._bounds.begins(ended))
+        ends = self._bounds.find_ends(ended)
         self._ends.push(ends, (rows << BITS) | ENDS | LAST)
         if self._lists:
             self._rows.columns[END][rows] = ended.end
@@ -114,17 +113,15 @@ class WindowStep(Stateful):
     def _begin(self, batch: EventBatch) -> None:
         """Keep rows that begin, and queue their starts and ends."""
         rows = self._rows.append(self._columns(batch), batch.columns if self._lists else None)
-        opens = np.flatnonzero(batch.edge)
-        if len(opens):
+        if batch.has_edges:
+            opens = np.flatnonzero(batch.edge)
             self._open.open(batch.edge[opens], rows[opens])
-        begins = self._bounds.begins(batch)
-        ends = self._bounds.ends(batch, begins)
-        what, *leaving = make_changes(
-            self._rows.height - len(batch), begins, ends, batch.end, batch.edge,
-            self._lists, self._once,
-        )  # fmt: skip
+        first = self._rows.height - len(batch)
+        begins, what, ends, leaves = self._bounds.find_changes(
+            batch, first, self._lists, self._once
+        )
         self._begins.push(begins, what)
-        self._ends.push(*leaving)
+        self._ends.push(ends, leaves)
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)
@@ -135,7 +132,7 @@ class WindowStep(Stateful):
         return own + self._results.columns(batch.columns)
 
     def _make_result(self, windows: Windows, changes: Changes, time: int) -> EventBatch:
-        columns = self._rows.columns[self._own :]
+        columns = self._rows.arrays[self._own :]
         swept = self._results.sweep(windows, changes, columns, len(self._keys))
         cti = self._bounds.cti(time)
         if self._lists:
@@ -207,7 +204,7 @@ class WindowStep(Stateful):
         """Release the rows that are not needed any more, and renumber if most are released."""
         if not len(what):
             return
-        self._rows.release_by(partial(release_done, what))
+        self._rows.release_by(release_done, what)
         new = self._rows.compact()
         if new is None:
             return
