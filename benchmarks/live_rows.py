@@ -75,7 +75,10 @@ def push(items: Sequence[Any], threads: int = 1) -> Timed:
         if threads == 1:
             _push_all(subject.on_next, items)
         else:
-            _push_from_threads(subject, [items[n::threads] for n in range(threads)])
+            # each thread has a part in one piece, as events that were made one after the other
+            each = -(-len(items) // threads)
+            parts = [items[n * each : (n + 1) * each] for n in range(threads)]
+            _push_from_threads(subject, parts)
         subject.on_completed()
         process.wait()
         seconds = time.perf_counter() - begun
