@@ -41,16 +41,6 @@ def split_ended(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
 
 
 @jit
-def find_ends(left: Ints, right: Ints, end: tuple[Ints, Ints]) -> Ints:
-    """Return the earlier end of each pair of rows, ``int64[p]``; ``end``: each side's, by row."""
-    out = np.empty(len(left), np.int64)
-    ends, others = end
-    for i in range(len(left)):
-        out[i] = min(ends[np.uint64(left[i])], others[np.uint64(right[i])])
-    return out
-
-
-@jit
 def link(row: Number, k: Number, after: Ints, before: Ints, head: Ints) -> None:
     """Put a row at the head of its key's list."""
     first = head[k]
@@ -95,8 +85,8 @@ def find_pairs(
     after: tuple[Ints, Ints],
     before: tuple[Ints, Ints],
     head: tuple[Ints, Ints],
-) -> tuple[Ints, Ints, Ints]:
-    """Find the pairs that rows form when they begin: ``left, right, start``, ``int64[p]``.
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Find the pairs that rows form when they begin: ``left, right, start, end``, ``int64[p]``.
 
     ``time``, ``what`` ``int64[n]``: rows in order of start; ``what >> 1`` is the row's number and
     ``what & 1`` its side. For each side ``key, end, after, before`` ``int64[rows]`` and ``head``
@@ -105,10 +95,10 @@ def find_pairs(
     Definition: a row that begins meets every row of the other side that has begun and ends after
     this row's start. Rows found ended are removed from their list, so that each is passed once; a
     row that ends before the next row of the other side begins is never listed. Rows of later calls
-    begin at ``cti`` or after it. O(n + p).
+    begin at ``cti`` or after it. A pair's ``end`` is the earlier of its rows' ends. O(n + p).
     """
     following = _find_next_of_other_side(time, what, cti)
-    out = np.empty((3, len(time) + 64), np.int64)
+    out = np.empty((4, len(time) + 64), np.int64)
     # unpacked once: each access to a tuple counts the references of an array
     lefts = key[0], end[0], after[0], before[0], head[0]
     rights = key[1], end[1], after[1], before[1], head[1]
@@ -116,13 +106,13 @@ def find_pairs(
     met = -1
     while i < len(time):
         i, p, met = _begin_rows(
-            i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2]
+            i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2], out[3]
         )
         if met >= 0:
-            longer = np.empty((3, 2 * out.shape[1]), np.int64)
+            longer = np.empty((4, 2 * out.shape[1]), np.int64)
             longer[:, : out.shape[1]] = out
             out = longer
-    return out[0, :p], out[1, :p], out[2, :p]
+    return out[0, :p], out[1, :p], out[2, :p], out[3, :p]
 
 
 @jit
@@ -146,6 +136,7 @@ def _begin_rows(
     left: Ints,
     right: Ints,
     start: Ints,
+    until: Ints,
 ) -> tuple[int, int, int]:
     """Begin rows from number ``i`` on while there is room for pairs.
 
@@ -171,6 +162,7 @@ def _begin_rows(
                         return i, p, met
                     place = np.uint64(p)
                     left[place], right[place], start[place] = met, row, t
+                    until[place] = min(end[other], other_end[row])
                     p += 1
                 else:
                     take_off(other, k, after, before, head)
@@ -189,6 +181,7 @@ def _begin_rows(
                         return i, p, met
                     place = np.uint64(p)
                     left[place], right[place], start[place] = row, met, t
+                    until[place] = min(end[row], other_end[other])
                     p += 1
                 else:
                     take_off(other, k, other_after, other_before, other_head)

@@ -69,23 +69,28 @@ class AntiJoinStep(Stateful):
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the left input."""
-        numbers = np.full(len(batch), -1)
-        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
-        n = int((~ends).sum())
-        begun = batch.take(~ends) if n < len(batch) else batch
-        columns = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, NONE)]
-        numbers[~ends] = rows = self._left.append([*columns, columns[0]], begun.columns)
-        self._queue.push(begun.start, (rows << BITS) | BEGINS)
-        done = begun.end != MAX_TIME
-        self._ends.push(begun.end[done], (rows[done] << BITS) | ENDS)
-        opens = begun.edge != 0
-        if opens.any():
-            self._open.open(begun.edge[opens], rows[opens])
-        if ends.any():
+        ends = batch.find_ends()
+        if ends is None:
+            numbers = self._keep(batch)
+        else:
+            numbers = np.full(len(batch), -1)
+            numbers[~ends] = self._keep(batch.take(~ends))
             closed = self._open.close(batch.edge[ends])
             self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
         self._pairs.take(0, batch, self._keying.encode(0, batch.columns), numbers)
         return self._make_result()
+
+    def _keep(self, begun: EventBatch) -> Int64s:
+        """Keep rows that begin; return their numbers."""
+        alive = np.zeros(len(begun), np.int64)
+        rows = self._left.append([alive, 0, NONE, 0], begun.columns)
+        self._queue.push(begun.start, (rows << BITS) | BEGINS)
+        done = begun.end != MAX_TIME
+        self._ends.push(begun.end[done], (rows[done] << BITS) | ENDS)
+        if begun.has_edges:
+            opens = begun.edge != 0
+            self._open.open(begun.edge[opens], rows[opens])
+        return rows
 
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the right input."""
@@ -101,17 +106,20 @@ class AntiJoinStep(Stateful):
         pairs = self._pairs
         found = self._match(pairs.find(len(self._keying)))
         self._queue.push(found.start, (self._find_left_rows(found.left) << BITS) | COVERED)
-        sure = found.certain & (found.end != MAX_TIME)
-        self._queue.push(found.end[sure], (self._find_left_rows(found.left[sure]) << BITS) | BARED)
-        unsure = found.take(~found.certain)
-        pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
+        self._bare(found.left, found.end)
+        if found.certain is not None:
+            unsure = found.take(~found.certain)
+            pairs.remember(unsure, np.zeros(len(unsure.left), np.int64))
         closed = pairs.close_ended()
-        ended = closed.end != MAX_TIME
-        self._queue.push(
-            closed.end[ended], (self._find_left_rows(closed.left[ended]) << BITS) | BARED
-        )
+        if closed is not None:
+            self._bare(closed.left, closed.end)
         pairs.forget()
         return self._make_pieces()
+
+    def _bare(self, left: Int64s, end: Int64s) -> None:
+        """Queue the ends of pairs, unless they are the end of time or not certain."""
+        known = end != MAX_TIME
+        self._queue.push(end[known], (self._find_left_rows(left[known]) << BITS) | BARED)
 
     def _match(self, found: NewPairs) -> NewPairs:
         if self._where is None or not len(found.left):

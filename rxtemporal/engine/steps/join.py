@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs
@@ -24,7 +24,8 @@ class JoinedPayload:
     """
 
     def __init__(self, taken: dict[str, str], schema: pl.Schema) -> None:
-        self._taken = taken
+        self._added = list(taken.values())
+        self._own = list(schema)[: len(schema) - len(taken)]
         self.schema = schema
 
     def __call__(self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s) -> Columns:
@@ -32,9 +33,8 @@ class JoinedPayload:
         return self._join(sides[0], left, sides[1], right)
 
     def _join(self, first: RowStore, left: Int64s, second: RowStore, right: Int64s) -> Columns:
-        added = second.fields(right, list(self._taken.values()))
-        own = list(self.schema)[: len(self.schema) - len(added)]
-        return Columns(self.schema, [*first.fields(left, own), *added], len(left))
+        columns = [*first.fields(left, self._own), *second.fields(right, self._added)]
+        return Columns(self.schema, columns, len(left))
 
 
 class SwappedPayload(JoinedPayload):
@@ -66,7 +66,8 @@ class JoinStep(Stateful):
         self._pairs = Pairs(schemas)
         self._merged = merged
         self._where = None if where is None else Predicate(where, merged.schema)
-        self._keys = tuple(keys)
+        # what a batch gives that only advances time
+        self._nothing = EventBatch.empty(merged.schema, MIN_TIME, tuple(keys))
         self._next_edge = 1
 
     @property
@@ -88,23 +89,29 @@ class JoinStep(Stateful):
         key = self._keying.encode(side, batch.columns)
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
-            return EventBatch.empty(self._merged.schema, pairs.cti, self._keys)
-        found = pairs.find(len(self._keying))
-        payload = self._payload(found.left, found.right)
-        if self._where is not None and len(found.left):
-            keep = self._where(payload)
-            found, payload = found.take(keep), payload.take(keep)
-        ids = self._remember(found)
-        out = EventBatch(found.start, found.end, ids, payload, pairs.cti, self._keys)
+            return self._nothing.replace(cti=pairs.cti)
+        out = self._begin(pairs.find(len(self._keying)))
         ends = self._ends()
         pairs.forget()
         return out if ends is None else EventBatch.concat([out, ends])
 
-    def _remember(self, found: NewPairs) -> Int64s:
+    def _begin(self, found: NewPairs) -> EventBatch:
+        """Return the pairs that begin to meet."""
+        cti = self._pairs.cti
+        if not len(found.left):
+            return self._nothing.replace(cti=cti)
+        payload = self._payload(found.left, found.right)
+        if self._where is not None:
+            keep = self._where(payload)
+            found, payload = found.take(keep), payload.take(keep)
+        keys = self._nothing.keys
+        if found.certain is None:
+            return EventBatch.of_rows(found.start, found.end, payload, cti, keys)
+        ids = self._remember(found, ~found.certain)
+        return EventBatch(found.start, found.end, ids, payload, cti, keys)
+
+    def _remember(self, found: NewPairs, unsure: Bools) -> Int64s:
         """Remember the pairs whose end is not certain; return each pair's id, 0 for the others."""
-        if found.certain.all():
-            return np.zeros(len(found.start), np.int64)
-        unsure = ~found.certain
         ids = np.where(unsure, self._next_edge + np.cumsum(unsure) - 1, 0)
         self._next_edge += int(unsure.sum())
         self._pairs.remember(found.take(unsure), ids[unsure])
@@ -112,14 +119,14 @@ class JoinStep(Stateful):
 
     def _ends(self) -> EventBatch | None:
         closed = self._pairs.close_ended()
-        if not len(closed.edge):
+        if closed is None or not len(closed.edge):
             return None
         pairs = self._pairs
         starts = pairs.column(0, START)[closed.left], pairs.column(1, START)[closed.right]
         never = closed.end == MAX_TIME  # a pair that never ends keeps its start edge
         made = EventBatch(
             np.maximum(*starts), closed.end, closed.edge,
-            self._payload(closed.left, closed.right), self._pairs.cti, self._keys,
+            self._payload(closed.left, closed.right), pairs.cti, self._nothing.keys,
         )  # fmt: skip
         return made.take(~never)
 

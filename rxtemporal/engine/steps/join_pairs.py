@@ -6,15 +6,13 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.join import (
     NOT_LISTED,
     close_pairs,
-    find_ends,
     find_pairs,
     remember_pairs,
     split_ended,
@@ -30,25 +28,28 @@ KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 
 PLACES = 8
 
+_NONE: Int64s = np.empty(0, np.int64)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class NewPairs:
     """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
 
-    ``end`` is the pair's end if that is ``certain``, else the end of time.
+    ``end`` is the pair's end if that is ``certain``, else the end of time. ``certain`` is None if
+    all ends are.
     """
 
     left: Int64s
     right: Int64s
     start: Int64s
     end: Int64s
-    certain: npt.NDArray[np.bool_]
+    certain: Bools | None
 
-    def take(self, which: npt.NDArray[np.bool_]) -> NewPairs:
+    def take(self, which: Bools) -> NewPairs:
         """Return some of them."""
-        return self if which.all() else NewPairs(
+        return NewPairs(
             self.left[which], self.right[which], self.start[which], self.end[which],
-            self.certain[which],
+            None if self.certain is None else self.certain[which],
         )  # fmt: skip
 
 
@@ -82,10 +83,10 @@ class Side(Stateful):
     def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
         """Keep the rows that begin; return the numbers of the rows closed by end edges."""
         self.cti = batch.cti
-        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
-        if not ends.any():
+        ends = batch.find_ends()
+        if ends is None:
             self._begin(batch, key, tag)
-            return np.empty(0, np.int64)
+            return _NONE
         self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
         # a row with a null key was never kept
         rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
@@ -98,12 +99,12 @@ class Side(Stateful):
         return rows
 
     def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
-        kept = key >= 0
-        if not kept.all():
-            batch, key, tag = batch.take(kept), key[kept], None if tag is None else tag[kept]
         if not len(batch):
             return
-        opened = batch.edge != 0
+        kept = key >= 0
+        if np.count_nonzero(kept) < len(kept):
+            batch, key, tag = batch.take(kept), key[kept], None if tag is None else tag[kept]
+        opened = batch.edge != 0 if batch.has_edges else False
         rows = self.rows.append(
             [
                 key,
@@ -118,11 +119,13 @@ class Side(Stateful):
             batch.columns if self._payload is not None else None,
         )
         self.starts.push(batch.start, rows)
-        if opened.any():
+        if not isinstance(opened, bool):
             self.open.open(batch.edge[opened], rows[opened])
 
     def queue_ends(self, cti: int, rows: Int64s) -> Int64s:
         """Queue the ends of rows that have just begun; return the rows that have ended by now."""
+        if not len(rows):
+            return rows
         over, end, later = split_ended(rows, self.rows.columns[END], cti)
         self.ends.push(end, later)
         return over
@@ -159,7 +162,7 @@ class Pairs(Stateful):
         self.sides = Side(payloads[0], tagged=tagged), Side(payloads[1], tagged=False)
         self._pairs = np.zeros((PLACES, 1), np.int64)
         # for each side the rows closed since the last commit
-        self._ended: list[Int64s] = [np.empty(0, np.int64), np.empty(0, np.int64)]
+        self._ended: list[Int64s] = [_NONE, _NONE]
 
     @property
     def cti(self) -> int:
@@ -169,7 +172,8 @@ class Pairs(Stateful):
     @property
     def has_ended(self) -> bool:
         """True if an end edge has closed a row since the last commit."""
-        return any(len(rows) for rows in self._ended)
+        left, right = self._ended
+        return len(left) > 0 or len(right) > 0
 
     def __len__(self) -> int:
         return len(self.sides[0]) + len(self.sides[1])
@@ -177,7 +181,7 @@ class Pairs(Stateful):
     def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
         """Take a batch of one side; rows of key -1 meet nothing, left rows may have a tag."""
         ended = self.sides[side].take(batch, key, tag)
-        self._ended[side] = np.concatenate([self._ended[side], ended])
+        self._ended[side] = _join(self._ended[side], ended)
 
     @property
     def rows(self) -> tuple[RowStore, RowStore]:
@@ -193,24 +197,23 @@ class Pairs(Stateful):
 
     def find(self, keys: int) -> NewPairs:
         """Return the pairs that have begun to meet before the CTI."""
+        cti = self.cti
         left, right = self.sides
-        times, rows = zip(*(side.starts.pop_due(self.cti) for side in self.sides), strict=True)
-        time, what = merge(times[0], rows[0] << 1, times[1], (rows[1] << 1) | 1)
-        for side in self.sides:
-            side.head = grow(side.head, keys, -1)
-        key, end, after, before = (self._both(which) for which in (KEY, END, AFTER, BEFORE))
-        heads = left.head, right.head
-        a, b, start = find_pairs(time, what, self.cti, key, end, after, before, heads)
-        self._brief = [
-            side.queue_ends(self.cti, b) for side, b in zip(self.sides, rows, strict=True)
-        ]
-        return self._find_certain_ends(a, b, start)
+        left_times, left_rows = left.starts.pop_due(cti)
+        right_times, right_rows = right.starts.pop_due(cti)
+        time, what = merge(left_times, left_rows << 1, right_times, (right_rows << 1) | 1)
+        left.head, right.head = grow(left.head, keys, -1), grow(right.head, keys, -1)
+        key, end, after, before = map(self._both, (KEY, END, AFTER, BEFORE))
+        found = find_pairs(time, what, cti, key, end, after, before, (left.head, right.head))
+        self._brief = left.queue_ends(cti, left_rows), right.queue_ends(cti, right_rows)
+        if not len(left.open) and not len(right.open):
+            return NewPairs(*found, None)
+        return self._find_certain_ends(*found)
 
-    def _find_certain_ends(self, left: Int64s, right: Int64s, start: Int64s) -> NewPairs:
+    def _find_certain_ends(
+        self, left: Int64s, right: Int64s, start: Int64s, end: Int64s
+    ) -> NewPairs:
         """Return the pairs, with those ends that are certain."""
-        end = find_ends(left, right, self._both(END))
-        if not len(self.sides[0].open) and not len(self.sides[1].open):
-            return NewPairs(left, right, start, end, np.ones(len(end), np.bool_))
         opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]
         certain = ~(opened[0] | opened[1]) | (end <= self.cti)
         return NewPairs(left, right, start, np.where(certain, end, MAX_TIME), certain)
@@ -232,27 +235,25 @@ class Pairs(Stateful):
         self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
         self._pairs[7, 0] = unused + len(new)
 
-    def close_ended(self) -> EndedPairs:
+    def close_ended(self) -> EndedPairs | None:
         """Return the remembered pairs whose end is certain now, and note the rows that have ended.
 
         Row numbers stay valid until ``forget``.
         """
-        parts = []
-        end, opened, first = (self._both(which) for which in (END, OPENED, FIRST))
-        self._over: list[Int64s] = []
-        for number, side in enumerate(self.sides):
-            _, over = side.ends.pop_due(self.cti + 1)
-            over = np.concatenate([over, self._brief[number]])
-            if int(self._pairs[7, 0]) < self._pairs.shape[1] - 1:
-                known = np.concatenate([self._ended[number], over])
-                parts.append(close_pairs(known, number, self.cti, end, opened, first, self._pairs))
-            self._ended[number] = np.empty(0, np.int64)
-            self._over.append(over)
-        left, right, edge = (
-            (np.concatenate(part) for part in zip(*parts, strict=True))
-            if parts
-            else (np.empty(0, np.int64),) * 3
-        )
+        until = self.cti + 1
+        self._over = [
+            _join(side.ends.pop_due(until)[1], brief)
+            for side, brief in zip(self.sides, self._brief, strict=True)
+        ]
+        ended, self._ended = self._ended, [_NONE, _NONE]
+        if int(self._pairs[7, 0]) == self._pairs.shape[1] - 1:  # none is remembered
+            return None
+        end, opened, first = map(self._both, (END, OPENED, FIRST))
+        parts = [
+            close_pairs(_join(*known), number, self.cti, end, opened, first, self._pairs)
+            for number, known in enumerate(zip(ended, self._over, strict=True))
+        ]
+        left, right, edge = map(np.concatenate, zip(*parts, strict=True))
         return EndedPairs(left, right, edge, np.minimum(end[0][left], end[1][right]))
 
     def forget(self) -> None:
@@ -274,3 +275,10 @@ class Pairs(Stateful):
         used[self._pairs[7, 1 : 1 + int(self._pairs[7, 0])]] = False
         used[-1] = False
         rows[used] = new[rows[used]]
+
+
+def _join(first: Int64s, second: Int64s) -> Int64s:
+    """Return two arrays as one."""
+    if not len(first):
+        return second
+    return np.concatenate([first, second]) if len(second) else first
