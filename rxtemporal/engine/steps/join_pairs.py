@@ -139,8 +139,9 @@ class Side(Stateful):
             queue.renumber(new)
         if len(self.open):
             self.open.renumber(new)
-        columns = self.rows.columns
-        relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
+        if self.rows.height:
+            columns = self.rows.columns
+            relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
         return new
 
 
@@ -202,9 +203,9 @@ class Pairs(Stateful):
         left_times, left_rows = left.starts.pop_due(cti)
         right_times, right_rows = right.starts.pop_due(cti)
         time, what = merge(left_times, left_rows << 1, right_times, (right_rows << 1) | 1)
-        left.head, right.head = grow(left.head, keys, -1), grow(right.head, keys, -1)
-        key, end, after, before = map(self._both, (KEY, END, AFTER, BEFORE))
-        found = find_pairs(time, what, cti, key, end, after, before, (left.head, right.head))
+        heads = left.head, right.head = grow(left.head, keys, -1), grow(right.head, keys, -1)
+        both = tuple(zip(left.rows.columns, right.rows.columns, strict=False))
+        found = find_pairs(time, what, cti, both[KEY], both[END], both[AFTER], both[BEFORE], heads)
         self._brief = left.queue_ends(cti, left_rows), right.queue_ends(cti, right_rows)
         if not len(left.open) and not len(right.open):
             return NewPairs(*found, None)

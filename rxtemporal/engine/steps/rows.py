@@ -100,6 +100,12 @@ class _Values:
             if self._valid is not None:
                 self._valid[:count] = flags
 
+    def clear(self) -> None:
+        """Drop all values."""
+        self._valid = None
+        if len(self._values) > LARGE:
+            self._values = np.empty(0, self._values.dtype)
+
 
 class _Texts:
     """One field that polars holds: a few series, each longer than the next."""
@@ -134,6 +140,10 @@ class _Texts:
         assert isinstance(taken, core.SeriesColumn)
         self._parts = [taken.series] if len(numbers) else []
 
+    def clear(self) -> None:
+        """Drop all values."""
+        self._parts = []
+
 
 class PayloadStore:
     """Payloads of rows 0, 1, 2 …, added at the end and found by number."""
@@ -142,9 +152,9 @@ class PayloadStore:
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
-        self._clear()
+        self._make_fields()
 
-    def _clear(self) -> None:
+    def _make_fields(self) -> None:
         self._height = 0
         self._fields: dict[str, _Values | _Texts] = {}
         for name, dtype in self._schema.items():
@@ -172,13 +182,19 @@ class PayloadStore:
         for field in self._fields.values():
             field.keep(numbers, room)
 
+    def clear(self) -> None:
+        """Drop all rows; keep room for a few."""
+        self._height = 0
+        for field in self._fields.values():
+            field.clear()
+
     def collect(self) -> pl.DataFrame:
         """Return all rows as a frame."""
         return self.take(np.arange(self._height)).frame
 
     def restore(self, frame: pl.DataFrame) -> None:
         """Hold these rows in place of any others."""
-        self._clear()
+        self._make_fields()
         if frame.height:
             self.append(Columns.from_frame(frame))
 
@@ -199,6 +215,8 @@ class RowStore(Stateful):
         self._alive = np.empty(0, np.bool_)
         self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
         self._height = self._released = 0
+        # the columns up to the height, until it changes
+        self._views: list[Column] | None = None
 
     def __len__(self) -> int:
         """Return the number of rows alive."""
@@ -212,7 +230,9 @@ class RowStore(Stateful):
     @property
     def columns(self) -> list[Column]:
         """The columns, ``[height]`` each, to be read and written by row number."""
-        return [column[: self._height] for column in self._columns]
+        if self._views is None:
+            self._views = [column[: self._height] for column in self._columns]
+        return self._views
 
     @property
     def arrays(self) -> list[Column]:
@@ -227,7 +247,7 @@ class RowStore(Stateful):
     @content.setter
     def content(self, saved: list[Column]) -> None:
         *self._columns, self._alive = saved
-        self._height = len(self._alive)
+        self._height, self._views = len(self._alive), None
 
     @property
     def payloads(self) -> pl.DataFrame:
@@ -244,7 +264,7 @@ class RowStore(Stateful):
         """Add rows and return their numbers; an int stands for a column filled with it."""
         assert not isinstance(columns[0], int)
         n = len(columns[0])
-        first, self._height = self._height, self._height + n
+        first, self._height, self._views = self._height, self._height + n, None
         if self._height > len(self._alive):
             self._columns = [grow(column, self._height) for column in self._columns]
             self._alive = grow(self._alive, self._height, False)
@@ -288,7 +308,7 @@ class RowStore(Stateful):
         new = np.full(self._height, -1, np.int64)
         new[numbers] = np.arange(len(numbers))
         room = len(self._alive)
-        self._height, self._released = len(numbers), 0
+        self._height, self._released, self._views = len(numbers), 0, None
         if room > LARGE and 8 * len(numbers) < room:  # a burst is over
             room = len(numbers)
             self._columns = [column[numbers] for column in self._columns]
@@ -302,6 +322,6 @@ class RowStore(Stateful):
 
     def _clear(self) -> Int64s:
         new = np.full(self._height, -1, np.int64)
-        self._payloads.keep(new[:0], LARGE)
-        self._height = self._released = 0
+        self._payloads.clear()
+        self._height, self._released, self._views = 0, 0, None
         return new
