@@ -15,6 +15,7 @@ import polars as pl
 from rxtemporal.core.columns import Array, physical_type
 from rxtemporal.engine.expressions.parts import (
     Constant,
+    Function,
     Pair,
     Part,
     both,
@@ -188,6 +189,7 @@ def translate_unary(term: Term, parts: list[Part]) -> Part:
     (part,) = parts
     require(part.dtype == term.dtype)
     require(term.dtype.is_numeric() or isinstance(term.dtype, pl.Duration))
+    require(term.dtype.is_numeric() or term.name != "sign")
     if term.name == "abs" and term.dtype.is_unsigned_integer():
         return part
     if term.name == "negate":
@@ -197,9 +199,16 @@ def translate_unary(term: Term, parts: list[Part]) -> Part:
     return lift(_UNARY[term.name], part, term.dtype)
 
 
-_UNARY = {
+def _take_sign(values: Array) -> Array:
+    # a zero keeps its sign
+    signs = np.sign(values)
+    return np.where(values == 0, values, signs) if values.dtype.kind == "f" else signs
+
+
+_UNARY: dict[str, Function] = {
     "negate": np.negative,
     "abs": np.abs,
+    "sign": _take_sign,
     "sqrt": np.sqrt,
     "floor": np.floor,
     "ceil": np.ceil,

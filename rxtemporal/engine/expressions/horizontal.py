@@ -1,13 +1,23 @@
-"""The least and the greatest of several columns: nulls and NaN give way to numbers."""
+"""The least and the greatest: of several columns, where nulls and NaN give way; and bounds."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from rxtemporal.core.columns import Array
-from rxtemporal.engine.expressions.parts import Function, Pair, Part, is_array, lift_pairs, require
+from rxtemporal.core.columns import Array, physical_type
+from rxtemporal.engine.expressions.parts import (
+    Constant,
+    Function,
+    Pair,
+    Part,
+    is_array,
+    lift,
+    lift_pairs,
+    require,
+)
 from rxtemporal.engine.expressions.tree import Term
 
 
@@ -41,6 +51,30 @@ def _least(one: Array, two: Array) -> Any:
 
 def _greatest(one: Array, two: Array) -> Any:
     return np.where((one > two) | np.isnan(two), one, two)
+
+
+def translate_clip(term: Term, parts: list[Part]) -> Part:
+    """Translate clip to constant bounds; NaN stays."""
+    part, *bounds = parts
+    require(part.dtype == term.dtype and term.dtype.is_numeric() and all(term.options))
+    low, high = (_read_bound(bound, term.dtype) for bound in bounds)
+
+    def clip(values: Array) -> Array:
+        return np.where(values < low, low, np.where(values > high, high, values))
+
+    return lift(clip, part, term.dtype)
+
+
+def _read_bound(bound: Part, dtype: pl.DataType) -> Array:
+    require(isinstance(bound, Constant) and bound.value is not None)
+    assert isinstance(bound, Constant)
+    assert bound.value is not None
+    value = bound.value.item()
+    if dtype.is_integer():
+        limits = np.iinfo(np.dtype(physical_type(dtype)))
+        require(isinstance(value, int) and limits.min <= value <= limits.max)
+    require(value == value)  # not NaN
+    return np.array(value, physical_type(dtype))
 
 
 _FUNCTIONS: dict[tuple[str, bool], Function] = {

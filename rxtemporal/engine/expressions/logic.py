@@ -10,7 +10,7 @@ from rxtemporal.engine.expressions.parts import (
     Pair,
     Part,
     lift,
-    lift_pairs,
+    lift_pair,
     lift_two,
     require,
 )
@@ -37,7 +37,7 @@ def combine(name: str, parts: list[Part]) -> Part:
     if isinstance(left, Constant) and isinstance(right, Constant):
         require(left.value is not None and right.value is not None)
         return lift_two(_BITS[name], left, right, _BOOL)
-    return lift_pairs(_conjoin if name == "And" else _disjoin, parts, _BOOL)
+    return lift_pair(_conjoin if name == "And" else _disjoin, _BITS[name], left, right)
 
 
 def _conjoin(one: Pair, two: Pair) -> Pair:

@@ -160,6 +160,28 @@ Pair: TypeAlias = tuple[Any, Any]
 """Values and their validity; the validity is True if no value is null."""
 
 
+def lift_pair(function: Callable[..., Pair], plain: Function, left: Part, right: Part) -> Part:
+    """Return the part of two operands of a type that applies a function of values with validity.
+
+    Where neither has nulls, ``plain`` is applied to the values, in half the time.
+    """
+    if isinstance(left, Constant) or isinstance(right, Constant):
+        return lift_pairs(function, [left, right], left.dtype)
+    one, two = left.run, right.run
+
+    def compute(columns: Sequence[Column]) -> Column:
+        mine, other = one(columns), two(columns)
+        if type(mine) is np.ndarray and type(other) is np.ndarray:
+            return plain(mine, other)  # type: ignore[no-any-return]
+        return Nullable(*function(_split(mine), _split(other)))
+
+    return Computation(compute, left.dtype, fresh=True)
+
+
+def _split(value: Any) -> Pair:
+    return (value, True) if type(value) is np.ndarray else (value.values, value.valid)
+
+
 def lift_pairs(function: Callable[..., Pair], parts: Sequence[Part], dtype: pl.DataType) -> Part:
     """Return the part that applies a function of values with validity, which gives the like."""
     readers = [_pair_reader(part) for part in parts]
@@ -184,12 +206,7 @@ def _pair_reader(part: Part) -> Callable[[Sequence[Column]], Pair]:
             pair = (np.zeros((), physical_type(part.dtype)), np.False_)
         return lambda columns: pair
     run = part.run
-
-    def read(columns: Sequence[Column]) -> Pair:
-        value = run(columns)
-        return (value, True) if type(value) is np.ndarray else (value.values, value.valid)
-
-    return read
+    return lambda columns: _split(run(columns))
 
 
 def both(one: Any, two: Any) -> Any:

@@ -35,7 +35,10 @@ _BLOCK = 8_192
 # columns up to this length are computed at once; new memory for large temporaries costs most
 _LONG = 131_072
 # functions that make many temporaries
-_LAVISH = ("TemporalFunction", "min_horizontal", "max_horizontal", "BooleanFunction.IsIn")
+_LAVISH = (
+    "TemporalFunction", "min_horizontal", "max_horizontal", "BooleanFunction.IsIn", "Ternary",
+    "fill_null", "coalesce", "clip", "replace_strict",
+)  # fmt: skip
 
 
 class Program:

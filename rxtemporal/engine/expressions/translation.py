@@ -15,6 +15,8 @@ from rxtemporal.engine.expressions import (
     logic,
     membership,
     nulls,
+    replacement,
+    spans,
 )
 from rxtemporal.engine.expressions.parts import (
     Computation,
@@ -23,7 +25,7 @@ from rxtemporal.engine.expressions.parts import (
     make_constant,
     require,
 )
-from rxtemporal.engine.expressions.tree import Term, UnknownExpressionError
+from rxtemporal.engine.expressions.tree import Term, UnknownExpressionError, walk
 
 Translate = Callable[[Term, list[Part]], Part]
 
@@ -44,6 +46,10 @@ _DATE_PARTS = (
     "Year", "Quarter", "Month", "Day", "OrdinalDay", "WeekDay",
     "Hour", "Minute", "Second", "Millisecond", "Microsecond",
 )  # fmt: skip
+_TOTALS = (
+    "TotalDays", "TotalHours", "TotalMinutes", "TotalSeconds", "TotalMilliseconds",
+    "TotalMicroseconds",
+)  # fmt: skip
 _TABLE: dict[str, Translate] = {
     **dict.fromkeys(("Plus", "Minus", "Multiply"), arithmetic.translate_arithmetic),
     "fused": arithmetic.translate_fused,
@@ -51,13 +57,19 @@ _TABLE: dict[str, Translate] = {
     "FloorDivide": arithmetic.translate_floor_division,
     "Modulus": arithmetic.translate_modulo,
     "pow": arithmetic.translate_power,
-    **dict.fromkeys(("negate", "abs", "sqrt", "floor", "ceil"), arithmetic.translate_unary),
+    **dict.fromkeys(("negate", "abs", "sign", "sqrt", "floor", "ceil"), arithmetic.translate_unary),
     **dict.fromkeys(("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq"), comparison.translate_comparison),
     **dict.fromkeys(("EqValidity", "NotEqValidity"), comparison.translate_missing_comparison),
     **dict.fromkeys(("And", "Or", "Xor", "LogicalAnd", "LogicalOr"), logic.translate_logic),
     **{f"BooleanFunction.{name}": translate for name, translate in _BOOLEAN.items()},
     **{f"TemporalFunction.{name}": dates.translate_date_part for name in _DATE_PARTS},
     "TemporalFunction.Date": casts.translate_date,
+    "TemporalFunction.Truncate": spans.translate_truncate,
+    "TemporalFunction.TimeStamp": spans.translate_timestamp,
+    **{f"TemporalFunction.{name}": spans.translate_total for name in _TOTALS},
+    "to_physical": spans.translate_physical,
+    "clip": horizontal.translate_clip,
+    "replace_strict": replacement.translate_replacement,
     **dict.fromkeys(("fill_null", "coalesce"), nulls.translate_fill),
     **dict.fromkeys(("min_horizontal", "max_horizontal"), horizontal.translate_extreme),
     "Cast": casts.translate_cast,
@@ -82,7 +94,15 @@ def translate(term: Term, positions: Mapping[str, int]) -> Part:
     parts = [translate(each, positions) for each in term.inputs]
     if all(isinstance(part, Constant) for part in parts):
         require(term.name == "Cast")  # polars folds constants by itself
-    return _TABLE[term.name](term, parts)
+    result = _TABLE[term.name](term, parts)
+    # an operand that is not needed may yet raise an error
+    require(isinstance(result, Computation) or not any(map(_may_fail, term.inputs)))
+    return result
+
+
+def _may_fail(term: Term) -> bool:
+    names = [(each.name, *each.options) for each in walk(term)]
+    return ("Cast", "strict") in names or any(name == "replace_strict" for name, *_ in names)
 
 
 def _read_column(position: int, dtype: pl.DataType) -> Part:

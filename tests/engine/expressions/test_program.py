@@ -82,6 +82,11 @@ COMPILED = [
     TINY.is_in([1, 2, 3, 7, 100, 127]),
     X.is_in([0.0, NAN]), X.is_in([0.0, 1.0, 2.5, NAN, INF, -3.5]), FLAG.is_in([True]),
     DAY.is_in([date(1970, 1, 1)]), TIME.is_in([NOON]), TEXT.is_in(["a", "b"]),
+    LARGE.replace_strict([-7, 0, 1, 2, 3], [1.5, 2.5, -0.0, NAN, INF], default=7.5),
+    LARGE.replace_strict({1: 10, 2: 20}, default=-1), LARGE.is_in([1, 2]).cast(pl.Int8).sign(),
+    # bounds
+    X.clip(0, 1), X.clip(-2.5, 1e308), LARGE.clip(-7, 100), TINY.clip(0, 100), SINGLE.clip(0.1, 2),
+    X.sign(), LARGE.sign(), SINGLE.sign(),
     # others of rows
     X.abs(), LARGE.abs(), TINY.abs(), SPAN.abs(), X.sqrt(), X.floor(), X.ceil(),
     pl.min_horizontal(X, Y), pl.max_horizontal(X, Y), pl.min_horizontal(X, 0.5),
@@ -93,6 +98,11 @@ COMPILED = [
       for part in ("hour", "minute", "second", "millisecond", "microsecond")),
     TIME + SPAN, TIME - SPAN, TIME - MOMENT, SPAN + GAP, SPAN - GAP, TIME + timedelta(hours=1),
     -SPAN,
+    *(TIME.dt.truncate(every) for every in ("1us", "7ms", "1s", "90m", "1h", "1d", "7d")),
+    *(getattr(SPAN.dt, f"total_{unit}")() for unit in ("days", "hours", "minutes", "seconds",
+                                                      "milliseconds", "microseconds")),
+    TIME.dt.timestamp("us"), TIME.dt.timestamp("ms"), TIME.dt.epoch("s"), NAIVE.dt.truncate("1h"),
+    TIME.to_physical(), DAY.to_physical(), X.to_physical(),
     # constants, names
     X, X.alias("y"), TEXT.alias("y"), (X > 0).alias("y"), pl.lit(3), pl.lit(2.5), pl.lit(None),
     pl.lit("a"), pl.lit(True), pl.lit(NOON), pl.lit(1) + 2, (X + 1).name.suffix("_y"),
@@ -142,13 +152,15 @@ def test_programs_agree_with_polars(frame: pl.DataFrame, expression: pl.Expr) ->
 
 
 UNKNOWN = [
-    X.log(), X.sin(), X.round(1), X**Y, LARGE**-1, X.clip(0, 1), TEXT.str.len_chars(), TEXT + "a",
+    X.log(), X.sin(), X.round(1), X**Y, LARGE**-1, X.clip(0, Y), TEXT.str.len_chars(), TEXT + "a",
     TEXT < "a", TEXT.cast(pl.Int64), pl.when(FLAG).then(pl.lit("a")).otherwise(TEXT), X.cum_sum(),
     pl.col("huge") + LARGE, TIME.dt.convert_time_zone("Europe/Berlin").dt.hour(),
     pl.concat_str(X, Y),
     SPAN * 2, X.cast(pl.Decimal(10, 2)), pl.struct(X), LARGE.is_in(OTHER.implode()), X.rank(),
     pl.col("absent"),
-    TIME.dt.truncate("1h"), X.sum(), pl.len(), X.map_elements(abs),
+    TIME.dt.truncate("1mo"), TIME.dt.truncate("1w"), TINY.clip(0, 300), DAY.dt.truncate("1d"),
+    LARGE.replace_strict({1: "a"}, default="b"), TEXT.replace_strict({"a": 1}, default=2),
+    X.sum(), pl.len(), X.map_elements(abs), X.cast(pl.Int8) // 0,
 ]  # fmt: skip
 
 
@@ -158,7 +170,13 @@ def test_what_is_unknown_is_left_to_polars(expression: pl.Expr) -> None:
     assert compile_expression(expression, SCHEMA) is None
 
 
-STRICT = [LARGE.cast(pl.Int8), LARGE.cast(pl.UInt64), X.cast(pl.Int64), (X + 1).cast(pl.Int8) > 3]
+STRICT = [
+    LARGE.cast(pl.Int8),
+    LARGE.replace_strict({1: 2}),
+    LARGE.cast(pl.UInt64),
+    X.cast(pl.Int64),
+    (X + 1).cast(pl.Int8) > 3,
+]
 
 
 @pytest.mark.parametrize("expression", STRICT, ids=str)
@@ -172,7 +190,7 @@ def test_a_strict_cast_that_fails_raises_what_polars_raises(expression: pl.Expr)
     bad = _frame({"large": [1, -(2**40)], "double": [1.0, NAN]})
     with pytest.raises(pl.exceptions.InvalidOperationError) as error:
         run_polars(expression, bad)
-    with pytest.raises(pl.exceptions.InvalidOperationError, match="conversion") as other:
+    with pytest.raises(pl.exceptions.InvalidOperationError) as other:
         run(program, bad)
     assert str(error.value).split("\n")[0].split(" in column")[0] in str(other.value)
 
