@@ -1,13 +1,14 @@
 """Peak memory over a stream of 50 million events, made as they are needed.
 
 The number of keys and of rows alive stays the same from the beginning, so the peak should stay the
-same, too. Results are counted and dropped.
+same, too; with ``keys`` and ``names`` keys come and go, two events each. Results are counted and
+dropped.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import measure
@@ -18,6 +19,7 @@ from reactivex.subject import Subject
 from workloads import KEYS, PACE, SECOND
 
 import rxtemporal as rxt
+from rxtemporal import agg
 
 MARKS = tuple(millions * 1_000_000 for millions in (1, 2, 5, 10, 20, 50))
 # points per interval of validity
@@ -29,7 +31,7 @@ VALID_FIELDS = {"key": pl.Int32, "attr": pl.Float64}
 class Feed:
     """Input of a query, made on the fly in batches, and the result that is expected."""
 
-    fields = POINT_FIELDS
+    fields: Mapping[str, Any] = POINT_FIELDS
 
     def __init__(self) -> None:
         self.entry: Subject[rxt.EventBatch] = Subject()
@@ -77,6 +79,36 @@ class Tumbling(Feed):
 
     def count(self, batch: rxt.EventBatch) -> int:
         return int(batch.payload["n"].sum())
+
+
+class ShortLived(Tumbling):
+    """Each two points have a key of their own: a count by window and key, and no key comes back."""
+
+    fields: Mapping[str, Any] = {"key": pl.Int64, "value": pl.Float64}
+
+    def query(self) -> rxt.Streamable:
+        return self.stream.group_by("key").tumbling_window(SECOND).aggregate(n=agg.count())
+
+    def push(self, first: int, rows: int) -> None:
+        self.expected += rows
+        number = np.arange(first, first + rows, dtype=np.int64)
+        payload = pl.DataFrame({"key": self.keys(number // 2), "value": self.rng.random(rows)})
+        start = number * PACE
+        self.entry.on_next(rxt.EventBatch.of_rows(start, start + 1, payload, int(start[-1])))
+
+    def keys(self, number: Any) -> Any:
+        """Return the keys of these numbers, far apart."""
+        return number * 1_000_003
+
+
+class ShortLivedNames(ShortLived):
+    """The same with keys that are strings."""
+
+    fields: Mapping[str, Any] = {"key": pl.String, "value": pl.Float64}
+
+    def keys(self, number: Any) -> Any:
+        """Return the keys of these numbers as strings."""
+        return pl.Series(number).cast(pl.String) + " is the name of a key"
 
 
 class Snapshots(Feed):
@@ -144,7 +176,13 @@ class Counting(rxt.Sink):
         self.total += self._feed.count(whole)
 
 
-FEEDS: dict[str, type[Feed]] = {"w2": Tumbling, "w4": Joined, "w6": Snapshots}
+FEEDS: dict[str, type[Feed]] = {
+    "w2": Tumbling,
+    "w4": Joined,
+    "w6": Snapshots,
+    "keys": ShortLived,
+    "names": ShortLivedNames,
+}
 
 
 def parts(events: int, batch_rows: int) -> Iterator[tuple[int, int]]:

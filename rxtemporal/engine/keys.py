@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.columns import Column, Columns
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.key_columns import KeyColumn, find_first_rows, make_key_column, to_hashable
 from rxtemporal.engine.key_store import KeyStore
 from rxtemporal.errors import CheckpointError
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
 # up to so many rows with strings are looked up one by one, since hashing and comparing costs more
 FEW_ROWS = 512
+# keys are forgotten when so many more are known than so many times those that are held
+MANY_KEYS, TIMES_HELD = 1024, 2
 # codes of a column have at most so many bits, so that two of them make one integer
 HALF = 32
 
 Codes = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class KeyCoder:
@@ -39,7 +43,9 @@ class KeyCoder:
     ['a']
     """
 
-    __slots__ = ("_columns", "_count", "_few", "_few_codes", "_keys", "_pairs", "names", "schema")
+    __slots__ = (
+        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_pairs", "names", "schema",
+    )  # fmt: skip
 
     _columns: list[KeyColumn]
     _pairs: list[IntTable]
@@ -48,6 +54,7 @@ class KeyCoder:
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self.schema = pl.Schema(schema)
         self.names = tuple(self.schema)
+        self._limit = MANY_KEYS
         self._clear()
 
     def _clear(self) -> None:
@@ -99,11 +106,25 @@ class KeyCoder:
             )
         return coder
 
-    def keep(self, codes: Codes) -> None:
-        """Forget all keys but these, which get the codes 0, 1, 2 … in this order."""
-        kept = self.decode(codes)
+    @property
+    def is_full(self) -> bool:
+        """True if so many keys are known that its owner should see which ones it holds."""
+        return self._count > self._limit and bool(self.names)
+
+    def forget(self, held: Bools) -> KeptKeys | None:
+        """Forget the keys for which nothing is held, if those are most.
+
+        ``held`` ``bool[keys]``, by code. Returns the codes kept, which are numbered anew in order;
+        None if all stay. Is called when the coder is full, so each key is moved O(1) times.
+        """
+        old, count = np.flatnonzero(held), self._count
+        self._limit = MANY_KEYS + TIMES_HELD * len(old)
+        if count <= self._limit:
+            return None
+        kept = self.decode(old)
         self._clear()
         self.encode(kept)
+        return KeptKeys(old, count)
 
     def _encode_few(self, columns: Sequence[Column]) -> Codes:
         """Return the codes of few rows."""

@@ -25,7 +25,7 @@ class Distinct(Operator):
     @property
     def holds(self) -> str:
         """The changes after the CTI, and the values."""
-        return "starts and ends at or after t, and every value seen"
+        return "starts and ends at or after t, and the values alive"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys and the named fields, or all fields if none are named."""
@@ -56,7 +56,7 @@ def distinct(*fields: str) -> Distinct:
     The value is that of the named fields, or of all fields if none are named; null equals null, NaN
     equals NaN and -0.0 equals 0.0. An interval is emitted as a start edge when the CTI passes its
     start, and ended when the CTI passes its end; the CTI passes unchanged. Held: starts and ends
-    after the CTI, and every value seen.
+    after the CTI, and the values alive.
     """
     for field in fields:
         if not isinstance(field, str):

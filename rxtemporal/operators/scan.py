@@ -62,7 +62,8 @@ def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
     Each group key has a state of its own, which begins as a copy of ``seed``; the keys come first
     in the results. A state has to be made of numbers, strings, times, lists, tuples, dicts and
     sets, so that it can be saved. Held: rows that are not committed, the results of open rows, and
-    a state for each key seen. What ``fn`` raises fails the query. It costs a call for each row.
+    a state for each key; a key is forgotten once its state is ``seed`` again, for example None, 0
+    or an empty dict. What ``fn`` raises fails the query. It costs a call for each row.
 
     >>> import rxtemporal as rxt
     >>> def total(state, start, payload):

@@ -22,7 +22,7 @@ class SessionLifetimes(Operator):
     name = "session_lifetimes"
     timeout: int
     max_duration: int | None = None
-    holds = "rows of sessions that have not ended, and some numbers for each key seen"
+    holds = "rows of sessions that have not ended"
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: rows of one key are seen together."""
@@ -42,7 +42,7 @@ def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> Sessio
     ``timeout`` after its last start (a gap of exactly ``timeout`` ends it). Only starts count: ends
     and end edges are ignored. A row is emitted as a start edge when the CTI has passed its start,
     and its end follows with the first CTI that is not below the session's end. The CTI passes
-    unchanged. Held: the rows of sessions that have not ended, and some numbers for each key seen.
+    unchanged. Held: the rows of sessions that have not ended.
 
     ``max_duration`` M limits a session on an absolute grid. Let c be the greatest multiple of M
     (counted from 1970-01-01T00:00:00Z) not above the session's first start: the session ends at

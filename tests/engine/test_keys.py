@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from rxtemporal import CheckpointError
 from rxtemporal.core.columns import Columns
 from rxtemporal.engine import key_columns, keys
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -197,20 +198,69 @@ def test_a_key_does_not_keep_its_batch() -> None:
 @FEW
 @given(data=st.data(), names=st.sampled_from(NAMES))
 def test_kept_keys_are_numbered_anew(few: int, data: st.DataObject, names: tuple[str, ...]) -> None:
-    """A coder keeps the keys asked for, in order, and numbers all others as if never seen."""
+    """A coder keeps the keys held, in order, and numbers all others as if never seen."""
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, few)
+        patch.setattr(keys, "MANY_KEYS", 0)
+        patch.setattr(keys, "TIMES_HELD", 1)
         coder = agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
-        codes = np.flatnonzero(
-            data.draw(st.lists(st.booleans(), min_size=len(coder), max_size=len(coder)))
-        )
-        kept = coder.decode(codes).frame
-        coder.keep(codes)
-        assert coder.state().equals(kept)
-        expected = KeyCoder.restore(kept)
+        size = len(coder)
+        held = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), np.bool_)
+        expected = KeyCoder.restore(coder.decode(np.flatnonzero(held)).frame)
+        assert coder.is_full == (size > 0)
+        kept = coder.forget(held)
+        assert not coder.is_full
+        assert coder.state().equals(expected.state())
+        if kept is None:
+            assert held.all()
+        else:
+            assert (kept.old.tolist(), kept.count) == (np.flatnonzero(held).tolist(), size)
         frame = pl.DataFrame(data.draw(rows_of(names)), schema=schema_of(names))
         assert encode(coder, frame).tolist() == encode(expected, frame).tolist()
         assert coder.state().equals(expected.state())
+
+
+def test_keys_are_forgotten_when_most_are_not_held() -> None:
+    """A coder is full when it knows many more keys than twice those held at the last look."""
+    coder = KeyCoder({"k": pl.Int64()})
+    sizes = []
+    for number in range(0, 50_000, 100):
+        encode(coder, pl.DataFrame({"k": range(number, number + 100)}))
+        sizes.append(len(coder))
+        if coder.is_full:
+            held = coder.decode(np.arange(len(coder))).frame["k"].to_numpy() >= number - 400
+            forgotten = coder.forget(held) is not None
+            assert len(coder) == (500 if forgotten else len(held))
+    assert min(sizes[-20:]) <= 600
+    assert keys.MANY_KEYS + 2 * 500 < max(sizes) <= keys.MANY_KEYS + 2 * 500 + 100
+
+
+def test_keys_that_stay_are_not_moved() -> None:
+    """If most keys are held, all stay, and the coder is full when there are twice as many."""
+    coder = KeyCoder({"k": pl.Int64()})
+    encode(coder, pl.DataFrame({"k": range(3_000)}))
+    assert coder.is_full
+    assert coder.forget(np.arange(3_000) < 1_600) is None
+    assert len(coder) == 3_000
+    encode(coder, pl.DataFrame({"k": range(4_224)}))
+    assert not coder.is_full
+    encode(coder, pl.DataFrame({"k": [5_000]}))
+    assert coder.is_full
+
+
+def test_arrays_by_key_follow_the_kept_keys() -> None:
+    """Elements of kept keys stay, in any layout; one not made yet stays unmade."""
+    kept = KeptKeys(np.array([1, 3, 4]), 6)
+    assert kept.new.tolist() == [-1, 0, -1, 1, 2, -1]
+    assert kept.gone.tolist() == [0, 2, 5]
+    assert kept.renumber(np.array([4, -1, 1, 0])).tolist() == [2, -1, 0, -1]
+    assert kept.pick(np.arange(8)).tolist() == [1, 3, 4]
+    assert kept.pick(np.arange(4)).tolist() == [1, 3]
+    assert kept.pick(np.arange(12), 2).tolist() == [2, 3, 6, 7, 8, 9]
+    assert kept.pick(np.arange(12).reshape(2, 6)).tolist() == [[1, 3, 4], [7, 9, 10]]
+    assert kept.pick_rows(np.arange(12).reshape(6, 2)).tolist() == [[2, 3], [6, 7], [8, 9]]
+    assert kept.pick_rows(np.arange(12), 2).tolist() == [2, 3, 6, 7, 8, 9]
+    assert kept.pick_entries({1: "a", 2: "b", 4: "c"}) == {0: "a", 2: "c"}
 
 
 def test_without_fields_there_is_one_key() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -21,6 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from law_streams import (
     CASES,
+    OPERATORS,
     Expected,
     Sides,
     drawn,
@@ -38,6 +40,8 @@ from reactivex import compose
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal import operators as ops
+from rxtemporal.engine import keys
+from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.testing import Stepper
 
 
@@ -91,11 +95,15 @@ def check_cuts_and_order(name: str, sides: Sides, random: Random, expected: Expe
 
 
 def check_restarts(name: str, sides: Sides, random: Random, expected: Expected) -> None:
-    """Check that saving and loading after any batches changes neither history nor final CTI."""
+    """Check that saving and loading after any batches changes neither history nor final CTI.
+
+    Neither does forgetting keys as soon as nothing is held for them.
+    """
     made = in_runs(sides, random)
     out: list[rxt.EventBatch] = []
-    for some in physical.stepped(plan(name), made, lambda: random.random() < 0.4):
-        out += some
+    with forgetful() if random.random() < 0.7 else nullcontext():
+        for some in physical.stepped(plan(name), made, lambda: random.random() < 0.4):
+            out += some
     cti = final_cti(CASES[name], sides)
     assert out[-1].cti == cti
     expected.check(out, cti)
@@ -113,10 +121,23 @@ def check_buckets(name: str, sides: Sides, random: Random, expected: Expected) -
         expected.check_rows(out, cti)
 
 
+@contextmanager
+def forgetful() -> Iterator[None]:
+    """Let steps forget each key as soon as nothing is held for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keys, "MANY_KEYS", 0)
+        patch.setattr(keys, "TIMES_HELD", 1)
+        yield
+
+
 @cache
-def steady(ticks: int, shapes: tuple[str, ...], together: int = 50) -> list[rxt.EventBatch]:
-    """A steady stream in batches of so many ticks."""
+def steady(
+    ticks: int, shapes: tuple[str, ...], together: int = 50, *, passing: bool = False
+) -> list[rxt.EventBatch]:
+    """A steady stream in batches of so many ticks; each tick has its own key if ``passing``."""
     items = arrangements.make_steady_stream(ticks, shapes)
+    if passing:
+        items = [arrangements.name_by_start(item) for item in items]
     ends = [i + 1 for i, item in enumerate(items) if item[0] == "cti"][together - 1 :: together]
     return physical.batches(items, [slice(i, j) for i, j in pairwise([0, *ends])])
 
@@ -135,12 +156,12 @@ class Long:
         return min(self.sizes[len(self.sizes) // 2 :])
 
 
-def long_run(name: str, ticks: int, together: int = 50) -> Long:
+def long_run(name: str, ticks: int, together: int = 50, *, passing: bool = False) -> Long:
     """Return what a case makes of a steady stream, the same on every side."""
     case = CASES[name]
     shapes = tuple(case.draws.get("shapes", strategies.SHAPES))
     stepper, found = Stepper(plan(name)), Long([])
-    for number, batch in enumerate(steady(ticks, shapes, together)):
+    for number, batch in enumerate(steady(ticks, shapes, together, passing=passing)):
         for side in physical.SIDES[: case.inputs]:
             found.out += stepper.push(side, batch)
         found.rows = max(found.rows, stepper.rows)
@@ -164,6 +185,36 @@ def test_long_streams(name: str) -> None:
     cti = long.out[-1].cti
     assert whole.out[-1].cti == cti
     assert_frame_equal(history(long.out, cti), history(whole.out, cti))
+
+
+# what is held for a key for ever: its latest rows, or the state of a user's function
+FOR_EVER = ("to_signal", "count_window", "scan, grouped", "reference")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in OPERATORS.values() else [pytest.mark.full]) for n in CASES],
+)
+def test_keys_that_pass_are_forgotten(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the data, in which no key comes again, through the same operators know no more.
+
+    Forgetting keys shows nowhere: with it and without the history is the same.
+    """
+    known, state = list[int](), KeyCoder.state
+
+    def noted(coder: KeyCoder) -> pl.DataFrame:
+        known.append(len(coder))
+        return state(coder)
+
+    monkeypatch.setattr(KeyCoder, "state", noted)
+    with forgetful():
+        long_run(name, 200, passing=True)
+        few = max(known, default=0)
+        long = long_run(name, 2_000, passing=True)
+    if not name.startswith(FOR_EVER):
+        assert max(known, default=0) <= 1.1 * few + 5
+    never = long_run(name, 2_000, 2_000, passing=True)
+    assert_frame_equal(history(long.out, long.out[-1].cti), history(never.out, long.out[-1].cti))
 
 
 def history(out: list[rxt.EventBatch], cti: int) -> pl.DataFrame:

@@ -66,6 +66,13 @@ def _lives(time: int, shapes: Sequence[str]) -> list[tuple[str, tuple[int, ...]]
     return [("point", ()), ("interval", (time + length,)), *edge]
 
 
+def name_by_start(item: Event) -> Event:
+    """Return an event with a key of its own for its start, as strings and as numbers."""
+    if item[0] == "cti":
+        return item
+    return (*item[:-1], {**item[-1], "k": f"key {item[1]}", "y": float(item[1])})
+
+
 def make_tangled_stream(count: int) -> list[Event]:
     """Return a long stream in which rows of each shape wait, overlap and end out of order."""
     random = Random(7)

@@ -217,6 +217,24 @@ def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free:
 
 
 @jit
+def drop_heaps(
+    keys: Ints,
+    living: Ints,
+    removed: Ints,
+    value: npt.NDArray,  # type: ignore[type-arg]
+    left: Ints,
+    right: Ints,
+    free: Ints,
+) -> None:
+    """Mark all nodes of both heaps of these keys as unused; keys without heaps are passed over."""
+    for k in keys:
+        while k < len(living) and living[k] >= 0:
+            _pop(living, k, value, left, right, free)
+        while k < len(removed) and removed[k] >= 0:
+            _pop(removed, k, value, left, right, free)
+
+
+@jit
 def find_extremes(
     what: Ints,
     key: Ints,

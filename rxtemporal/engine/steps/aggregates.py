@@ -13,6 +13,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Nullable
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels import aggregates as kernels
 from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
@@ -67,6 +68,9 @@ class RunningAggregate(Protocol):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the arrays to keep for each row: the values that this aggregate reads."""
 
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, for which no rows are alive."""
+
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
 
@@ -84,6 +88,10 @@ class Count(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return which values are not null."""
         return [read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._n = kept.pick(self._n, 2)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
         """Return the counts, Int64."""
@@ -106,6 +114,10 @@ class IntegerSum(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
         return [read_integers(field), read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._total, self._rough = kept.pick(self._total, 2), kept.pick(self._rough, 2)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums as Int64; raise if one overflows."""
@@ -139,6 +151,11 @@ class FloatSum(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
         return [read_floats(field), read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._sum, self._alone = kept.pick_rows(self._sum), kept.pick_rows(self._alone)
+        self._odd = kept.pick_rows(self._odd, 2)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums, Float64."""
@@ -181,6 +198,11 @@ class Variance(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
         return [read_floats(field), read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._n, self._strange = kept.pick(self._n), kept.pick(self._strange)
+        self._sums = kept.pick(self._sums)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the variances, Float64."""
@@ -229,6 +251,15 @@ class Extreme(Stateful):
         if not self._greatest:
             return values
         return -values if self._float else ~values
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        kernels.drop_heaps(
+            kept.gone, self._living, self._removed, self._value, self._left, self._right, self._free
+        )
+        self._living, self._removed = kept.pick(self._living), kept.pick(self._removed)
+        self._sizes = kept.pick(self._sizes)
+        self._nans.keep_keys(kept)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes, Float64 or Int64."""

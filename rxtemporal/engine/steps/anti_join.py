@@ -114,7 +114,19 @@ class AntiJoinStep(Stateful):
         if closed is not None:
             self._bare(closed.left, closed.end)
         pairs.forget()
+        if self._keying.is_full:
+            self._forget_keys()
         return self._make_pieces()
+
+    def _forget_keys(self) -> None:
+        """Forget keys of which no row is held."""
+        held = np.zeros(len(self._keying), np.bool_)
+        self._pairs.mark_keys(held)
+        self._coverage.mark_keys(held)
+        kept = self._keying.forget(held)
+        if kept is not None:
+            self._pairs.keep_keys(kept)
+            self._coverage.keep_keys(kept)
 
     def _bare(self, left: Int64s, end: Int64s) -> None:
         """Queue the ends of pairs, unless they are the end of time or not certain."""

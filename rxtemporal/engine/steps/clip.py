@@ -112,7 +112,23 @@ class ClipStep(Stateful):
         begun = what[(what & 1) == 0] >> 1
         result = self._leave(begun, done, cti)
         self._forget(done)
+        if self._keying.is_full:
+            self._forget_keys()
         return result
+
+    def _forget_keys(self) -> None:
+        """Forget keys of which no row is held."""
+        held = np.zeros(len(self._keying), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        for _, what in self._begins.runs:
+            held[what[(what & 1) == 1] >> 1] = True
+        kept = self._keying.forget(held)
+        if kept is None:
+            return
+        self._rows.renumber_keys(KEY, kept)
+        self._begins.renumber_odd(kept.new)
+        # when a key last clipped matters only while rows of that time come
+        self._head, self._last = kept.pick(self._head), kept.pick(self._last)
 
     def _leave(self, begun: Int64s, done: Int64s, cti: int) -> EventBatch:
         columns = self._rows.columns

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.count_windows import slide_windows
 from rxtemporal.engine.kernels.session_windows import follow_links
 from rxtemporal.engine.steps.rows import grow
@@ -48,6 +50,12 @@ class CountBounds(StartBounds):
         self._state = [
             grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
         ]
+
+    def _mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Do nothing: a key with an open window has rows."""
+
+    def _keep_keys(self, kept: KeptKeys) -> None:
+        self._state = [kept.pick(column) for column in self._state]
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:
         head, tail, count = self._state[:3]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import NO_FIELDS, Columns
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.coverage import NONE, find_stretches
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
@@ -36,6 +38,19 @@ class Coverage(Stateful):
     def __len__(self) -> int:
         return len(self._queue)
 
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys with a row alive, or with a start or an end to come."""
+        size = len(self._alive)
+        held[:size] |= ((self._alive > 0) | (self._since != NONE))[: len(held)]
+        for _, what in self._queue.runs:
+            held[what >> 1] = True
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._queue.renumber(kept.new, 1)
+        self._alive, self._edge = kept.pick(self._alive), kept.pick(self._edge)
+        self._since, self._until = kept.pick(self._since), kept.pick(self._until)
+
     def take(self, batch: EventBatch, key: Int64s, keys: int) -> tuple[EventBatch, Int64s]:
         """Take rows and their keys; return stretches, without a payload, and their keys."""
         closes = batch.find_ends()
@@ -55,7 +70,7 @@ class Coverage(Stateful):
 class DistinctStep(Stateful):
     """Returns one row for each maximal stretch of time in which a value is alive.
 
-    Holds the starts and ends that the CTI has not passed, and every value seen.
+    Holds the starts and ends that the CTI has not passed, and the values alive.
     """
 
     held = ("_coder", "_coverage")
@@ -73,4 +88,15 @@ class DistinctStep(Stateful):
         """Return the stretches that have begun or ended."""
         codes = self._coder.encode(batch.columns)  # the group's keys are part of the value
         result, of = self._coverage.take(batch, codes, len(self._coder))
-        return result.replace(payload=self._coder.decode(of), keys=batch.keys)
+        result = result.replace(payload=self._coder.decode(of), keys=batch.keys)
+        if self._coder.is_full:
+            self._forget_values()
+        return result
+
+    def _forget_values(self) -> None:
+        """Forget values that are not alive."""
+        held = np.zeros(len(self._coder), np.bool_)
+        self._coverage.mark_keys(held)
+        kept = self._coder.forget(held)
+        if kept is not None:
+            self._coverage.keep_keys(kept)

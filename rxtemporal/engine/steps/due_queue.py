@@ -158,6 +158,12 @@ class Queue(Stateful):
         """Renumber even entries, which are row numbers above one bit; leave odd ones."""
         self._map(lambda what: np.where(what & 1, what, new[np.where(what & 1, 0, what >> 1)] << 1))
 
+    def renumber_odd(self, new: Int64s) -> None:
+        """Renumber odd entries, which are codes of keys above one bit; leave even ones."""
+        self._map(
+            lambda what: np.where(what & 1, (new[np.where(what & 1, what >> 1, 0)] << 1) | 1, what)
+        )
+
     def _map(self, number: Callable[[Int64s], Int64s]) -> None:
         runs = [(time, number(what)) for time, what in self.runs]
         self.runs = [(t[w >= 0], w[w >= 0]) if len(w) and w.min() < 0 else (t, w) for t, w in runs]

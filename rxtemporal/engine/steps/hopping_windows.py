@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.hopping_windows import (
     find_changes,
@@ -103,6 +105,17 @@ class HoppingBounds(Stateful):
         start, end, sample = columns
         found = Windows(start, end, np.zeros(len(key), np.int64), key, sample, alive)
         return found if within else self._cut_to_time(found)
+
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys that have rows in a window."""
+        size = len(self._state)
+        held[:size] |= (self._state != 0).any(axis=1)[: len(held)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._state = kept.pick_rows(self._state)
+        listed = int(self._roster[0])
+        self._roster[1 : 1 + listed] = kept.renumber(self._roster[1 : 1 + listed])
 
     def _cut_to_time(self, windows: Windows) -> Windows:
         """Cut windows at the ends of time; drop points that would come after the last tick."""

@@ -93,7 +93,17 @@ class JoinStep(Stateful):
         out = self._begin(pairs.find(len(self._keying)))
         ends = self._ends()
         pairs.forget()
+        if self._keying.is_full:
+            self._forget_keys()
         return out if ends is None else EventBatch.concat([out, ends])
+
+    def _forget_keys(self) -> None:
+        """Forget keys of which no row is held."""
+        held = np.zeros(len(self._keying), np.bool_)
+        self._pairs.mark_keys(held)
+        kept = self._keying.forget(held)
+        if kept is not None:
+            self._pairs.keep_keys(kept)
 
     def _begin(self, found: NewPairs) -> EventBatch:
         """Return the pairs that begin to meet."""

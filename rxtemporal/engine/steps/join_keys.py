@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
@@ -18,6 +19,7 @@ from rxtemporal.core.columns import (
     make_series,
     physical_type,
 )
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.state import Stateful
 
@@ -26,7 +28,7 @@ class KeyMatcher(Stateful):
     """Codes of the fields by which rows of two streams match.
 
     A row with null in a field of ``on`` matches nothing and has code -1; in a group key, null
-    equals null. Holds every key seen.
+    equals null. Holds the keys of rows that are held, and up to as many more.
     """
 
     held = ("_coder",)
@@ -43,6 +45,15 @@ class KeyMatcher(Stateful):
     def __len__(self) -> int:
         """Return the number of keys."""
         return len(self._coder)
+
+    @property
+    def is_full(self) -> bool:
+        """True if so many keys are known that its owner should see which ones it holds."""
+        return self._coder.is_full
+
+    def forget(self, held: npt.NDArray[np.bool_]) -> KeptKeys | None:
+        """Forget keys as ``KeyCoder.forget`` does."""
+        return self._coder.forget(held)
 
     def encode(self, side: int, rows: Columns) -> Int64s:
         """Return each row's key."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.join import (
     NOT_LISTED,
     close_pairs,
@@ -130,6 +131,11 @@ class Side(Stateful):
         self.ends.push(end, later)
         return over
 
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, which have no rows."""
+        self.rows.renumber_keys(KEY, kept)
+        self.head = kept.pick(self.head)
+
     def compact(self) -> Int64s | None:
         """Renumber the rows if most are gone; return the new numbers, or None."""
         new = self.rows.compact()
@@ -183,6 +189,16 @@ class Pairs(Stateful):
         """Take a batch of one side; rows of key -1 meet nothing, left rows may have a tag."""
         ended = self.sides[side].take(batch, key, tag)
         self._ended[side] = _join(self._ended[side], ended)
+
+    def mark_keys(self, held: Bools) -> None:
+        """Set ``held`` to True for the keys of the rows held."""
+        for side in self.sides:
+            side.rows.mark_keys(KEY, held)
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, which have no rows."""
+        for side in self.sides:
+            side.keep_keys(kept)
 
     @property
     def rows(self) -> tuple[RowStore, RowStore]:

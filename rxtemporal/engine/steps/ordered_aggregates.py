@@ -10,6 +10,7 @@ import polars as pl
 
 from rxtemporal.core import columns as core
 from rxtemporal.core.columns import SeriesColumn
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
 from rxtemporal.engine.steps.field_values import read_objects
 from rxtemporal.engine.steps.rows import Column
@@ -71,6 +72,11 @@ class ObjectExtreme(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects, null as None."""
         return [read_objects(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._living = defaultdict(list, kept.pick_entries(self._living))
+        self._removed = defaultdict(list, kept.pick_entries(self._removed))
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes."""

@@ -12,6 +12,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]
@@ -319,6 +320,16 @@ class RowStore(Stateful):
         self._alive[: len(numbers)] = True
         self._payloads.keep(numbers, room)
         return new
+
+    def mark_keys(self, column: int, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys of the rows alive; ``column`` is that of their keys."""
+        keys = self._columns[column][: self._height][self._alive[: self._height]]
+        held[keys[keys >= 0]] = True
+
+    def renumber_keys(self, column: int, kept: KeptKeys) -> None:
+        """Give the rows the new codes of their keys."""
+        keys = self._columns[column][: self._height]
+        keys[:] = kept.renumber(keys)
 
     def _clear(self) -> Int64s:
         new = np.full(self._height, -1, np.int64)

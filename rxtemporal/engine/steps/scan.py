@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ Function = Callable[[Any, int, dict[str, Any]], Any]
 START, END, EDGE, KEY = range(4)
 # no field has these names: the first is empty, the others begin with a null character
 _START, _STAYS, _END = "", "\0stays", "\0end"
+_PLAIN = (NoneType, bool, int, float, str, bytes)
+_COLLECTIONS = (list, tuple, dict, set, frozenset)
 
 
 def _sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
@@ -54,6 +57,15 @@ def _number_runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
         equal = [a.eq_missing(b) for a, b in zip(payload, before, strict=True)]
         differs |= ~pl.DataFrame(equal).select(pl.all_horizontal(pl.all())).to_series().to_numpy()
     return np.cumsum(differs) - 1
+
+
+def _is_same(state: Any, seed: Any) -> bool:
+    """Return True if a state is surely equal to the seed: a plain value, or empty as it is."""
+    if type(state) is not type(seed):
+        return False
+    if type(seed) in _COLLECTIONS:
+        return not state and not seed
+    return type(seed) in _PLAIN and repr(state) == repr(seed)
 
 
 def _count_up(count: Int64s) -> Int64s:
@@ -154,7 +166,7 @@ class ScanStep(Stateful):
     payloads, which live as long as the row. Rows of one key come in order of (start, payload),
     nulls first. The results of an open row leave as start edges, and their end edges follow when
     the CTI has passed the row's end. Holds the rows whose start is not committed, the results of
-    open rows, and one state for each key seen. Costs a call for each row.
+    open rows, and a state for each key until it is the seed again. Costs a call for each row.
     """
 
     held = ("_coder", "_waiting", "_starts", "_open", "_states", "_open_results")
@@ -189,6 +201,8 @@ class ScanStep(Stateful):
         else:
             self._keep(batch)
         begun = self._begin(batch)
+        if self._coder.is_full:
+            self._forget_keys()
         ended = self._open_results.pop_ended(batch)
         return begun if ended is None else EventBatch.concat([begun, ended])
 
@@ -288,6 +302,16 @@ class ScanStep(Stateful):
             return frame
         keys = payload.select(self._keys)[of]
         return pl.DataFrame([*keys.get_columns(), *frame.get_columns()])
+
+    def _forget_keys(self) -> None:
+        """Forget keys that have no waiting rows and whose state is the seed again."""
+        held = np.zeros(len(self._coder), np.bool_)
+        self._waiting.mark_keys(KEY, held)
+        held[[key for key, state in self._states.items() if not _is_same(state, self._seed)]] = True
+        kept = self._coder.forget(held)
+        if kept is not None:
+            self._waiting.renumber_keys(KEY, kept)
+            self._states = kept.pick_entries(self._states)
 
     def _forget(self, due: Int64s, edge: Int64s) -> None:
         """Release the rows that are due; those with an edge id are open."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.session_windows import expire_sessions, follow_links, gather_sessions
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.due_queue import Queue
@@ -41,7 +43,7 @@ class Sessions(Stateful):
     A session ends ``timeout`` after its last start, or at its cap if that is earlier. It has ended
     once the CTI has reached its end, since a row that starts there belongs to the next session.
     Each open session is in the queue once; if it has been extended when it is due, it is queued
-    again for its new end. Holds a few numbers for each key seen.
+    again for its new end. Holds a few numbers for each key with a session.
     """
 
     held = ("_state", "_queued", "_expiry")
@@ -61,6 +63,21 @@ class Sessions(Stateful):
             grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
         ]
         self._queued = grow(self._queued, keys, False)
+
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys whose last session matters.
+
+        It is open, or its cap ended it, which decides where the next one may end.
+        """
+        _, last, cap, _, _, _, count = self._state
+        size = len(count)
+        held[:size] |= ((count > 0) | (cap < last + self._timeout))[: len(held)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._state = [kept.pick(column) for column in self._state]
+        self._queued = kept.pick(self._queued)
+        self._expiry.renumber(kept.new)
 
     def advance(
         self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s
@@ -104,7 +121,7 @@ class SessionLifetimesStep(Stateful):
 
     A row leaves as a start edge once its start is committed, and its end edge follows when the
     session has ended; if both are known at once, it leaves complete. Holds the rows whose session
-    has not ended, and a few numbers for each key seen.
+    has not ended, and a few numbers for each key that has some.
     """
 
     held = ("_keys", "_rows", "_starts", "_sessions", "_next_edge")
@@ -144,6 +161,8 @@ class SessionLifetimesStep(Stateful):
             batch,
         )
         self._forget(ended)
+        if self._keys.is_full:
+            self._forget_keys()
         return result
 
     def _keep(self, batch: EventBatch) -> None:
@@ -161,6 +180,16 @@ class SessionLifetimesStep(Stateful):
         columns = self._rows.columns
         payload = self._rows.payload(numbers)
         return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, batch.keys)
+
+    def _forget_keys(self) -> None:
+        """Forget keys that have no rows, and no session that matters."""
+        held = np.zeros(len(self._keys), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        self._sessions.mark_keys(held)
+        kept = self._keys.forget(held)
+        if kept is not None:
+            self._rows.renumber_keys(KEY, kept)
+            self._sessions.keep_keys(kept)
 
     def _forget(self, ended: Int64s) -> None:
         """Release rows whose session has ended, and renumber if most are released."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.session_lifetimes import Sessions
 from rxtemporal.engine.steps.start_windows import FinalWindows, StartBounds
 
@@ -39,6 +42,12 @@ class SessionBounds(StartBounds):
 
     def _grow(self, keys: int) -> None:
         self._sessions.grow(keys)
+
+    def _mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        self._sessions.mark_keys(held)
+
+    def _keep_keys(self, kept: KeptKeys) -> None:
+        self._sessions.keep_keys(kept)
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:
         self._sessions.renumber(new, keys)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.snapshot_windows import find_snapshots
 from rxtemporal.engine.kernels.window_changes import find_changes
@@ -66,6 +68,16 @@ class SnapshotBounds(Stateful):
         if self._finished and cti == MAX_TIME:
             columns = self._end_all(columns, len(at))
         return Windows(*columns)
+
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys that have rows."""
+        size = len(self._state)
+        held[:size] |= self._state[: len(held), 0] != 0
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._state = kept.pick_rows(self._state)
+        self._late = kept.renumber(self._late)
 
     def _end_all(self, columns: list[Int64s], at: int) -> list[Int64s]:
         """Return the columns and those of the snapshots that never end, as complete rows."""

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.count_windows import find_oldest
 from rxtemporal.engine.kernels.session_windows import follow_links
 from rxtemporal.engine.kernels.window_changes import BITS
@@ -82,6 +84,13 @@ class _Waits(Stateful):
         self._time = grow(time[waits], room)
         self._key = grow(key[waits], room)
         return self._height + more
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, which wait for nothing."""
+        key = kept.renumber(self._key[self._done : self._height])
+        self._time = self._time[self._done : self._height][key >= 0]
+        self._key = key[key >= 0]
+        self._done, self._height = 0, len(self._key)
 
     def find_first(self, since: Int64s) -> int:
         """Return the oldest time since which a key still waits; the end of time if none does."""
@@ -166,6 +175,20 @@ class StartBounds(Stateful):
             return cti
         return min(cti, self._waiting.find_first(self._since))
 
+    def forget_keys(self) -> None:
+        """Forget keys that have no rows and no open window, if the keys are many."""
+        if not self.keys.is_full:
+            return
+        held = np.zeros(len(self.keys), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        self._mark_keys(held)
+        kept = self.keys.forget(held)
+        if kept is None:
+            return
+        self._rows.renumber_keys(KEY, kept)
+        self._waiting.keep_keys(kept)
+        self._keep_keys(kept)
+
     def _release(self, rows: Int64s) -> None:
         self._rows.release(rows)
         edges = self._rows.columns[EDGE][rows]
@@ -190,6 +213,14 @@ class StartBounds(Stateful):
 
     def _grow(self, keys: int) -> None:
         """Make room for so many keys."""
+        raise NotImplementedError
+
+    def _mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys that have an open window."""
+        raise NotImplementedError
+
+    def _keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
         raise NotImplementedError
 
     def _close(self, cti: int, due: Int64s) -> FinalWindows:
@@ -240,6 +271,11 @@ class StartWindowStep(Stateful):
         self._bounds.take(batch)
         found = self._bounds.close(batch.cti)
         cti = self._bounds.cti(batch.cti, points=self._points)
+        result = self._make_result(found, cti)
+        self._bounds.forget_keys()
+        return result
+
+    def _make_result(self, found: FinalWindows, cti: int) -> EventBatch:
         if not len(found):
             return EventBatch(*NO_TIMES, self._empty, cti)
         start, end = found.start, found.end

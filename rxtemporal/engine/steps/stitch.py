@@ -17,8 +17,6 @@ from rxtemporal.engine.steps.state import Stateful
 BITS = 2  # the number of bits of a change that say what happens to its row
 # columns of the rows that are held: the payload's code, and the first chain
 VALUE, STRETCH = range(2)
-# payloads are numbered anew when so many more than twice the rows alive have been seen
-MANY_VALUES = 1024
 
 
 class StitchStep(Stateful):
@@ -101,6 +99,7 @@ class StitchStep(Stateful):
             self._changes.renumber(new, BITS)
             if len(self._open):
                 self._open.renumber(new)
+        if self._values.is_full:
             self._forget_values()
         new = self._chains.compact()
         if new is not None:
@@ -108,10 +107,9 @@ class StitchStep(Stateful):
             stretch[stretch >= 0] = new[stretch[stretch >= 0]]
 
     def _forget_values(self) -> None:
-        """Renumber the payloads if most of those seen belong to no row that is held."""
-        if len(self._values) <= MANY_VALUES + 2 * len(self._rows):
-            return
-        self._values = KeyCoder(self._schema)
-        self._latest = np.zeros(0, np.int64)
-        held = self._rows.payload(np.arange(self._rows.height))
-        self._rows.columns[VALUE][:] = self._values.encode(held)
+        """Forget payloads of which no row is held."""
+        held = np.zeros(len(self._values), np.bool_)
+        self._rows.mark_keys(VALUE, held)
+        kept = self._values.forget(held)
+        if kept is not None:
+            self._rows.renumber_keys(VALUE, kept)

@@ -14,6 +14,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import can_hold
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.aggregates import Changes, Own, Samples
 from rxtemporal.engine.steps.field_values import read_objects
 from rxtemporal.engine.steps.rows import Column
@@ -144,6 +145,10 @@ class IncrementalAggregate(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects; null as None."""
         return [read_objects(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept: without values their state is the initial one."""
+        self._states = defaultdict(self._user.init, kept.pick_entries(self._states))
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the user's results."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.aggregates import Changes
 
 _NONE = np.empty(0, np.int64)
@@ -73,6 +74,12 @@ class Bounds(Protocol):
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Apply the changes, each at its place on the axis; return the windows now known."""
+
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys that have a window."""
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
 
     def find_next_due(self, at: int | None) -> int | None:
         """Return the CTI with which a window may next become known; None if there is none.

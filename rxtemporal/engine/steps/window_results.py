@@ -11,6 +11,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn, make_column
+from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.aggregates import Changes, RunningAggregate, Samples
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
@@ -58,6 +59,9 @@ class WindowResults(Protocol):
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, for which no rows are alive."""
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the result rows."""
@@ -138,6 +142,12 @@ class AggregateResults(Stateful):
                 swept.append(running.sweep(changes, mine, samples))
         return swept
 
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, for which no rows are alive."""
+        for output in self._outputs:
+            if output.running is not None:
+                output.running.keep_keys(kept)
+
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
@@ -161,6 +171,9 @@ class ListedResults(Stateful):
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return nothing."""
         return []
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Do nothing: nothing is held by key."""
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return nothing."""

@@ -37,8 +37,8 @@ class WindowStep(Stateful):
     bounds' limits are swept in order. A window that has begun and not ended by then leaves as a
     start edge, and the change that ends it closes that edge.
 
-    Holds the rows that have not ended before the CTI, and for each key seen its running aggregates
-    and open window. A batch costs the changes that are due, not the rows alive.
+    Holds the rows that have not ended before the CTI, and for each key with rows its running
+    aggregates and open window. A batch costs the changes that are due, not the rows alive.
     """
 
     held = (
@@ -94,6 +94,8 @@ class WindowStep(Stateful):
         windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
         result = self._make_result(windows, changes, batch.cti)
         self._forget(what)
+        if self._keys.is_full:
+            self._forget_keys()
         return result
 
     def _keep(self, batch: EventBatch) -> None:
@@ -199,6 +201,19 @@ class WindowStep(Stateful):
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
         return EventBatch(start, end, ids, payload, 0)
+
+    def _forget_keys(self) -> None:
+        """Forget keys that have no rows and no open window."""
+        held = np.zeros(len(self._keys), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        self._bounds.mark_keys(held)
+        kept = self._keys.forget(held)
+        if kept is None:
+            return
+        self._rows.renumber_keys(KEY, kept)
+        self._bounds.keep_keys(kept)
+        self._results.keep_keys(kept)
+        self._head = kept.pick(self._head)
 
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
