@@ -15,7 +15,6 @@ from rxtemporal.core.columns import (
     Columns,
     Nullable,
     SeriesColumn,
-    concat_columns,
     make_column,
     physical_type,
 )
@@ -34,7 +33,8 @@ from rxtemporal.engine.expressions.tree import (
 _BLOCK = 8_192
 # columns up to this length are computed at once; new memory for large temporaries costs most
 _LONG = 131_072
-# functions that make many temporaries
+# an expression of more terms than this, and functions that make many temporaries
+_MANY = 12
 _LAVISH = (
     "TemporalFunction", "min_horizontal", "max_horizontal", "BooleanFunction.IsIn", "Ternary",
     "fill_null", "coalesce", "clip", "replace_strict",
@@ -73,7 +73,8 @@ class Program:
         self._compute: Any = None if isinstance(part, Constant) else part.run
         # the number of the column, if it is only one
         self.position = self._reads[0] if len(terms) == 1 and self._reads else None
-        self._limit = _BLOCK if any(n.name.startswith(_LAVISH) for n in terms) else _LONG
+        lavish = len(terms) > _MANY or any(each.name.startswith(_LAVISH) for each in terms)
+        self._limit = _BLOCK if lavish else _LONG
         if len(terms) == 1:  # a column is given as it is
             self._limit = sys.maxsize
         # overflow and NaN are no errors here; to enter errstate for each batch costs 0.8 µs
@@ -106,13 +107,21 @@ class Program:
     def _compute_blocks(self, arrays: Sequence[Column], height: int) -> Column:
         if any(isinstance(arrays[number], SeriesColumn) for number in self._reads):
             return self._compute(arrays)  # type: ignore[no-any-return]
-        parts = []
+        values = np.empty(height, physical_type(self.dtype))
+        valid = None
         block: list[Any] = [None] * len(arrays)
         for begin in range(0, height, _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
             for number in self._reads:
-                block[number] = arrays[number][begin : begin + _BLOCK]
-            parts.append(self._compute(block))
-        return concat_columns(parts)
+                block[number] = arrays[number][rows]
+            part = self._compute(block)
+            if type(part) is np.ndarray:
+                values[rows] = part
+                continue
+            if valid is None:
+                valid = np.ones(height, np.bool_)
+            values[rows], valid[rows] = part.values, part.valid
+        return values if valid is None else Nullable(values, valid)
 
 
 def _repeat(constant: Constant, height: int) -> Column:
