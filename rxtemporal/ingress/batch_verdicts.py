@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.int8]
 # how CTIs are generated: N or 0, T, the delay; True if late rows are adjusted; the delay of CTIs
 Rules = tuple[int, int, int, bool, int]
-# the verdicts on items that are not accepted
-_GONE = (DROPPED, NO_OPEN_ROW, AHEAD)
-
 # by the kernel's number; 0 is in time
 REASONS = (None, *LateReason)
+# True for the verdicts on items that are not accepted
+_GONE: Bools = np.isin(np.arange(len(REASONS)), (DROPPED, NO_OPEN_ROW, AHEAD))
 NO_KINDS: Bytes = np.empty(0, np.int8)
 NO_ROWS: Int64s = np.empty(0, np.int64)
 
@@ -92,7 +91,7 @@ class Verdicts:
     def kept(self) -> Bools:
         """Mask of the accepted items, CTIs among them."""
         kept: Bools = np.ones(len(self.start), np.bool_)
-        kept[self.late[np.isin(self.reason, _GONE)]] = False
+        kept[self.late[_GONE[self.reason]]] = False
         return kept
 
     def late_rows(self, batch: EventBatch) -> LateRows | None:

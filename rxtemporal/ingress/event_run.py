@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from itertools import compress
+from itertools import compress, repeat
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class EventRun:
         ctis = np.zeros(n, np.bool_)
         end = start + TICK
         if Cti in types:
-            ctis = np.array([each is Cti for each in types], np.bool_)
+            ctis = np.fromiter(map(is_, types, repeat(Cti)), np.bool_, n)
         if IntervalEvent in types:
             rows = compress(items, (~ctis).tolist())
             end[~ctis] = np.fromiter([row.end for row in rows], np.int64)
