@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from operator import itemgetter
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from operator import attrgetter, itemgetter
+from types import NoneType
 from typing import Any
 
 import polars as pl
@@ -11,10 +15,11 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.safe_text import brief, describe_error, show, type_name
-from rxtemporal.core.schema import conform, infer_type, to_fields
+from rxtemporal.core.schema import SCALAR_FIELD, conform, infer_type, to_fields
 from rxtemporal.core.value_columns import Convert, make_converter, make_values_series
 from rxtemporal.errors import SchemaError
 
+_SCALARS = frozenset({bool, int, float, str, bytes, datetime, date, timedelta, Decimal, NoneType})
 # whatever a payload's own code raises, and what polars does
 _REFUSED = (Exception, pl.exceptions.PanicException)
 
@@ -111,16 +116,33 @@ class PayloadReader:
         ]
 
     def _convert(self, payloads: Sequence[Any]) -> list[Column]:
-        rows, width = payloads, len(self._converters)
+        width = len(self._converters)
         try:
-            fields = sum(map(dict.__len__, rows))
+            fields = sum(map(dict.__len__, payloads))
         except TypeError:  # not all are dicts
-            rows = [to_fields(payload) for payload in payloads]
-            fields = sum(map(len, rows))
+            kinds = set(map(type, payloads))
+            kind = next(iter(kinds))
+            if len(kinds) == 1 and dataclasses.is_dataclass(kind):
+                return self._convert_objects(kind, payloads)
+            if kinds <= _SCALARS and self.schema and [*self.schema] == [SCALAR_FIELD]:
+                return [convert(payloads) for _, convert in self._converters]
+            payloads = [to_fields(payload) for payload in payloads]
+            fields = sum(map(len, payloads))
         # rows that have all fields are longer if they have one more
-        if fields > width * len(rows):
+        if fields > width * len(payloads):
             raise ValueError
-        return [convert(list(map(get, rows))) for get, convert in self._converters]
+        return [convert(list(map(get, payloads))) for get, convert in self._converters]
+
+    def _convert_objects(self, kind: Any, payloads: Sequence[Any]) -> list[Column]:
+        """Return the columns of objects of one dataclass."""
+        names = {field.name for field in dataclasses.fields(kind)}
+        schema = self.schema or pl.Schema()
+        if names != set(schema):
+            raise ValueError
+        return [
+            convert(list(map(attrgetter(name), payloads)))
+            for name, (_, convert) in zip(schema, self._converters, strict=True)
+        ]
 
     def conform(self, batch: EventBatch) -> EventBatch:
         """Return the batch in the stream's schema, which the first batch may set."""

@@ -22,6 +22,7 @@ from rxtemporal.core.schema import can_hold
 
 # makes the column of one field from its values; raises if one of them does not fit
 Convert: TypeAlias = Callable[[Sequence[Any]], Column]
+Make: TypeAlias = Callable[[Sequence[Any]], Array]
 
 # the types whose values numpy reads as polars does, and in less time
 _NUMBERS: dict[type[pl.DataType], type] = {
@@ -56,7 +57,9 @@ def make_converter(name: str, dtype: pl.DataType) -> Convert:
     own = _NUMBERS.get(type(dtype))
     if own is None:
         return partial(_convert_any, name, dtype)
-    return partial(_convert_numbers, name, dtype, own, np.dtype(physical_type(dtype)))
+    physical = np.dtype(physical_type(dtype))
+    make = partial(_make_small, np.iinfo(physical)) if physical in _SMALL else _make_array
+    return partial(_convert_numbers, name, dtype, frozenset({own}), partial(make, physical))
 
 
 def _convert_any(name: str, dtype: pl.DataType, values: Sequence[Any]) -> Column:
@@ -70,24 +73,24 @@ def _convert_texts(name: str, values: Sequence[Any]) -> Column:
 
 
 def _convert_numbers(
-    name: str, dtype: pl.DataType, own: type, physical: np.dtype[Any], values: Sequence[Any]
+    name: str, dtype: pl.DataType, own: frozenset[type], make: Make, values: Sequence[Any]
 ) -> Column:
     kinds = set(map(type, values))
-    if kinds <= {own}:
-        return _make_array(physical, values)
-    if kinds <= {own, NoneType}:
+    if kinds <= own:
+        return make(values)
+    if kinds <= own | {NoneType}:
         valid = np.array([value is not None for value in values], np.bool_)
-        zero = own()
-        return Nullable(_make_array(physical, [zero if v is None else v for v in values]), valid)
+        return Nullable(make([0 if value is None else value for value in values]), valid)
     return _convert_any(name, dtype, values)
 
 
 def _make_array(physical: np.dtype[Any], values: Sequence[Any]) -> Array:
-    if physical not in _SMALL:
-        return np.fromiter(values, physical, len(values))
+    return np.fromiter(values, physical, len(values))
+
+
+def _make_small(bounds: np.iinfo[Any], physical: np.dtype[Any], values: Sequence[Any]) -> Array:
     # numpy may wrap what does not fit
     wide = np.fromiter(values, np.int64, len(values))
-    bounds = np.iinfo(physical)
     if len(wide) and not bounds.min <= wide.min() <= wide.max() <= bounds.max:
         raise OverflowError
     return wide.astype(physical)

@@ -151,21 +151,19 @@ class Packer:
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if one is due."""
-        if self.keep(event):
-            return None
-        if self._judged and self._keeps and type(event) in _COMPLETE:
-            self.door.events += 1
-            self._waiting.append(event)  # type: ignore[arg-type]
-            return None if len(self._waiting) < self._limit else self._pack_if_typed()
-        return self._judge(event)
+        return None if self.keep(event) else self.judge(event)
 
     def take_ahead(self, event: Event) -> EventBatch | None:
         """Take one event that is ahead of the wall clock; it makes no CTI."""
-        return self._judge(event, ahead=True)
+        return self.judge(event, ahead=True)
 
-    def _judge(self, event: Event, *, ahead: bool = False) -> EventBatch | None:
-        """Take an event that may be late, may bring a CTI or is an edge."""
+    def judge(self, event: Event, *, ahead: bool = False) -> EventBatch | None:
+        """Take one event that may be late, may bring a CTI or a batch, or is an edge."""
         door, waiting = self.door, self._waiting
+        if self._judged and self._keeps and type(event) in _COMPLETE and not ahead:
+            door.events += 1
+            waiting.append(event)  # type: ignore[arg-type]
+            return None if len(waiting) < self._limit else self._pack_if_typed()
         before = door.cti
         kept, edge, late = door.accept(event, ahead)
         if late is not None:

@@ -307,7 +307,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             if self._plain and type(item) in _EVENTS:
                 packer = self.packer
                 try:
-                    batch = packer.take(item)
+                    batch = packer.judge(item)
                 except BaseException as error:
                     self.fail(error)
                     return

@@ -94,6 +94,55 @@ def test_what_is_no_record_is_refused(payload: Any) -> None:
         PayloadReader().frame([payload])
 
 
+@dataclasses.dataclass
+class Other:
+    """A payload whose temperature is no field."""
+
+    room: str
+    note: str
+
+    @property
+    def temp(self) -> float:
+        """A value that is not stored."""
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (Other("hall", "x"), "field 'note' appears in mid-stream"),
+        (Pair("hall", 0.5), None),
+        ({"room": "hall", "temp": None}, None),
+        ({"room": "hall"}, "field 'temp' is missing"),
+        ("hall", "field 'payload' appears in mid-stream"),
+        (Reading("hall", True), "field 'temp' is Float64 and cannot hold True"),
+    ],
+)
+@pytest.mark.parametrize("beside", [[], [Reading("attic", 0.25)]])
+def test_payloads_of_any_kind_fit_by_their_fields(
+    payload: Any, message: str | None, beside: list[Any]
+) -> None:
+    """Alone or beside one of another kind: all fields of the schema and no other, of its types."""
+    reader = PayloadReader(payload_schema(Reading))
+    payloads = [*beside, payload]
+    if message is None:
+        rows = [{"room": "attic", "temp": 0.25}] * len(beside)
+        assert reader.frame(payloads).to_dicts()[: len(beside)] == rows
+        assert reader.frame(payloads)["room"].to_list()[-1] == "hall"
+        return
+    with pytest.raises(BadPayloadError, match=message) as raised:
+        reader.frame(payloads)
+    assert raised.value.row == len(beside)
+
+
+def test_scalars_of_several_kinds_are_payloads() -> None:
+    """Numbers and nulls of the field ``payload``; a bool is no number."""
+    reader = PayloadReader(pl.Schema({"payload": pl.Float64()}))
+    assert reader.frame([1, 0.5, None])["payload"].to_list() == [1.0, 0.5, None]
+    with pytest.raises(BadPayloadError, match="cannot hold True"):
+        reader.frame([1, 0.5, True])
+
+
 @pytest.mark.parametrize("name", [1, None, ""])
 def test_a_field_has_a_name(name: Any) -> None:
     """A dict with a key that is no non-empty str is refused."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import Columns, SeriesColumn
 from rxtemporal.ingress.settings import HandOff, WhenFull
 from rxtemporal.runtime.hand_off.spill import SpillFile, SpillFiles
 
@@ -23,8 +24,17 @@ def merge(batches: Sequence[EventBatch]) -> EventBatch:
     if not full:
         return batches[-1]
     one = EventBatch.concat(full)
-    payload = one.payload if len(full) == 1 else one.payload.rechunk()
-    return one.replace(payload=payload, cti=batches[-1].cti)
+    columns = one.columns if len(full) == 1 else _rechunk(one.columns)
+    return one.replace(payload=columns, cti=batches[-1].cti)
+
+
+def _rechunk(columns: Columns) -> Columns:
+    """Return the same columns, those of polars in one chunk each."""
+    each = [
+        SeriesColumn(column.series.rechunk()) if isinstance(column, SeriesColumn) else column
+        for column in columns.columns
+    ]
+    return Columns(columns.schema, each, columns.height)
 
 
 class MemoryBuffer:
