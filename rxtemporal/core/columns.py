@@ -137,6 +137,32 @@ def concat_columns(columns: Sequence[Column]) -> Column:
     return np.concatenate(columns)  # type: ignore[arg-type]
 
 
+def cast_column(column: Column, dtype: pl.DataType) -> Column:
+    """Return a column in a type of its own kind: integers, floats, or anything in place of nulls.
+
+    polars raises if a value does not fit.
+    """
+    if isinstance(column, SeriesColumn):
+        series = column.series
+        return column if series.dtype == dtype else make_column(series.cast(dtype))
+    physical = _PHYSICAL[type(dtype)]
+    values = column.values if isinstance(column, Nullable) else column
+    if values.dtype == physical:
+        return column
+    if values.dtype == np.uint64:  # polars refuses what does not fit
+        return make_column(make_series("", column, pl.UInt64()).cast(dtype))
+    values = values.astype(physical)
+    return Nullable(values, column.valid) if isinstance(column, Nullable) else values
+
+
+def make_nulls(dtype: pl.DataType, height: int) -> Column:
+    """Return a column of this type with nulls alone."""
+    physical = _PHYSICAL.get(type(dtype))
+    if physical is None:
+        return SeriesColumn(pl.Series([None], dtype=dtype).new_from_index(0, height))
+    return Nullable(np.zeros(height, physical), np.zeros(height, np.bool_))
+
+
 def get_valid(column: Column) -> Bools:
     """Return the mask of the values that are not null."""
     if isinstance(column, Nullable):

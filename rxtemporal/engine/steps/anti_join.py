@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.kernels.coverage import NONE, find_uncovered
 from rxtemporal.engine.kernels.order import merge
@@ -59,7 +59,8 @@ class AntiJoinStep(Stateful):
         self._left = RowStore([np.int64] * 4, schemas[0])
         self._queue, self._ends = Queue(), Queue()
         self._open = OpenEdges()
-        self._keys = tuple(keys)
+        # what a batch gives that only advances time
+        self._nothing = EventBatch.empty(schemas[0], MIN_TIME, tuple(keys))
         self._next_edge = 1
 
     @property
@@ -69,7 +70,7 @@ class AntiJoinStep(Stateful):
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the left input."""
-        ends = batch.find_ends()
+        before, ends = self._pairs.cti, batch.find_ends()
         if ends is None:
             numbers = self._keep(batch)
         else:
@@ -78,7 +79,7 @@ class AntiJoinStep(Stateful):
             closed = self._open.close(batch.edge[ends])
             self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
         self._pairs.take(0, batch, self._keying.encode(0, batch.columns), numbers)
-        return self._make_result()
+        return self._make_result(before, ended=ends is not None)
 
     def _keep(self, begun: EventBatch) -> Int64s:
         """Keep rows that begin; return their numbers."""
@@ -94,16 +95,20 @@ class AntiJoinStep(Stateful):
 
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the right input."""
+        before = self._pairs.cti
         key = self._keying.encode(1, batch.columns)
         if self._where is None:
             if (key < 0).any():
                 batch, key = batch.take(key >= 0), key[key >= 0]
             batch, key = self._coverage.take(batch, key, len(self._keying))
         self._pairs.take(1, batch, key)
-        return self._make_result()
+        return self._make_result(before, ended=False)
 
-    def _make_result(self) -> EventBatch:
+    def _make_result(self, before: int, *, ended: bool) -> EventBatch:
+        """Return the pieces that are known; ``ended``: a left row has been closed."""
         pairs = self._pairs
+        if pairs.cti == before and not ended and not pairs.has_ended:
+            return self._nothing.replace(cti=before)
         found = self._match(pairs.find(len(self._keying)))
         self._queue.push(found.start, (self._find_left_rows(found.left) << BITS) | COVERED)
         self._bare(found.left, found.end)
@@ -154,7 +159,7 @@ class AntiJoinStep(Stateful):
             time, what, columns[ALIVE], columns[COVER], columns[SINCE], columns[EDGE],
             self._next_edge,
         )  # fmt: skip
-        result = EventBatch(start, end, edge, self._left.payload(row), cti, self._keys)
+        result = EventBatch(start, end, edge, self._left.payload(row), cti, self._nothing.keys)
         over = what >> BITS
         self._left.release(over[(what & 3) == ENDS])
         new = self._left.compact()

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Columns, cast_column
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.steps.join_keys import KeyMatcher
@@ -34,7 +34,9 @@ class JoinedPayload:
 
     def _join(self, first: RowStore, left: Int64s, second: RowStore, right: Int64s) -> Columns:
         columns = [*first.fields(left, self._own), *second.fields(right, self._added)]
-        return Columns(self.schema, columns, len(left))
+        # keys of two types are joined as the wider one
+        cast = list(map(cast_column, columns, self.schema.values()))
+        return Columns(self.schema, cast, len(left))
 
 
 class SwappedPayload(JoinedPayload):

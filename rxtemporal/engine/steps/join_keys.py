@@ -9,16 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.columns import (
-    Column,
-    Columns,
-    Nullable,
-    SeriesColumn,
-    get_valid,
-    make_column,
-    make_series,
-    physical_type,
-)
+from rxtemporal.core.columns import Columns, cast_column, get_valid
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.state import Stateful
@@ -61,25 +52,10 @@ class KeyMatcher(Stateful):
         if not fields:
             return self._coder.encode(rows)
         columns = [
-            _cast(rows[name], dtype) for name, dtype in zip(fields, self._types, strict=True)
+            cast_column(rows[name], dtype) for name, dtype in zip(fields, self._types, strict=True)
         ]
         codes = self._coder.encode_columns(columns)
         for column in columns[len(columns) - self._on :]:
             if not isinstance(column, np.ndarray):
                 codes[~get_valid(column)] = -1
         return codes
-
-
-def _cast(column: Column, dtype: pl.DataType) -> Column:
-    """Return a column in the type in which keys are compared."""
-    if isinstance(column, SeriesColumn):
-        series = column.series
-        return column if series.dtype == dtype else make_column(series.cast(dtype))
-    physical = physical_type(dtype)
-    values = column.values if isinstance(column, Nullable) else column
-    if values.dtype == physical:
-        return column
-    if values.dtype == np.uint64:  # polars refuses what does not fit
-        return make_column(make_series("", column, pl.UInt64()).cast(dtype))
-    values = values.astype(physical)
-    return Nullable(values, column.valid) if isinstance(column, Nullable) else values

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import Columns, cast_column, make_nulls
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import TwoInputStep
 
@@ -18,12 +19,14 @@ class NullFields:
         self._names = names
         self._schema = schema
 
-    def __call__(self, payload: pl.DataFrame) -> pl.DataFrame:
+    def __call__(self, payload: Columns) -> Columns:
         """Return the payload with the joined fields."""
-        have = payload.select(pl.col(old).alias(new) for new, old in self._names.items())
-        lacking = [name for name in self._schema if name not in self._names]
-        nulls = (pl.lit(None).alias(name) for name in lacking)
-        return have.with_columns(nulls).select(list(self._schema)).cast(self._schema)
+        names, height = self._names, payload.height
+        columns = [
+            cast_column(payload[names[name]], dtype) if name in names else make_nulls(dtype, height)
+            for name, dtype in self._schema.items()
+        ]
+        return Columns(self._schema, columns, height)
 
 
 class OuterJoinStep(Stateful):
@@ -62,11 +65,13 @@ class OuterJoinStep(Stateful):
     def _unite(self, joined: EventBatch, unmatched: list[EventBatch]) -> EventBatch:
         """Return the rows of all parts, with distinct ids."""
         parts = [joined, *(
-            batch.replace(payload=missing(batch.payload))
+            batch.replace(payload=missing(batch.columns))
             for batch, missing in zip(unmatched, self._missing, strict=True)
         )]  # fmt: skip
         apart = [
             part.replace(edge=part.edge * len(parts) + number * (part.edge != 0))
+            if part.has_edges
+            else part
             for number, part in enumerate(parts)
         ]
         return EventBatch.concat(apart)
