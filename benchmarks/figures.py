@@ -26,6 +26,7 @@ class Figure:
 
     ``table`` is the table of the page to which it belongs. ``asked`` is the bound to meet: at least
     that much of a rate or a ratio, at most that much of a span of time; None if nothing is asked.
+    A figure of a ``curve`` has the ``size`` at which it was measured.
     """
 
     table: str
@@ -36,20 +37,28 @@ class Figure:
     low: float | None = None
     high: float | None = None
     note: str = ""
+    # on a curve: which one, and where
+    curve: str = ""
+    size: int | None = None
+
+    @property
+    def less_is_better(self) -> bool:
+        """True of a span of time."""
+        return self.unit in LESS
 
     @property
     def met(self) -> bool | None:
         """True if what was measured is what was asked; None if nothing was."""
         if self.asked is None:
             return None
-        return self.value <= self.asked if self.unit in LESS else self.value >= self.asked
+        return self.value <= self.asked if self.less_is_better else self.value >= self.asked
 
     def __str__(self) -> str:
         line = f"{self.what:<60} {self.value:>9.3g} {self.unit:<5}"
         if self.low is not None and self.high is not None:
             line += f" ({self.low:.3g} to {self.high:.3g})"
         if self.asked is not None:
-            sign, verdict = "<=" if self.unit in LESS else ">=", "met" if self.met else "NOT MET"
+            sign, verdict = "<=" if self.less_is_better else ">=", "met" if self.met else "NOT MET"
             line += f"   asked {sign} {self.asked:g}: {verdict}"
         return line + (f"   {self.note}" if self.note else "")
 
@@ -60,11 +69,11 @@ def summarize(
     values: Sequence[float],
     unit: str,
     asked: float | None = None,
-    note: str = "",
+    **place: Any,
 ) -> Figure:
     """Return the figure of some rounds: their median, and how far they are apart."""
     middle = statistics.median(values)
-    return Figure(table, what, middle, unit, asked, min(values), max(values), note)
+    return Figure(table, what, middle, unit, asked, min(values), max(values), **place)
 
 
 class Report:
@@ -76,9 +85,13 @@ class Report:
         self._options = {name: str(value) for name, value in vars(options).items()}
         self.figures: list[Figure] = []
 
-    def add(self, figure: Figure) -> None:
-        """Print a figure, and keep it for ``save``."""
+    def keep(self, figure: Figure) -> None:
+        """Keep a figure for ``save``."""
         self.figures.append(figure)
+
+    def add(self, figure: Figure) -> None:
+        """Print a figure, and keep it."""
+        self.keep(figure)
         print(figure, flush=True)
 
     def say(self, words: str) -> None:
@@ -89,7 +102,8 @@ class Report:
         """Write the figures into the file of results, in place of this benchmark's earlier ones."""
         missed = [figure for figure in self.figures if figure.met is False]
         asked = [figure for figure in self.figures if figure.asked is not None]
-        print(f"{len(asked) - len(missed)} of {len(asked)} bounds met")
+        if asked:
+            print(f"{len(asked) - len(missed)} of {len(asked)} bounds met")
         if self._path is None:
             return
         there = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}

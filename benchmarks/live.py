@@ -26,6 +26,8 @@ from workloads import WORKLOADS, Workload
 
 CSP = "csp==0.19.1"
 TINY = 64
+# between the name of a workload and the size of its batches
+BATCHES = ", batches of "
 # how many times as fast as which other contender, by batch size
 BESIDE_CSP = {"w2": 1.0, "w3": 1.0, "w4": 1.0, "w5": 1.0}
 BESIDE_ONCE: dict[int, dict[str, tuple[str, float]]] = {
@@ -87,7 +89,11 @@ class Live:
         seconds = measure.rounds(running, self._options.rounds, check, clock)
         for name, taken in seconds.items():
             rates = [items / each / 1e6 for each in taken]
-            self._report.add(summarize(table, name, rates, "M/s"))
+            curve, _, size = name.partition(BATCHES)
+            place: dict[str, Any] = (
+                {"curve": curve, "size": int(size.replace(",", ""))} if size else {}
+            )
+            self._report.add(summarize(table, name, rates, "M/s", **place))
         return seconds
 
     def _compare(
@@ -149,7 +155,7 @@ class Live:
                 self._cpu(make(*sizes))
 
     def _tiny(self, load: Workload) -> None:
-        table, own = f"Batches of {TINY}", f"{load.name}, batches of {TINY}"
+        table, own = f"Batches of {TINY}", f"{load.name}{BATCHES}{TINY}"
         running: dict[str, Callable[[], Any]] = {own: partial(streaming, load, TINY)}
         beside = f"{load.name}, {CSP}"
         if self._peer is not None and load.name in BESIDE_CSP:
@@ -162,13 +168,13 @@ class Live:
         table = f"{load.name.upper()}, {load.rows.height:,} rows"
         seconds = self._measure(table, load.rows.height, running, _checking(load))
         for batch_rows, asked in BESIDE_ONCE.items():
-            own = f"{load.name}, batches of {batch_rows:,}"
+            own = f"{load.name}{BATCHES}{batch_rows:,}"
             self._compare(table, seconds, own, *asked[load.name])
 
     def _cpu(self, load: Workload) -> None:
         running = contenders(load, LARGE)
         del running[NUMBA_ONCE]
-        own = f"{load.name}, batches of {LARGE:,}"
+        own = f"{load.name}{BATCHES}{LARGE:,}"
         table = f"{load.name.upper()}, {load.rows.height:,} rows, CPU time"
         check = _checking(load)
         seconds = self._measure(table, load.rows.height, running, check, time.process_time)

@@ -12,6 +12,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable
 
+import figures
 import measure
 from algebra import LARGE, NUMBA_ONCE, POLARS_ONCE, columns, contenders
 from workloads import Workload, w2, w3, w4, w6
@@ -82,8 +83,8 @@ class Point:
         return first.speed[limit] / self.speed[limit]
 
 
-def draw(curve: Curve, options: argparse.Namespace) -> None:
-    """Print one curve, a line for each size."""
+def draw(curve: Curve, options: argparse.Namespace, report: figures.Report) -> None:
+    """Print one curve, a line for each size, and keep its figures."""
     print(f"{curve.what}; batches of {options.batch_rows:,}")
     print(f"{'':>11}   {'ns an event':^26}   {'growth':^23}   {'engine over':^15}")
     heads = ["polars", "numba", "engine"]
@@ -96,6 +97,12 @@ def draw(curve: Curve, options: argparse.Namespace) -> None:
         point = Point(curve.load(options.events, size), options.rounds, options.batch_rows)
         first = first or point
         names = [*LIMITS, point.engine]
+        for name in names:
+            of = "engine" if name == point.engine else name
+            what = f"{of}, {size:,}"
+            report.keep(
+                figures.Figure(curve.what, what, point.cost[name], "ns", curve=of, size=size)
+            )
         line = f"{size:>11,} " + "".join(f"{point.cost[name]:>9.1f}" for name in names) + " "
         line += "".join(f"{point.growth(name, first):>8.2f}" for name in names)
         print(line + "".join(f"{point.over(limit, first):>9.2f}" for limit in LIMITS), flush=True)
@@ -107,13 +114,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--curve", choices=[*CURVES, "all"], default="all")
     parser.add_argument("--events", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--most", type=int, default=1_000_000, help="largest size on the curve")
     parser.add_argument("--batch-rows", type=int, default=LARGE)
-    options = parser.parse_args()
+    options = figures.parse(parser, rounds=7)
+    if options.quick:
+        options.events, options.most = min(options.events, 100_000), min(options.most, 10_000)
     measure.keep_memory()
+    report = figures.Report("scaling", options)
     for name in CURVES if options.curve == "all" else [options.curve]:
-        draw(CURVES[name], options)
+        draw(CURVES[name], options, report)
+    report.save()
 
 
 if __name__ == "__main__":

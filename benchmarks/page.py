@@ -1,0 +1,149 @@
+"""Page on performance: ``docs/performance.md`` and its pictures, from a file of results.
+
+``live.py``, ``yahoo.py``, ``nexmark.py`` and ``scaling.py`` write into the file that ``--json``
+names; this script makes the page of it. Every number on the page is from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pictures
+from figures import Figure
+
+ROOT = Path(__file__).parents[1]
+UNMEASURED = "*Not measured in this run.*"
+
+
+class Results:
+    """A file of results."""
+
+    def __init__(self, path: Path) -> None:
+        self._runs: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        self._figures = [
+            Figure(**each) for run in self._runs.values() for each in run["figures"]
+        ]  # fmt: skip
+
+    def describe(self) -> str:
+        """Return a paragraph about the machine and the runs."""
+        machine = next(iter(self._runs.values()))["machine"]
+        loads = ", ".join(f"{name} {run['machine']['load']}" for name, run in self._runs.items())
+        dates = sorted(run["when"][:10] for run in self._runs.values())
+        when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+        words = (
+            f"Measured on {when}: {machine['cores']} cores of {machine['processor']}, Python "
+            f"{machine['python']}, polars {machine['polars']}, numpy {machine['numpy']}. "
+            f"Load of the machine at the end of each benchmark: {loads}."
+        )
+        if any(run["options"]["quick"] == "True" for run in self._runs.values()):
+            words += " **This was a quick run with tiny sizes: its figures say little.**"
+        return words
+
+    def table(self, name: str) -> str:
+        """Return one table: what was measured, the figure, its range, and the goal."""
+        rows = [each for each in self._figures if each.table == name]
+        if not rows:
+            return UNMEASURED
+        lines = ["| | median | rounds | goal |", "|---|---|---|---|"]
+        return "\n".join([*lines, *(_row(each) for each in rows)])
+
+    def tables(self, names: Iterable[str]) -> str:
+        """Return several tables, each under its name."""
+        return "\n\n".join(f"**{name}**\n\n{self.table(name)}" for name in names)
+
+    def names(self, begin: str) -> list[str]:
+        """Return the names of the tables that begin with some letters, in order."""
+        return [name for name in dict.fromkeys(each.table for each in self._figures)
+                if name.startswith(begin)]  # fmt: skip
+
+    def curves(self, table: str = "") -> dict[str, list[tuple[float, float]]]:
+        """Return the curves of a table; without one, those over the size of batches."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for each in self._figures:
+            wanted = (
+                each.table == table if table else each.unit == "M/s" and "CPU" not in each.table
+            )
+            if each.size is not None and wanted:
+                found.setdefault(each.curve, []).append((each.size, each.value))
+        return {name: sorted(points) for name, points in found.items()}
+
+
+def _row(figure: Figure) -> str:
+    goal = ""
+    if figure.asked is not None:
+        sign = "≤" if figure.less_is_better else "≥"
+        goal = f"{sign} {figure.asked:g} {'met' if figure.met else '**not met**'}"
+    span = "" if figure.low is None else f"{_number(figure.low)} to {_number(figure.high)}"
+    return f"| {figure.what} | {_number(figure.value)} {figure.unit} | {span} | {goal} |"
+
+
+def _number(value: float | None) -> str:
+    assert value is not None
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def draw(results: Results, folder: Path) -> str:
+    """Draw the curves of scaling; return the lines that show them."""
+    shown = []
+    for number, table in enumerate(each for each in results.names("W") if results.curves(each)):
+        if "over" not in table:
+            continue
+        name, _, size = table.partition(", over ")
+        picture = pictures.draw(name, size, "ns an event", results.curves(table))
+        path = folder / f"performance-scaling-{number}.svg"
+        path.write_text(picture, "utf-8")
+        shown.append(f"![{table}]({path.name})")
+    return "\n\n".join(shown) or UNMEASURED
+
+
+def draw_batches(results: Results, folder: Path) -> str:
+    """Draw the rates over the size of batches; return the line that shows them."""
+    curves = {name.upper(): points for name, points in results.curves().items() if len(points) > 1}
+    if not curves:
+        return UNMEASURED
+    path = folder / "performance-batches.svg"
+    title = "Rows per second by the size of batches"
+    path.write_text(pictures.draw(title, "rows in a batch", "million rows/s", curves), "utf-8")
+    return f"![{title}]({path.name})"
+
+
+def write(results: Results, folder: Path) -> Path:
+    """Write the page and its pictures into a folder; return the path of the page."""
+    for old in folder.glob("performance-*.svg"):
+        old.unlink()
+    template = (Path(__file__).parent / "page.template").read_text("utf-8")
+    once = [name for name in results.names("W") if " rows" in name]
+    page = template.format(
+        machine=results.describe(),
+        pushed=results.table("Pushed one by one, behind a hand-off"),
+        threads=results.table("Pushed by several threads"),
+        latency=results.table("One event and its CTI"),
+        objects=results.table("Python objects"),
+        subject=results.table("W1, through a subject"),
+        batches=draw_batches(results, folder),
+        tiny=results.table("Batches of 64"),
+        once=results.tables(once) or UNMEASURED,
+        yahoo=results.table("Yahoo streaming benchmark"),
+        nexmark=results.table("NEXMark"),
+        scaling=draw(results, folder),
+    )
+    path = folder / "performance.md"
+    path.write_text(page, "utf-8")
+    return path
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, help="file that the benchmarks wrote with --json")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page")
+    options = parser.parse_args()
+    print(write(Results(options.results), options.docs))
+
+
+if __name__ == "__main__":
+    main()

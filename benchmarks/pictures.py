@@ -1,0 +1,97 @@
+"""Pictures of curves: lines over two logarithmic axes, as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+Points = Sequence[tuple[float, float]]
+WIDTH, HEIGHT = 640, 360
+LEFT, RIGHT, TOP, BOTTOM = 64, 150, 34, 44
+# readable on a light and on a dark page, and by who sees few colours
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+INK = "#777"
+
+
+class Axis:
+    """A logarithmic axis from one place of a picture to another."""
+
+    def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
+        self._low = math.floor(math.log10(min(values)))
+        self._high = max(math.ceil(math.log10(max(values))), self._low + 1)
+        self._begin, self._end = begin, end
+
+    @property
+    def marks(self) -> list[float]:
+        """The powers of ten on it."""
+        return [10.0**power for power in range(self._low, self._high + 1)]
+
+    def place(self, value: float) -> float:
+        """Return where a value is."""
+        share = (math.log10(value) - self._low) / (self._high - self._low)
+        return self._begin + share * (self._end - self._begin)
+
+
+def draw(title: str, across: str, up: str, curves: Mapping[str, Points]) -> str:
+    """Return a picture of some curves, each with its name at its last point."""
+    points = [point for curve in curves.values() for point in curve]
+    x = Axis([each for each, _ in points], LEFT, WIDTH - RIGHT)
+    y = Axis([each for _, each in points], HEIGHT - BOTTOM, TOP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'font-family="sans-serif" font-size="12" fill="{INK}">',
+        _text(LEFT, 18, title, "start", ' font-weight="bold"'),
+        *(_mark_x(mark, x) for mark in x.marks),
+        *(_mark_y(mark, y) for mark in y.marks),
+        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across),
+        f'<g transform="rotate(-90 14 {HEIGHT / 2})">{_text(14, HEIGHT / 2, up)}</g>',
+    ]
+    names = _spread([(y.place(curve[-1][1]), name) for name, curve in curves.items()])
+    for (name, curve), colour in zip(curves.items(), COLOURS, strict=False):
+        parts += _line([(x.place(a), y.place(b)) for a, b in curve], name, names[name], colour)
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _spread(places: list[tuple[float, str]], apart: float = 15) -> dict[str, float]:
+    """Return heights for the names of curves, at which none covers another."""
+    found, last = {}, -math.inf
+    for height, name in sorted(places):
+        last = max(height, last + apart)
+        found[name] = last
+    return found
+
+
+def _line(points: Points, name: str, height: float, colour: str) -> list[str]:
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    dots = (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points)
+    return [
+        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>',
+        *dots,
+        _text(points[-1][0] + 8, height + 4, name, "start", f' fill="{colour}"'),
+    ]
+
+
+def _mark_x(value: float, axis: Axis) -> str:
+    at = axis.place(value)
+    return _grid(at, TOP, at, HEIGHT - BOTTOM) + _text(at, HEIGHT - BOTTOM + 16, _short(value))
+
+
+def _mark_y(value: float, axis: Axis) -> str:
+    at = axis.place(value)
+    return _grid(LEFT, at, WIDTH - RIGHT, at) + _text(LEFT - 6, at + 4, _short(value), "end")
+
+
+def _grid(x1: float, y1: float, x2: float, y2: float) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
+        f'stroke="{INK}" stroke-opacity="0.3"/>'
+    )
+
+
+def _text(x: float, y: float, words: str, anchor: str = "middle", more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
