@@ -1,4 +1,4 @@
-"""Entry point of the command line: ``rxtemporal demo``, ``replay``, ``inspect``, ``doctor``."""
+"""Entry point of the command line: ``demo``, ``replay``, ``bench``, ``inspect``, ``doctor``."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands, shared)
     _add_replay(commands, shared)
+    _add_bench(commands, shared)
     _add_inspect(commands, shared)
     _add_doctor(commands, shared)
     return parser
@@ -110,7 +111,40 @@ def _add_replay(
         "--out", type=Path, metavar="FILE",
         help="write the results to a file: .csv, .parquet, or .json, .jsonl, .ndjson (JSON lines)",
     )  # fmt: skip
-    files = replay.add_argument_group("options for files")
+    _add_file_options(replay)
+    replay.set_defaults(run=_replay)
+
+
+def _add_bench(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    bench = commands.add_parser(
+        "bench",
+        parents=[shared],
+        help="measure a query: rows per second, share of each operator, latency",
+        description="Reads the inputs into memory, and runs a query over them in batches of 64, "
+        "1,024 and 65,536 rows and event by event, with a CTI after each. Prints rows per second, "
+        "the share of time of each operator, and the latency of one event. The results of the "
+        "query are discarded.",
+    )
+    bench.add_argument(
+        "query", metavar="MODULE:FUNCTION",
+        help="the query, as in `rxtemporal replay`: a function of streams (or FILE.py:FUNCTION)",
+    )  # fmt: skip
+    bench.add_argument(
+        "--input", type=Path, nargs="+", required=True, metavar="PATH",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    bench.add_argument(
+        "--seconds", type=_seconds, default=3.0, metavar="N",
+        help="limit of each single run, of which there are about 16 (default: %(default)g)",
+    )  # fmt: skip
+    _add_file_options(bench)
+    bench.set_defaults(run=_bench)
+
+
+def _add_file_options(command: argparse.ArgumentParser) -> None:
+    files = command.add_argument_group("options for files")
     files.add_argument(
         "--start", metavar="COLUMN", help="column of times, or of the starts of rows"
     )
@@ -126,7 +160,6 @@ def _add_replay(
         "--delay", type=float, metavar="SECONDS",
         help="after each row make a CTI this far behind it, and drop rows that are later",
     )  # fmt: skip
-    replay.set_defaults(run=_replay)
 
 
 def _add_inspect(
@@ -177,6 +210,13 @@ def _speed(text: str) -> float:
     return speed
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"a positive number of seconds, got {text}")
+    return seconds
+
+
 def _configure_logging(verbose: int) -> None:
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
@@ -221,6 +261,34 @@ def _replay(options: argparse.Namespace) -> int:
         return INTERRUPTED
     finally:
         print(summarize(process), file=sys.stderr)
+    return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from rxtemporal.cli.bench import Bench, describe
+    from rxtemporal.cli.progress import is_watched
+    from rxtemporal.cli.replay import FileOptions, find_query, open_streams
+
+    def report(words: str) -> None:
+        if is_watched():
+            print(words, file=sys.stderr, flush=True)
+
+    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    query = find_query(options.query, "the query")
+    try:
+        report("reading the input …")
+        bench = Bench(query, open_streams(options.input, files), options.seconds)
+        print(f"{options.query} over {bench.rows:,} rows")
+        rates = []
+        for size in bench.sizes:
+            report(f"measuring batches of {size:,} rows …")
+            rates.append(bench.measure_rate(size))
+        report("measuring single events …")
+        latency = bench.measure_latency()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    for line in describe(rates, latency):
+        print(line)
     return 0
 
 

@@ -128,17 +128,20 @@ def _find_column(names: Sequence[str], schema: pl.Schema) -> str | None:
     return next((there[name] for name in names if name in there), None)
 
 
-def find_query(text: str) -> Callable[..., Any]:
-    """Return the function that ``module:function`` or ``file.py:function`` names."""
+def find_query(text: str, option: str = "--query") -> Callable[..., Any]:
+    """Return the function that ``module:function`` or ``file.py:function`` names.
+
+    ``option`` is how the command line calls it.
+    """
     place, _, name = text.rpartition(":")
     if not place or not name:
-        raise ArgumentError(f"--query takes MODULE:FUNCTION or FILE.py:FUNCTION, got {text!r}")
+        raise ArgumentError(f"{option} takes MODULE:FUNCTION or FILE.py:FUNCTION, got {text!r}")
     try:
         module = _load_module(place)
     except ModuleNotFoundError as error:
         raise SourceError(
-            f"there is no module {error.name!r}, which --query {text} needs. Hint: put it into the "
-            "current folder or on Python's path, or name a file: path/file.py:function."
+            f"there is no module {error.name!r}, which {option} {text} needs. Hint: put it into "
+            "the current folder or on Python's path, or name a file: path/file.py:function."
         ) from error
     function = getattr(module, name, None)
     if not callable(function):

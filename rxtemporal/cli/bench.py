@@ -1,0 +1,274 @@
+"""Measurement of a query on the command line: rates, shares of time, latency."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from reactivex import Observable, abc
+from reactivex.subject import Subject
+
+from rxtemporal.cli.replay import apply_query
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, EventShape
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.errors import SourceError
+from rxtemporal.ingress.unpacker import list_events
+from rxtemporal.operators.plan import Node
+from rxtemporal.query.inputs import from_observable
+from rxtemporal.query.streamable import Streamable
+from rxtemporal.sinks import Sink
+
+SIZES = (64, 1_024, 65_536)
+# events whose latency is measured, at most
+SINGLE = 20_000
+REST = "sources, results"
+
+Query = Callable[..., Any]
+Pushes = Sequence[tuple[str, int, Sequence[Any]]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rate:
+    """Rate of a query in batches of one size, and the share of time of each operator."""
+
+    batch_rows: int
+    rows_per_second: float
+    shares: Mapping[str, float]
+
+    @property
+    def batch_time(self) -> float:
+        """The time for one batch, in seconds."""
+        return self.batch_rows / self.rows_per_second
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Latency:
+    """Time from pushing one event and its CTI until their results are delivered, in seconds."""
+
+    middle: float
+    high: float
+    events: int
+
+
+class InputRows:
+    """Rows of one input stream in memory, to be cut into batches of any size.
+
+    After each batch comes the highest CTI that the rows behind it allow.
+    """
+
+    def __init__(self, name: str, stream: Streamable) -> None:
+        batches = list(stream.to_batches())
+        if not any(map(len, batches)):
+            raise SourceError(
+                f"the input {name!r} has no rows to measure with. Hint: check its file, and that "
+                "--delay does not drop all of its rows."
+            )
+        self.batch = EventBatch.concat(batches)
+        ends = self.batch.find_ends()
+        times = (
+            self.batch.start if ends is None else np.where(ends, self.batch.end, self.batch.start)
+        )
+        # for each row the lowest time of it and all rows behind it
+        self._lowest = np.append(np.minimum.accumulate(times[::-1])[::-1], MAX_TIME)
+
+    def cut(self, batch_rows: int) -> Iterator[tuple[int, EventBatch]]:
+        """Yield batches of so many rows, each with the lowest time from it on."""
+        for begin in range(0, len(self.batch), batch_rows):
+            part = self.batch.slice(begin, begin + batch_rows)
+            cti = int(self._lowest[begin + len(part)])
+            yield int(self._lowest[begin]), part.replace(cti=cti)
+
+
+class OperatorTimer:
+    """Clock that is given to one operator at a time; the time of the others stands still."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {REST: 0.0}
+        self._running = [REST]
+        self._since = time.perf_counter()
+
+    def _switch(self) -> None:
+        now = time.perf_counter()
+        name = self._running[-1]
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
+        self._since = now
+
+    def start(self) -> None:
+        """Begin to measure: what came before does not count."""
+        self.seconds = dict.fromkeys(self.seconds, 0.0)
+        self._since = time.perf_counter()
+
+    def run(self, name: str, work: Callable[[Any], None], batch: Any) -> None:
+        """Give the clock to an operator while it works on a batch."""
+        self._switch()
+        self._running.append(name)
+        try:
+            work(batch)
+        finally:
+            self._switch()
+            self._running.pop()
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of time of each operator, and of the rest."""
+        self._switch()
+        total = sum(self.seconds.values())
+        return {name: seconds / total for name, seconds in self.seconds.items()}
+
+
+class TimedOperator:
+    """Operator of a plan that runs under a timer; otherwise like the one that it stands for."""
+
+    def __init__(self, operator: Any, name: str, timer: OperatorTimer) -> None:
+        self._operator, self._name, self._timer = operator, name, timer
+        timer.seconds[name] = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operator, name)
+
+    def __call__(self, *given: Any) -> Observable[EventBatch]:
+        """Operate on inputs that give the clock to this operator; the last argument is a gauge."""
+        *inputs, gauge = given
+        return self._operator(*map(self._time, inputs), gauge)  # type: ignore[no-any-return]
+
+    def _time(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
+        def subscribe(
+            observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            timed = partial(self._timer.run, self._name, observer.on_next)
+            return source.subscribe(
+                timed, observer.on_error, observer.on_completed, scheduler=scheduler
+            )
+
+        return Observable(subscribe)
+
+
+def time_operators(query: Streamable, timer: OperatorTimer) -> Streamable:
+    """Return the same query, with a timer for each operator."""
+    made: dict[int, Node] = {}
+    for number, node in enumerate(query._node.list_nodes()):
+        inputs = tuple(made[id(each)] for each in node.inputs)
+        operator: Any = node.operator
+        if operator is not None:
+            place = operator.line.rsplit("/", 1)[-1]
+            operator = TimedOperator(operator, f"{number}. {operator.name} ({place})", timer)
+        made[id(node)] = dataclasses.replace(node, inputs=inputs, operator=operator)
+    return Streamable(made[id(query._node)])
+
+
+class Discard(Sink):
+    """Sink that discards what comes."""
+
+    shape = EventShape.EDGE
+
+    def write(self, batch: EventBatch) -> None:
+        """Do nothing."""
+
+
+class Bench:
+    """Measurement of one query over rows in memory; ``seconds`` limits each single run."""
+
+    def __init__(self, query: Query, streams: Mapping[str, Streamable], seconds: float) -> None:
+        self._query, self._seconds = query, seconds
+        self._inputs = {name: InputRows(name, stream) for name, stream in streams.items()}
+        self.rows = sum(len(each.batch) for each in self._inputs.values())
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes of batches that the input is long enough for; at least one."""
+        longest = max(len(each.batch) for each in self._inputs.values())
+        return [size for n, size in enumerate(SIZES) if not n or SIZES[n - 1] < longest]
+
+    def measure_rate(self, batch_rows: int, rounds: int = 3) -> Rate:
+        """Return the rate in batches of one size: the median, and the shares of a further run."""
+        pushes = [
+            (time, name, [batch])
+            for name, each in self._inputs.items()
+            for time, batch in each.cut(batch_rows)
+        ]
+        pushes.sort(key=lambda push: push[0])
+        ordered: Pushes = [(name, len(items[0]), items) for _, name, items in pushes]
+        self._run(ordered)  # warm
+        rates = [rows / sum(taken) for rows, taken in (self._run(ordered) for _ in range(rounds))]
+        timer = OperatorTimer()
+        self._run(ordered, timer)
+        size = min(batch_rows, self.rows)
+        return Rate(size, statistics.median(rates), timer.shares())
+
+    def measure_latency(self) -> Latency:
+        """Return the latency of single events, each with its CTI."""
+        pushes = []
+        for name, each in self._inputs.items():
+            events = list_events(each.batch.slice(0, SINGLE), "ticks")
+            parts = zip(each.cut(1), events, strict=False)
+            pushes += [(time, name, [event, Cti(part.cti)]) for (time, part), event in parts]
+        pushes.sort(key=lambda push: push[0])
+        _, taken = self._run([(name, 1, items) for _, name, items in pushes[:SINGLE]])
+        steady = taken[len(taken) // 10 :]  # the first tenth compiles and fills the caches
+        middle, high = np.percentile(steady, [50, 99])
+        return Latency(float(middle), float(high), len(steady))
+
+    def _run(self, pushes: Pushes, timer: OperatorTimer | None = None) -> tuple[int, list[float]]:
+        """Push into a new run of the query; return the number of rows, and the seconds of each."""
+        subjects: dict[str, Subject[Any]] = {name: Subject() for name in self._inputs}
+        query = apply_query(
+            self._query, {name: self._stream(name, subjects[name]) for name in subjects}
+        )
+        if timer is not None:
+            query = time_operators(query, timer)
+        process = query.run(Discard(), name="bench", warn_after=None)
+        if timer is not None:
+            timer.start()
+        rows, taken = _push(subjects, pushes, self._seconds)
+        for subject in subjects.values():
+            subject.on_completed()
+        process.wait()
+        return rows, taken
+
+    def _stream(self, name: str, subject: Subject[Any]) -> Streamable:
+        return from_observable(subject, schema=self._inputs[name].batch.schema, name=name)
+
+
+def _push(
+    subjects: Mapping[str, Subject[Any]], pushes: Pushes, seconds: float
+) -> tuple[int, list[float]]:
+    rows, taken = 0, []
+    end = time.perf_counter() + seconds
+    for name, count, items in pushes:
+        on_next = subjects[name].on_next
+        begun = time.perf_counter()
+        for item in items:
+            on_next(item)
+        now = time.perf_counter()
+        taken.append(now - begun)
+        rows += count
+        if now > end:
+            break
+    return rows, taken
+
+
+def describe(rates: Sequence[Rate], latency: Latency) -> Iterator[str]:
+    """Yield the lines of the tables: rates, shares of time, latency."""
+    yield f"{'rows in a batch':>16}{'rows/s':>14}{'µs a batch':>14}"
+    for rate in rates:
+        micros = rate.batch_time * 1e6
+        yield f"{rate.batch_rows:>16,}{rate.rows_per_second:>14,.0f}{micros:>14,.0f}"
+    names = list(rates[0].shares)
+    width = max(len("share of time, by rows in a batch"), *map(len, names))
+    heads = "".join(f"{rate.batch_rows:>10,}" for rate in rates)
+    yield ""
+    yield f"{'share of time, by rows in a batch':<{width}}{heads}"
+    for name in [*names[1:], REST]:
+        shares = "".join(f"{rate.shares.get(name, 0.0):>10.0%}" for rate in rates)
+        yield f"{name:<{width}}{shares}"
+    yield ""
+    yield (
+        "one event and its CTI until the results are delivered: "
+        f"p50 {latency.middle * 1e6:,.0f} µs, p99 {latency.high * 1e6:,.0f} µs, "
+        f"of {latency.events:,} events"
+    )
