@@ -185,6 +185,30 @@ def test_a_batch_from_inside_a_subscriber_waits(kind: Any) -> None:
 
 
 @both_subjects
+@pytest.mark.parametrize("policy", list(AdvanceTimePolicy))
+def test_late_rows_are_counted_if_nobody_asks_for_them(
+    kind: Any, policy: AdvanceTimePolicy
+) -> None:
+    """The counters do not depend on who subscribes to ``late``."""
+    start = np.arange(40)
+    rows = EventBatch.of_rows(start, start + 9, pl.DataFrame({"x": start}), 50)
+    counts = []
+    for is_asked in False, True:
+        subject = kind.create_interval(0, policy=policy)
+        if is_asked:
+            subject.late.subscribe(lambda late: None)
+        subject.on_next(Cti(20))
+        subject.input("a").on_next(rows)
+        counts.append(subject_batches.counters(subject))
+    assert counts[0] == counts[1]
+    adjusts = policy is AdvanceTimePolicy.ADJUST
+    expected = (
+        {LateReason.DROPPED: 12, LateReason.ADJUSTED: 8} if adjusts else {LateReason.DROPPED: 20}
+    )
+    assert counts[0].sources["a"].late_by_reason == expected
+
+
+@both_subjects
 @pytest.mark.parametrize("times", [(-(2**63), 2**63 - 1), (5, 5), (rxt.MAX_TIME, rxt.MAX_TIME + 1)])
 def test_a_batch_with_an_impossible_lifetime_is_refused(kind: Any, times: tuple[int, int]) -> None:
     """A lifetime that is empty, or longer than time, is an error, and the subject goes on."""

@@ -176,7 +176,10 @@ class Accumulator:
         dropped = ahead if self.drops_ahead else None
         judged = judge_batch(batch, self.cti, self.policy, dropped)
         self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[judged.kept]
-        for late in list_late(judged, self.cti, self.shape, source.name):
+        if not self.late.has_subscribers:
+            source.late.update(judged.reasons)
+            return judged.accepted
+        for late in list_late(batch, judged, self.cti, self.shape, source.name):
             self._report(late, source)
         return judged.accepted
 

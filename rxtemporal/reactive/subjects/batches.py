@@ -5,7 +5,7 @@ Importing this module loads compiled code; the first batch of a subject does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,14 @@ from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.door import admit_rows, measure_rows
 from rxtemporal.errors import EventError
-from rxtemporal.ingress.batch_verdicts import REASONS
-from rxtemporal.ingress.lateness import NO_CTI, LateEvent
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.reactive.subjects.rows import SubjectRows
 
 _NONE: Bools = np.empty(0, np.bool_)
+# by the kernel's number
+_REASONS = dict(enumerate(LateReason, 1))
 
 
 def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:
@@ -74,12 +75,12 @@ def _split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
 
 
 class JudgedRows(NamedTuple):
-    """The accepted rows of a batch and their numbers, its late rows and their verdicts."""
+    """The accepted rows of a batch and their numbers, the numbers of its late rows, and why."""
 
     accepted: EventBatch
     kept: Int64s
-    late: EventBatch
-    reasons: Sequence[int]
+    late: Int64s
+    reasons: list[LateReason]
 
 
 def judge_batch(
@@ -95,16 +96,16 @@ def judge_batch(
     # complete rows, so all edges are 0
     ends, edges = batch.end.take(kept), batch.edge[: len(kept)]
     accepted = EventBatch(starts, ends, edges, batch.columns.take(kept), batch.cti)
-    return JudgedRows(accepted, kept, batch.take(late), reason.tolist())
+    return JudgedRows(accepted, kept, late, [_REASONS[number] for number in reason.tolist()])
 
 
-def list_late(judged: JudgedRows, cti: int, shape: EventShape, source: str) -> Iterator[LateEvent]:
+def list_late(
+    batch: EventBatch, judged: JudgedRows, cti: int, shape: EventShape, source: str
+) -> Iterator[LateEvent]:
     """Yield the late rows of a batch of complete rows as events."""
-    rows, broken = judged.late, max(cti, MIN_TIME)
+    rows, broken = batch.take(judged.late), max(cti, MIN_TIME)
     starts = rows.start.tolist()
     kind = PointEvent if shape is EventShape.POINT else IntervalEvent
     events = make_events(kind, starts, starts, rows.end.tolist(), list_payloads(rows.columns))
-    for event, number in zip(events, judged.reasons, strict=True):
-        reason = REASONS[number]
-        assert reason is not None
+    for event, reason in zip(events, judged.reasons, strict=True):
         yield LateEvent(event, source, reason, broken, max(broken - event.start, 0))

@@ -74,6 +74,11 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         """End the stream."""
         self._input.on_completed()
 
+    @property
+    def has_subscribers(self) -> bool:
+        """True if somebody gets the results."""
+        return bool(self._output.observers)
+
     def subscribe(
         self,
         on_next: abc.ObserverBase[Out] | OnNext | None = None,
