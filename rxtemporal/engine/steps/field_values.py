@@ -69,10 +69,27 @@ def make_arrays(columns: Sequence[Array | bool], dtypes: Sequence[Any], size: in
     return [np.require(np.broadcast_to(column, size), dtype, "C") for column, dtype in each]
 
 
-def make_payload(schema: pl.Schema, columns: Sequence[Column], height: int) -> Columns:
-    """Return columns, which are in the order of the schema, in its types."""
-    each = zip(columns, schema.values(), strict=True)
-    return Columns(schema, [_cast_column(column, dtype) for column, dtype in each], height)
+class ResultTypes:
+    """Types of a result's fields, to which columns are cast."""
+
+    __slots__ = ("_types", "empty", "schema")
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self.schema = schema
+        self.empty = Columns.empty(schema)
+        physical = map(physical_type, schema.values())
+        types = [None if each is None else np.dtype(each) for each in physical]
+        self._types = list(zip(types, schema.values(), strict=True))
+
+    def cast(self, columns: Sequence[Column], height: int) -> Columns:
+        """Return columns, which are in the order of the schema, in its types."""
+        made = [
+            column
+            if type(column) is np.ndarray and column.dtype is physical
+            else _cast_column(column, dtype)
+            for column, (physical, dtype) in zip(columns, self._types, strict=True)
+        ]
+        return Columns(self.schema, made, height)
 
 
 def _cast_column(column: Column, dtype: pl.DataType) -> Column:

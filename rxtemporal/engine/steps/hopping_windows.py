@@ -68,10 +68,12 @@ class HoppingBounds(Stateful):
 
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the number of the first window that ends after the CTI, as both limits."""
-        limit = EVERY_WINDOW if cti == MAX_TIME else self._limit(cti)
+        limit = self._limit(cti)
         return limit, limit
 
     def _limit(self, cti: int) -> int:
+        if cti == MAX_TIME:
+            return EVERY_WINDOW
         return (cti - self._alignment - self._duration) // self._period + 1
 
     def find_next_due(self, at: int | None) -> int | None:
@@ -85,7 +87,7 @@ class HoppingBounds(Stateful):
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the windows that end by the CTI and hold any row."""
-        limit, _ = self.limits(cti)
+        limit = self._limit(cti)
         if limit == self._known and not len(changes):
             return _NO_WINDOWS
         first = -EVERY_WINDOW if self._known is None else self._known

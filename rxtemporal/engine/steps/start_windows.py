@@ -20,7 +20,7 @@ from rxtemporal.engine.kernels.window_changes import BITS
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.field_values import make_arrays, make_payload
+from rxtemporal.engine.steps.field_values import ResultTypes, make_arrays
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
@@ -257,8 +257,7 @@ class StartWindowStep(Stateful):
     ) -> None:
         self._bounds = bounds
         self._results = results
-        self._schema = schema
-        self._empty = Columns.empty(schema)
+        self._types = ResultTypes(schema)
         self._points = points
 
     @property
@@ -277,7 +276,7 @@ class StartWindowStep(Stateful):
 
     def _make_result(self, found: FinalWindows, cti: int) -> EventBatch:
         if not len(found):
-            return EventBatch(*NO_TIMES, self._empty, cti)
+            return EventBatch(*NO_TIMES, self._types.empty, cti)
         start, end = found.start, found.end
         if self._points:
             start, end = end, np.minimum(end + TICK, MAX_TIME)
@@ -287,7 +286,7 @@ class StartWindowStep(Stateful):
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
         keys = self._bounds.keys.decode(found.key[of]).columns
-        payload = make_payload(self._schema, [*keys, *made.columns], len(of))
+        payload = self._types.cast([*keys, *made.columns], len(of))
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there
         return result.take(result.start < MAX_TIME)

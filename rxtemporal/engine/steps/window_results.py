@@ -113,16 +113,15 @@ class AggregateResults(Stateful):
         listed = [output.by for output in outputs if isinstance(output.by, ListedAggregate)]
         self.lists = bool(listed)
         self.finished = any(each.finished for each in listed)
-        runs = [output.running for output in outputs if output.running is not None]
-        self.once = not self.lists and all(running.once for running in runs)
-        self.dtypes = [dtype for running in runs for dtype in running.dtypes]
+        self._runs = [(output, output.running) for output in outputs if output.running is not None]
+        self.once = not self.lists and all(running.once for _, running in self._runs)
+        self.dtypes = [dtype for _, running in self._runs for dtype in running.dtypes]
 
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return the values that the running aggregates read."""
         columns: list[Column | bool] = []
-        for output in self._outputs:
-            if output.running is not None:
-                columns += output.running.columns(output.field(payload))
+        for output, running in self._runs:
+            columns += running.columns(output.field(payload))
         return columns
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:

@@ -17,7 +17,7 @@ from rxtemporal.engine.kernels.window_rows import list_rows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.field_values import make_payload
+from rxtemporal.engine.steps.field_values import ResultTypes
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
@@ -60,8 +60,7 @@ class WindowStep(Stateful):
         self._points = points
         self._bounds = bounds
         self._results = results
-        self._schema = schema
-        self._empty = Columns.empty(schema)
+        self._types = ResultTypes(schema)
         self._lists = results.lists
         self._once = bounds.once and results.once
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
@@ -92,6 +91,8 @@ class WindowStep(Stateful):
         at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
         changes = Changes(what, self._rows.arrays[KEY])
         windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
+        if not len(what) and not len(windows):
+            return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(batch.cti))
         result = self._make_result(windows, changes, batch.cti)
         self._forget(what)
         if self._keys.is_full:
@@ -140,7 +141,7 @@ class WindowStep(Stateful):
         if self._lists:
             return self._list_results(swept, windows, changes).replace(cti=cti)
         if not len(windows):
-            return EventBatch(*NO_TIMES, self._empty, cti)
+            return EventBatch(*NO_TIMES, self._types.empty, cti)
         made = self._results.compute(swept, None)
         payload = self._add_keys(made.columns, windows.key)
         return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
@@ -151,7 +152,7 @@ class WindowStep(Stateful):
 
     def _add_keys(self, columns: Sequence[Column], key: Int64s) -> Columns:
         """Return a payload with the keys first, in the types of the output schema."""
-        return make_payload(self._schema, [*self._keys.decode(key).columns, *columns], len(key))
+        return self._types.cast([*self._keys.decode(key).columns, *columns], len(key))
 
     def _list_results(self, swept: Swept, windows: Windows, changes: Changes) -> EventBatch:
         """Return the results of windows whose rows are read one by one.
@@ -171,7 +172,9 @@ class WindowStep(Stateful):
             number = np.cumsum(~windows.is_end) - 1
             swept = [None if s is None else s[~windows.is_end] for s in swept]
             closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1]))
-        return EventBatch.concat(closing) if closing else EventBatch(*NO_TIMES, self._empty, 0)
+        return (
+            EventBatch.concat(closing) if closing else EventBatch(*NO_TIMES, self._types.empty, 0)
+        )
 
     def _close_window(self, windows: Windows, w: int) -> EventBatch:
         first, payload = self._open_results.pop(int(windows.edge[w]))
@@ -217,8 +220,6 @@ class WindowStep(Stateful):
 
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
-        if not len(what):
-            return
         self._rows.release_by(release_done, what)
         new = self._rows.compact()
         if new is None:
