@@ -18,6 +18,8 @@ from rxtemporal.engine.steps.state import Stateful
 Column = npt.NDArray[Any]
 # minimum capacity in rows, kept even when few are alive
 LARGE = 1 << 18
+# rows are not renumbered before so many numbers are in use, nor the store emptied before a few are
+MANY, A_FEW = 8192, 64
 
 
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
@@ -302,8 +304,10 @@ class RowStore(Stateful):
 
     def compact(self) -> Int64s | None:
         """Renumber the rows if most are released; return the new numbers (-1: gone), or None."""
-        if 2 * self._released <= self._height or self._height < 1024:
-            return None if self._released < self._height or not self._height else self._clear()
+        if self._released == self._height:
+            return None if self._height < A_FEW else self._clear()
+        if 2 * self._released <= self._height or self._height < MANY:
+            return None
         alive = self._alive[: self._height]
         numbers = np.flatnonzero(alive)
         new = np.full(self._height, -1, np.int64)
