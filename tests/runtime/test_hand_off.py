@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -427,6 +428,26 @@ def test_an_error_of_the_query_ends_blocked_producers_at_once() -> None:
     assert isinstance(error.__cause__, OSError)
     with pytest.raises(OSError, match="the disk is full"):
         process.wait(SOON)
+
+
+def test_ctrl_c_reaches_a_producer_that_waits_for_room() -> None:
+    """The main thread notices it, though the query stands still; its event was not accepted."""
+    sink = Steps()
+    subject, process = run_with_hand_off(sink, 1, WhenFull.BLOCK)
+    push(subject, [0])
+    sink.wait_until_writing()
+    push(subject, [1])
+
+    def interrupt() -> None:
+        wait_until_blocked(process)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        push(subject, [2])
+    sink.go(9)
+    process.dispose()
+    assert sink.rows == [0, 1]
 
 
 def test_dispose_lets_a_blocked_producer_go_and_drains() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
+from rxtemporal.runtime.listeners import INTERRUPT_PERIOD
 from rxtemporal.runtime.run_end import RunEnd
 
 Deliver = Callable[[Exception], None]
@@ -110,8 +111,10 @@ class Gate:
         return threading.get_ident() in (self.consumer, self.holder)
 
     def wait_for_room(self) -> None:
-        """Wait until rows have been taken out or the run is ending."""
-        self._wait(self._room)
+        """Wait until rows have been taken out or the run is ending; it may return before that."""
+        # with polars' handler for SIGINT a blocked wait goes on, and only the main thread is told
+        is_main = threading.current_thread() is threading.main_thread()
+        self._wait(self._room, INTERRUPT_PERIOD if is_main else None)
 
     def wait_for_rows(self, seconds: float | None = None) -> None:
         """Wait until rows have been put in or the run is ending, at most so many seconds."""
