@@ -10,12 +10,13 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.columns import Column, Nullable, SeriesColumn, make_column
-from rxtemporal.engine.key_store import GrowingSeries
+from rxtemporal.engine.key_store import GrowingColumn, GrowingSeries
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
 
 Codes = npt.NDArray[np.int64]
+_INT64 = np.dtype(np.int64)
 
 
 class KeyColumn(Protocol):
@@ -28,6 +29,10 @@ class KeyColumn(Protocol):
     @property
     def next_code(self) -> int:
         """The number of distinct values."""
+
+    @property
+    def values(self) -> GrowingColumn | None:
+        """The distinct values by code, if they are stored."""
 
     def number(self, values: Column) -> Codes:
         """Return the code of each value; null has a code of its own."""
@@ -48,6 +53,7 @@ class _IntegerColumn:
     __slots__ = ("_table",)
 
     hashed = False
+    values = None
 
     def __init__(self, table: IntTable) -> None:
         self._table = table
@@ -59,10 +65,9 @@ class _IntegerColumn:
     def number(self, values: Column) -> Codes:
         if isinstance(values, SeriesColumn):
             values = make_column(values.series.cast(pl.Int64))
-        if isinstance(values, Nullable):
+        if type(values) is Nullable:
             return self._table.number(_to_integers(values.values), values.valid)
-        assert isinstance(values, np.ndarray)
-        return self._table.number(_to_integers(values))
+        return self._table.number(_to_integers(values))  # type: ignore[arg-type]
 
 
 class _HashedColumn:
@@ -71,13 +76,13 @@ class _HashedColumn:
     Two values rarely have the same hash; if so, all values are looked up in a dict from then on.
     """
 
-    __slots__ = ("_exact", "_table", "_values")
+    __slots__ = ("_exact", "_table", "values")
 
     hashed = True
 
     def __init__(self, table: IntTable, empty: pl.Series) -> None:
         self._table = table
-        self._values = GrowingSeries(empty)
+        self.values = GrowingSeries(empty)
         self._exact: dict[Hashable, int] | None = None
 
     @property
@@ -87,26 +92,31 @@ class _HashedColumn:
     def number(self, values: Column) -> Codes:
         assert isinstance(values, SeriesColumn)
         if self._exact is not None:
-            return self._look_up(values.series)
+            return self._look_up(values)
         known = self._table.next_code
         codes = self._table.number(_hash_values(values.series))
         count = self._table.next_code
         if count > known:
-            self._values.append(values[find_first_rows(codes, known, count)])
+            self.values.append(values[find_first_rows(codes, known, count)])
         if count - known == len(values) or self._match_codes(values.series, codes):
             return codes
-        stored = self._values.take(np.arange(known)).series.to_list()
+        self.values.cut(known)
+        stored = self.values.take(np.arange(known)).series.to_list()
         self._exact = {value: code for code, value in enumerate(stored)}
-        return self._look_up(values.series)
+        return self._look_up(values)
 
     def _match_codes(self, values: pl.Series, codes: Codes) -> bool:
         """Return True if each value is the one stored under its code."""
-        return values.equals(self._values.take(codes).series, null_equal=True)
+        return values.equals(self.values.take(codes).series, null_equal=True)
 
-    def _look_up(self, values: pl.Series) -> Codes:
+    def _look_up(self, values: SeriesColumn) -> Codes:
         exact = self._exact
         assert exact is not None
-        return np.array([exact.setdefault(v, len(exact)) for v in values.to_list()], np.int64)
+        known, given = len(exact), values.series.to_list()
+        codes = np.array([exact.setdefault(value, len(exact)) for value in given], np.int64)
+        if len(exact) > known:
+            self.values.append(values[find_first_rows(codes, known, len(exact))])
+        return codes
 
 
 def find_first_rows(codes: Codes, known: int, count: int) -> Codes:
@@ -137,8 +147,10 @@ def _hash_values(values: pl.Series) -> Codes:
 
 def _to_integers(values: npt.NDArray[Any]) -> Codes:
     """Return integers that are equal exactly if the values are; of floats the bits."""
+    if values.dtype is _INT64:
+        return values
     if values.dtype.kind != "f":
-        return values.astype(np.int64, copy=False)
+        return values.astype(np.int64)
     floats = values.astype(np.float64) + 0.0  # one zero
     floats[np.isnan(floats)] = np.nan
     return floats.view(np.int64)

@@ -23,8 +23,8 @@ class KeyStore:
 
     __slots__ = ("_fields",)
 
-    def __init__(self, schema: pl.Schema) -> None:
-        self._fields = [make_growing(dtype) for dtype in schema.values()]
+    def __init__(self, fields: Sequence[GrowingColumn]) -> None:
+        self._fields = fields
 
     def append(self, columns: Sequence[Column], rows: Codes) -> None:
         """Add these rows of a batch's key columns at the end."""
@@ -126,6 +126,12 @@ class GrowingSeries:
             first -= 1
             size += len(parts[first])
         self._join_from(first)
+
+    def cut(self, height: int) -> None:
+        """Keep only so many values, from the first."""
+        self._join_from(0)
+        self._parts = [self._parts[0].head(height)]
+        self._rows = height
 
     def take(self, rows: Codes) -> SeriesColumn:
         """Return the values of these rows."""

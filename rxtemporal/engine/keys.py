@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.columns import Column, Columns
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.key_columns import KeyColumn, find_first_rows, make_key_column, to_hashable
-from rxtemporal.engine.key_store import KeyStore
+from rxtemporal.engine.key_store import GrowingColumn, KeyStore, make_growing
 from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ class KeyCoder:
     """
 
     __slots__ = (
-        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_pairs", "names", "schema",
+        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_pairs", "_shared",
+        "names", "schema",
     )  # fmt: skip
 
     _columns: list[KeyColumn]
     _pairs: list[IntTable]
     _few_codes: dict[Hashable, int]
+    _shared: GrowingColumn | None
 
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self.schema = pl.Schema(schema)
@@ -64,7 +66,10 @@ class KeyCoder:
         self._columns = [make_key_column(dtype) for dtype in self.schema.values()]
         self._pairs = [IntTable() for _ in self._columns[1:]]
         self._few = FEW_ROWS if any(column.hashed for column in self._columns) else 0
-        self._keys = KeyStore(self.schema)
+        # the values of a single column are the keys
+        self._shared = self._columns[0].values if len(self._columns) == 1 else None
+        fields = map(make_growing, self.schema.values())
+        self._keys = KeyStore([self._shared] if self._shared is not None else list(fields))
         self._count = 0 if self.names else 1
         self._few_codes = {}
 
@@ -150,12 +155,13 @@ class KeyCoder:
         last = self._columns[0]
         codes = last.number(columns[0])
         count = last.next_code
-        for column, values, table in zip(self._columns[1:], columns[1:], self._pairs, strict=True):
+        for i, table in enumerate(self._pairs, 1):
             codes <<= HALF
-            codes |= column.number(values)
+            codes |= self._columns[i].number(columns[i])
             codes = table.number(codes)
             count = table.next_code
         if count > self._count:
-            self._keys.append(columns, find_first_rows(codes, self._count, count))
+            if self._shared is None:
+                self._keys.append(columns, find_first_rows(codes, self._count, count))
             self._count = count
         return codes

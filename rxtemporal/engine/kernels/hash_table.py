@@ -204,22 +204,19 @@ class IntTable:
     [1, -1]
     """
 
-    __slots__ = ("_counts", "_near", "_slots")
+    __slots__ = ("_counts", "_near", "_slots", "next_code")
 
     def __init__(self) -> None:
         self._slots = _free_slots(SMALLEST)
         self._counts = np.array([0, 0, FREE], np.int64)
         # codes of keys that are small numbers, indexed by the key
         self._near = np.empty(0, np.int64)
+        # the number of codes that ``number`` has given
+        self.next_code = 0
 
     def __len__(self) -> int:
         """Return the number of entries; null has a code but no entry."""
         return int(self._counts[USED])
-
-    @property
-    def next_code(self) -> int:
-        """The number of codes that ``number`` has given."""
-        return int(self._counts[NEXT])
 
     def number(self, values: Ints, valid: Bools | None = None) -> Ints:
         """Return each value's code; those that are new get the next ones in order of appearance.
@@ -231,12 +228,13 @@ class IntTable:
         done = number_near(values, self._near, codes) if valid is None and len(self._near) else 0
         if done == len(values):
             return codes
-        known, valid = self._counts[NEXT], _ALL_VALID if valid is None else freeze(valid)
+        valid = _ALL_VALID if valid is None else freeze(valid)
         done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):
             self._grow()
             done = number(values, valid, self._slots, self._counts, done, codes)
-        if self._counts[NEXT] > known:
+        if self._counts[NEXT] > self.next_code:
+            self.next_code = int(self._counts[NEXT])
             small = (values >= 0) & (values < NEAR)
             small = small & valid if len(valid) else small
             self._keep_near(values[small], codes[small])
@@ -281,6 +279,7 @@ class IntTable:
         table = cls()
         table.insert(keys, values)
         table._counts[NEXT], table._counts[NULL] = counts[NEXT], counts[NULL]
+        table.next_code = int(counts[NEXT])
         return table
 
     def _grow(self) -> None:
