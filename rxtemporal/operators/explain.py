@@ -64,12 +64,15 @@ def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> I
 
 def _list_uncompiled(node: Node) -> list[str]:
     """Return the names of what polars computes for each batch, as it is not compiled."""
-    from rxtemporal.engine.expressions.program import compile_outputs
-
     schemas = [each.schema for each in node.inputs]
     if node.operator is None or None in schemas:
         return []
     computed = node.operator.list_expressions(tuple(schemas), node.inputs[0].keys)  # type: ignore[arg-type]
+    if not computed:
+        return []
+    # only a plan that is shown needs it before it runs
+    from rxtemporal.engine.expressions.program import compile_outputs
+
     return [each.name for each in computed if compile_outputs(each.expression, each.fields) is None]
 
 

@@ -77,13 +77,17 @@ class Aggregates(ResultSpec):
 
     def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
         """Return new aggregates."""
+        from rxtemporal.engine.expressions.evaluator import Evaluator
         from rxtemporal.engine.steps.window_results import AggregateResults, Output
+        from rxtemporal.engine.steps.window_rows import ListedAggregate
 
         outputs = []
         for name, aggregate in self.aggregates:
+            by = aggregate.make(name, schema)
             # an aggregate without a field reads whole rows, as structs
             reads = aggregate.reads if aggregate.reads is not None else pl.struct(pl.all())
-            outputs.append(Output(name, reads, aggregate.make(name, schema)))
+            is_running = by is not None and not isinstance(by, ListedAggregate)
+            outputs.append(Output(name, Evaluator(reads, schema) if is_running else None, by))
         return AggregateResults(outputs)
 
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:

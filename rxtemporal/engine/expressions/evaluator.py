@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rxtemporal.core.columns import Column, Columns, make_column
+from rxtemporal.core.columns import Column, Columns, make_column, make_series
 from rxtemporal.engine.expressions.frame_query import FrameQuery
 from rxtemporal.engine.expressions.program import Program, compile_expression
 
@@ -22,3 +22,10 @@ class Evaluator:
             return self._run(columns)
         (series,) = self._run(columns)
         return make_column(series)
+
+    def make_series(self, columns: Columns) -> pl.Series:
+        """Return the result as a series."""
+        if isinstance(self._run, Program):
+            return make_series("", self._run(columns), self._run.dtype)
+        (series,) = self._run(columns)
+        return series

@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-import polars as pl
-
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.columns import Columns, SeriesColumn, make_column
+from rxtemporal.core.columns import Columns, SeriesColumn
+from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.steps.aggregates import Changes, RunningAggregate, Samples
 from rxtemporal.engine.steps.rows import Column
@@ -69,17 +68,12 @@ class WindowResults(Protocol):
 
 @dataclasses.dataclass(slots=True)
 class Output(Stateful):
-    """One field of the result: the expression it reads, and its aggregate (None: count rows)."""
+    """One field of the result: the aggregate (None: count rows), and what it reads of each row."""
 
     name: str
-    reads: pl.Expr
+    reads: Evaluator | None
     by: RunningAggregate | ListedAggregate | None
-    # the field, if the expression is only its name: a select costs ten times as much
-    column: str | None = dataclasses.field(init=False)
     held = ("by",)
-
-    def __post_init__(self) -> None:
-        self.column = self.reads.meta.output_name() if self.reads.meta.is_column() else None
 
     @property
     def running(self) -> RunningAggregate | None:
@@ -89,18 +83,10 @@ class Output(Stateful):
     def field(self, payload: Columns) -> core.Column:
         """Return the value that the aggregate reads, for each row."""
         assert self.running is not None
+        assert self.reads is not None
         if self.running.objects:
-            return SeriesColumn(self._compute_series(payload))
-        if self.column is not None:
-            return payload[self.column]
-        return make_column(self._compute_series(payload))
-
-    def _compute_series(self, payload: Columns) -> pl.Series:
-        if self.column is not None:
-            return payload.series(self.column)
-        field = payload.frame.select(self.reads.alias(self.name)).to_series()
-        # a literal gives one value for all rows
-        return field if len(field) == payload.height else field.new_from_index(0, payload.height)
+            return SeriesColumn(self.reads.make_series(payload))
+        return self.reads(payload)
 
 
 class AggregateResults(Stateful):
