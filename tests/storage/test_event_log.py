@@ -35,6 +35,7 @@ from rxtemporal.errors import (
     SpoolError,
 )
 from rxtemporal.storage.event_log import store as stores
+from rxtemporal.storage.event_log.database import WAL_SIZE
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.wal import read_wal
@@ -170,6 +171,44 @@ def test_a_batch_is_one_commit(folder: Path) -> None:
         run.push(item)
         assert count_commits(folder) == number + 1
     run.process.dispose()
+
+
+def test_a_log_of_many_entries_has_room_for_the_next(folder: Path) -> None:
+    """No commit makes the WAL longer; what was acknowledged is read from it after a crash."""
+    run = Run(folder, schema=SCHEMA)
+    for time in range(stores.LASTING_ENTRIES + 1):
+        run.push(PointEvent(time, time))
+    wal = folder / "run.sqlite-wal"
+    size = wal.stat().st_size
+    run.push(*(PointEvent(time, time) for time in range(65, 80)))
+    assert wal.stat().st_size == size == WAL_SIZE
+    left = run.killed("left")
+    assert (left / wal.name).stat().st_size == size
+    assert starts(left) == [*range(80)]
+
+
+def test_a_full_disk_has_no_room_for_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The WAL stays as long as it is."""
+    run = Run(folder, schema=SCHEMA).push(PointEvent(0, 0))
+    wal = folder / "run.sqlite-wal"
+    size = wal.stat().st_size
+    log = run.process._log
+    assert log is not None
+    write = os.pwrite
+    for written in -1, 5_000:
+
+        def fill(handle: int, content: bytes, place: int, most: int = written) -> int:
+            if most < 0:
+                raise OSError(errno.ENOSPC, "full")
+            return write(handle, content[:most], place)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", fill)
+            log.store._connection.extend_wal()
+        assert wal.stat().st_size == size
+    assert run.push(PointEvent(1, 1)).ended().rows == [0, 1]
 
 
 def test_producers_that_push_at_the_same_time_share_a_commit(

@@ -19,6 +19,8 @@ from rxtemporal.storage.files import make_error
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"
+# SQLite copies the WAL into the file when it has 1,000 frames, and begins anew
+WAL_SIZE = 32 + 1_024 * (24 + 4_096)
 # SQLite's errors of the file system, as error numbers of the system
 _ERRNOS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -119,6 +121,25 @@ class Database:
     def copy_wal(self) -> None:
         """Copy the WAL into the file, durably; the WAL stays."""
         self.row("PRAGMA wal_checkpoint(FULL)")
+
+    def extend_wal(self) -> None:
+        """Give the WAL the size that it grows to, so that no commit makes it longer.
+
+        A sync also has to write the new size of a file that has grown, which takes half as long
+        again. SQLite takes zeros at the end for frames that are not written yet. If there is no
+        room for them, the WAL stays as it is.
+        """
+        path = wal_path(self.path)
+        with self._lock, contextlib.suppress(OSError), open(path, "r+b", buffering=0) as wal:
+            size = os.fstat(wal.fileno()).st_size
+            missing = max(0, WAL_SIZE - size)
+            try:
+                extended = os.pwrite(wal.fileno(), bytes(missing), size) == missing
+                os.fsync(wal.fileno())
+            except OSError:
+                extended = False
+            if not extended:
+                os.ftruncate(wal.fileno(), size)
 
     def close(self, *, keep_wal: bool = False) -> None:
         """Close the connection; idempotent.

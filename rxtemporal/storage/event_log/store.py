@@ -53,6 +53,8 @@ from rxtemporal.storage.files import (
 # bytes of small entries that are merged into a large one, and their number
 MOST_BYTES = 8 * 2**20
 MOST_ENTRIES = 16_384
+# a run with so many entries is worth a WAL of its full size
+LASTING_ENTRIES = 64
 # SQLite takes no content beyond a gigabyte
 MOST_PIECE = 2**28
 
@@ -92,6 +94,8 @@ class RunStore(StoredLog):
         self._written: list[StreamFacts] = []
         # bytes of the entries that have not been merged, and their number
         self._small = self._entries = 0
+        # how many entries this run has written
+        self._appended = 0
 
     @property
     def _connection(self) -> Database:
@@ -274,6 +278,9 @@ class RunStore(StoredLog):
         self._small += sum(len(row[-1]) for row in rows)
         self._entries += 1
         self.records += records
+        self._appended += 1
+        if self._appended == LASTING_ENTRIES:
+            self._connection.extend_wal()
         self._write_count()
 
     def _write_count(self) -> None:
