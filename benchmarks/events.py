@@ -7,6 +7,8 @@ without a door or checks.
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -69,11 +71,35 @@ def push(items: Sequence[Any]) -> list[rxt.EventBatch]:
     return sink.batches
 
 
+def push_rows(rows: Sequence[Any]) -> list[rxt.EventBatch]:
+    """Push rows, or lists of them, into a query, and return its results."""
+    subject: Subject[Any] = Subject()
+    stream = rxt.from_observable(subject, schema=FIELDS, start="ts", batch_rows=1_024)
+    sink = rxt.Collect(rxt.EventShape.EDGE)
+    with stream.run(sink):
+        for row in rows:
+            subject.on_next(row)
+        subject.on_completed()
+    return sink.batches
+
+
+def read_bytes(rows: Any) -> list[rxt.EventBatch]:
+    """Return the bytes of rows as a batch."""
+    batch, rejected = rxt.make_batch(rows, schema=FIELDS, start="ts")
+    assert not rejected
+    return [batch]
+
+
 def contenders(count: int) -> tuple[dict[str, Callable[[], Any]], Callable[[Any], None]]:
     """Return the inputs, the output and their limit, and the check of what they give."""
     events = make_events(count)
     items = with_ctis(events)
     frame = points(count)
+    rows = [{"ts": event.start, **event.payload} for event in events]
+    lists = [rows[n : n + 1_000] for n in range(0, count, 1_000)]
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    file = io.BytesIO()
+    pl.DataFrame(rows).write_ipc_stream(file)
     total = frame["value"].sum()
 
     def check(result: Any) -> None:
@@ -91,6 +117,10 @@ def contenders(count: int) -> tuple[dict[str, Callable[[], Any]], Callable[[Any]
         ),
         "in: from_events, a CTI after every ten": lambda: batches(stream(items)),
         "in: from_observable, a CTI after every ten": lambda: push(items),
+        "in: from_observable, rows one by one": lambda: push_rows(rows),
+        "in: from_observable, lists of 1,000 rows": lambda: push_rows(lists),
+        "in: make_batch of JSON lines": lambda: read_bytes(rxt.JsonLines(lines)),
+        "in: make_batch of Arrow IPC": lambda: read_bytes(rxt.ArrowIpc(file.getvalue())),
         "in, tumbling windows by key": lambda: batches(tumbling(stream(items), SECOND)),
         "out: to_events of a frame": lambda: rxt.from_polars(frame, start="start").to_events(),
     }

@@ -106,11 +106,11 @@ class RowReader:
 
     # One ------------------------------------------------------------------------------------------
 
-    def read_one(self, item: Any) -> One:
-        """Return one row as an event, or a CTI, and its sequence number; else why not."""
-        return self._read(item, 0)
+    def read_one(self, item: Any, index: int = 0) -> One:
+        """Return one row as an event, or a CTI, and its sequence number; else why not.
 
-    def _read(self, item: Any, index: int) -> One:
+        ``index`` is its number in the push.
+        """
         try:
             if type(item) is dict:
                 return self._read_dict(item)
@@ -283,7 +283,7 @@ class RowReader:
         rejected: list[Rejected] = []
         ctis = 0
         for number, row in enumerate(rows):
-            item, seq = self._read(row, number)
+            item, seq = self.read_one(row, number)
             if type(item) is Rejected:
                 rejected.append(item)
                 continue
@@ -318,7 +318,7 @@ class RowReader:
         seqs: list[int | None] = []
         rejected: list[Rejected] = []
         for number, row in enumerate(frame_rows(batch.payload)):
-            item, seq = self._read(PointEvent(0, row), number)
+            item, seq = self.read_one(PointEvent(0, row), number)
             if number in bad:
                 reason = "its lifetime is empty or lies outside of time"
                 rejected.append(Rejected(number, reason, row))
