@@ -68,6 +68,7 @@ class Peer:
             text=True,
             env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         )
+        self._hear()  # it has imported what it needs
 
     def __enter__(self) -> Peer:
         return self
@@ -86,14 +87,18 @@ class Peer:
         """Have the child run a task, and return its seconds and its columns."""
         out = str(Path(self._folder.name) / "out.npz")
         assert self._child.stdin is not None
-        assert self._child.stdout is not None
         self._child.stdin.write(json.dumps({"task": task, "out": out, **wanted}) + "\n")
         self._child.stdin.flush()
+        answer = self._hear()
+        with np.load(out) as found:
+            return answer["seconds"], dict(found)
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
             raise NoPeerError(f"{self.name} ended with status {self._child.wait()}")
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise NoPeerError(f"{self.name}: {answer['error']}")
-        with np.load(out) as found:
-            return answer["seconds"], dict(found)
+        return answer

@@ -223,6 +223,7 @@ def main():
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the library prints is no answer
+    print("{}", file=answers, flush=True)
     for line in sys.stdin:
         wanted = json.loads(line)
         try:
