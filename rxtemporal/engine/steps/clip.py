@@ -66,8 +66,8 @@ class ClipStep(Stateful):
     def keep(self, batch: EventBatch) -> None:
         """Keep rows to be clipped; note the ends of rows kept earlier."""
         self._ctis[0] = batch.cti
-        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
-        begun = batch.take(~ends) if ends.any() else batch
+        ends = batch.find_ends()
+        begun = batch if ends is None else batch.take(~ends)
         key = self._keying.encode(0, begun.columns)
         rows = self._rows.append(
             [key, begun.start, begun.end, -1, NOT_LISTED, begun.edge, 0, 0], begun.columns
@@ -75,10 +75,10 @@ class ClipStep(Stateful):
         self._begins.push(begun.start, rows << 1)
         known = begun.end != MAX_TIME
         self._ends.push(begun.end[known], rows[known])
-        opens = begun.edge != 0
-        if opens.any():
+        if begun.has_edges:
+            opens = begun.edge != 0
             self._open.open(begun.edge[opens], rows[opens])
-        if ends.any():
+        if ends is not None:
             closed, end = self._open.close(batch.edge[ends]), batch.end[ends]
             closed, end = closed[closed >= 0], end[closed >= 0]  # the others were clipped before
             self._rows.columns[END][closed] = end
@@ -88,9 +88,9 @@ class ClipStep(Stateful):
     def keep_clips(self, batch: EventBatch) -> None:
         """Keep the starts of rows that clip."""
         self._ctis[1] = batch.cti
-        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
+        batch = batch.take_begins()
         key = self._keying.encode(1, batch.columns)
-        begins &= key >= 0
+        begins = key >= 0
         self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
 
     def result(self) -> EventBatch:
@@ -178,9 +178,9 @@ class SignalStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that have begun, each of which ends the earlier rows of its key."""
-        begins = batch.take((batch.edge == 0) | (batch.end == MAX_TIME))
-        endless = begins.replace(
-            end=np.full(len(begins), MAX_TIME), edge=np.zeros(len(begins), np.int64)
+        begins = batch.take_begins()
+        endless = EventBatch.of_rows(
+            begins.start, np.full(len(begins), MAX_TIME), begins.columns, batch.cti, batch.keys
         )
         self._clip.keep(endless)
         self._clip.keep_clips(endless)

@@ -142,7 +142,8 @@ class Side(Stateful):
         if new is None:
             return None
         for queue in (self.starts, self.ends):
-            queue.renumber(new)
+            if len(queue):
+                queue.renumber(new)
         if len(self.open):
             self.open.renumber(new)
         if self.rows.height:
@@ -220,7 +221,7 @@ class Pairs(Stateful):
         right_times, right_rows = right.starts.pop_due(cti)
         time, what = merge(left_times, left_rows << 1, right_times, (right_rows << 1) | 1)
         heads = left.head, right.head = grow(left.head, keys, -1), grow(right.head, keys, -1)
-        both = tuple(zip(left.rows.columns, right.rows.columns, strict=False))
+        both = tuple(zip(left.rows.arrays, right.rows.arrays, strict=False))
         found = find_pairs(time, what, cti, both[KEY], both[END], both[AFTER], both[BEFORE], heads)
         self._brief = left.queue_ends(cti, left_rows), right.queue_ends(cti, right_rows)
         if not len(left.open) and not len(right.open):
@@ -279,7 +280,7 @@ class Pairs(Stateful):
             over = self._over[number]
             if not len(over):
                 continue
-            columns = side.rows.columns
+            columns = side.rows.arrays
             unlink_all(over, columns[KEY], columns[AFTER], columns[BEFORE], side.head)
             side.rows.release(over)
             new = side.compact()

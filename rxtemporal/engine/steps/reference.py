@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Nullable, SeriesColumn
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.reference import VOID, replace_rows
 from rxtemporal.engine.keys import KeyCoder
@@ -29,8 +30,8 @@ class ReferenceStep(Stateful):
 
     def __init__(self, since: str, schema: pl.Schema, keys: tuple[str, ...]) -> None:
         self._since = since
-        fields = pl.Schema({name: dtype for name, dtype in schema.items() if name != since})
-        self._rows = RowStore([np.int64] * 5, fields)
+        self._fields = pl.Schema({name: dtype for name, dtype in schema.items() if name != since})
+        self._rows = RowStore([np.int64] * 5, self._fields)
         self._starts = Queue()
         self._keys = KeyCoder({key: schema[key] for key in keys})
         self._valid = np.zeros(0, np.int64)
@@ -57,15 +58,22 @@ class ReferenceStep(Stateful):
         return result
 
     def _keep(self, batch: EventBatch) -> None:
-        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
-        batch = batch if begins.all() else batch.take(begins)
+        batch = batch.take_begins()
         key = self._keys.encode(batch.columns)
         self._valid = grow(self._valid, len(self._keys), -1)
-        since = batch.payload[self._since].cast(pl.Int64).fill_null(pl.Series(batch.start))
-        numbers = self._rows.append(
-            [batch.start, since.to_numpy(), key, MAX_TIME, 0], batch.payload.drop(self._since)
-        )
+        since = self._get_since(batch)
+        payload = batch.columns.select(self._fields)
+        numbers = self._rows.append([batch.start, since, key, MAX_TIME, 0], payload)
         self._starts.push(batch.start, numbers)
+
+    def _get_since(self, batch: EventBatch) -> Int64s:
+        """Return the time from which each row says that it is so; its start where that is null."""
+        column = batch.columns[self._since]
+        if isinstance(column, SeriesColumn):  # of nulls
+            return batch.start
+        if isinstance(column, Nullable):
+            return np.where(column.valid, column.values, batch.start)
+        return column
 
     def _result(self, numbers: Int64s, batch: EventBatch) -> EventBatch:
         start, _, _, end, edge = self._rows.columns

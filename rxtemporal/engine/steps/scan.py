@@ -194,8 +194,8 @@ class ScanStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the results of rows that start before the CTI, and the end edges before it."""
-        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
-        if closes.any():
+        closes = batch.find_ends()
+        if closes is not None:
             self._keep(batch.take(~closes))
             self._end(batch.edge[closes], batch.end[closes])
         else:
@@ -210,8 +210,8 @@ class ScanStep(Stateful):
         key = self._coder.encode(batch.columns)
         numbers = self._waiting.append([batch.start, batch.end, batch.edge, key], batch.columns)
         self._starts.push(batch.start, numbers)
-        opens = batch.edge != 0
-        if opens.any():
+        if batch.has_edges:
+            opens = batch.edge != 0
             self._open.open(batch.edge[opens], numbers[opens])
 
     def _end(self, edge: Int64s, end: Int64s) -> None:

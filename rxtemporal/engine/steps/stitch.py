@@ -50,8 +50,8 @@ class StitchStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the chains that have begun and those that have ended before the CTI."""
-        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
-        if closes.any():
+        closes = batch.find_ends()
+        if closes is not None:
             self._keep(batch.take(~closes))
             ended = self._open.close(batch.edge[closes])
             self._changes.push(batch.end[closes], (ended << BITS) | ENDS)
