@@ -56,16 +56,19 @@ def _merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints
     n, m = len(time), len(time2)
     out_time = np.empty(n + m, np.int64)
     out_what = np.empty(n + m, np.int64)
-    i = j = 0
-    for r in range(n + m):
-        if j == m or (i < n and time[i] <= time2[j]):
-            out_time[r] = time[i]
-            out_what[r] = what[i]
-            i += 1
-        else:
-            out_time[r] = time2[j]
-            out_what[r] = what2[j]
-            j += 1
+    i = j = np.uint64(0)
+    # no branch: which run is next is unpredictable. Unsigned: a signed index is tested each time
+    while i < np.uint64(n) and j < np.uint64(m):
+        r = i + j
+        first = time[i] <= time2[j]
+        out_time[r] = time[i] if first else time2[j]
+        out_what[r] = what[i] if first else what2[j]
+        i += np.uint64(first)
+        j += np.uint64(not first)
+    out_time[i + j : j + np.uint64(n)] = time[i:]
+    out_what[i + j : j + np.uint64(n)] = what[i:]
+    out_time[np.uint64(n) + j :] = time2[j:]
+    out_what[np.uint64(n) + j :] = what2[j:]
     return out_time, out_what
 
 
