@@ -117,7 +117,7 @@ class Queue(Stateful):
         if before <= self._first:
             return _NONE, _NONE
         due = [run.pop(before) for run in self._runs if run.first < before]
-        self._keep([run for run in self._runs if len(run)])
+        self._keep([run for run in self._runs if run.begin < run.end])
         while len(due) > 1:  # the shortest first
             last = due.pop()
             due[-1] = merge(*due[-1], *last)
@@ -131,7 +131,7 @@ class Queue(Stateful):
 
     def _keep(self, runs: list[_Run]) -> None:
         self._runs = runs
-        self._first = min([run.first for run in runs], default=NEVER)
+        self._first = min([run.first for run in runs]) if runs else NEVER
 
     @property
     def runs(self) -> Sequence[tuple[Int64s, Int64s]]:

@@ -66,7 +66,7 @@ def read_objects(field: Column) -> Array:
 def make_arrays(columns: Sequence[Array | bool], dtypes: Sequence[Any], size: int) -> list[Array]:
     """Return columns as arrays of these types and this size; True fills one."""
     each = zip(columns, dtypes, strict=True)
-    return [np.require(np.broadcast_to(column, size), dtype, "C") for column, dtype in each]
+    return [np.array(np.broadcast_to(column, size), dtype, order="C") for column, dtype in each]
 
 
 class ResultTypes:
