@@ -34,7 +34,7 @@ HOPS: dict[str, Any] = {
     "door": (Door, "accept", "judge_columns"),
     "packer": (Packer, "take", "take_verdicts"),
     "pack": (Packer, "pack"),
-    "frame": (PayloadReader, "frame"),
+    "columns": (PayloadReader, "columns"),
     "tape": (Tape, "event", "batch"),
     "flush": (Tape, "flush"),
     "checkpoint": (Checkpointer, "_save"),
