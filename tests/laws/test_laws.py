@@ -196,7 +196,7 @@ FOR_EVER = ("to_signal", "count_window", "scan, grouped", "reference")
     [pytest.param(n, marks=[] if n in OPERATORS.values() else [pytest.mark.full]) for n in CASES],
 )
 def test_keys_that_pass_are_forgotten(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times the data, in which no key comes again, through the same operators know no more.
+    """Five times the data, in which no key comes again, through the same operators know no more.
 
     Forgetting keys shows nowhere: with it and without the history is the same.
     """
@@ -210,10 +210,10 @@ def test_keys_that_pass_are_forgotten(name: str, monkeypatch: pytest.MonkeyPatch
     with forgetful():
         long_run(name, 200, passing=True)
         few = max(known, default=0)
-        long = long_run(name, 2_000, passing=True)
+        long = long_run(name, 1_000, passing=True)
     if not name.startswith(FOR_EVER):
         assert max(known, default=0) <= 1.1 * few + 5
-    never = long_run(name, 2_000, 2_000, passing=True)
+    never = long_run(name, 1_000, 1_000, passing=True)
     assert_frame_equal(history(long.out, long.out[-1].cti), history(never.out, long.out[-1].cti))
 
 

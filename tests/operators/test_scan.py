@@ -248,6 +248,28 @@ def test_a_group_key_is_not_returned() -> None:
         scan(0, print, schema={"k": str}).output(batch.schema, ("k",))
 
 
+@pytest.mark.parametrize(
+    ("seed", "done", "other"),
+    [(None, None, 0), (0, 0, False), ([], [], ()), ({}, {}, {"x": 1}), (0.0, 0.0, -0.0)],
+)
+def test_a_key_is_forgotten_when_its_state_is_the_seed_again(
+    seed: Any, done: Any, other: Any
+) -> None:
+    """Keys whose state is surely the seed are gone from what is saved; any other state stays."""
+
+    def save_size(last: Any) -> int:
+        operator = scan(seed, lambda state, start, payload: (last, None), schema={"n": int})
+        step = operator.make(SCHEMA, ("k",))
+        for first in range(0, 10_000, 1_000):
+            numbers = range(first, first + 1_000)
+            rows = [{"start_time": n, "k": f"key {n}", "x": 1, "y": None} for n in numbers]
+            batch = EventBatch.from_dicts(rows, schema=SCHEMA, cti=first + 1_000)
+            step.on_batch(batch.replace(keys=("k",)))
+        return len(step.save())
+
+    assert 3 * save_size(done) < save_size(other)
+
+
 def test_a_state_that_cannot_be_saved_is_named() -> None:
     """A state is made of plain values; the error names any other value."""
     operator = scan(None, lambda state, start, payload: (object, None), schema={"n": int})
