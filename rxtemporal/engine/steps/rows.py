@@ -19,7 +19,7 @@ Column = npt.NDArray[Any]
 # minimum capacity in rows, kept even when few are alive
 LARGE = 1 << 18
 # rows are not renumbered before so many numbers are in use, nor the store emptied before a few are
-MANY, A_FEW = 8192, 64
+MANY, A_FEW = 2048, 64
 
 
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
