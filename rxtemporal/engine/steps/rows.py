@@ -18,8 +18,8 @@ from rxtemporal.engine.steps.state import Stateful
 Column = npt.NDArray[Any]
 # minimum capacity in rows, kept even when few are alive
 LARGE = 1 << 18
-# rows are not renumbered before so many numbers are in use, nor the store emptied before a few are
-MANY, A_FEW = 2048, 64
+# rows are not renumbered before so many numbers are in use
+MANY = 2048
 
 
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
@@ -305,7 +305,7 @@ class RowStore(Stateful):
     def compact(self) -> Int64s | None:
         """Renumber the rows if most are released; return the new numbers (-1: gone), or None."""
         if self._released == self._height:
-            return None if self._height < A_FEW else self._clear()
+            return self._clear() if self._height else None
         if 2 * self._released <= self._height or self._height < MANY:
             return None
         alive = self._alive[: self._height]

@@ -1,0 +1,84 @@
+"""The store of rows and the queue of what is due: what is held, through adding and forgetting."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rxtemporal.core.columns import Columns
+from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.steps import rows as rows_module
+from rxtemporal.engine.steps.due_queue import Queue
+from rxtemporal.engine.steps.rows import RowStore
+
+SCHEMA = pl.Schema(
+    {
+        "i": pl.Int16(), "f": pl.Float64(), "b": pl.Boolean(), "d": pl.Date(), "s": pl.String(),
+        "m": pl.Decimal(10, 2), "l": pl.List(pl.Int64()), "n": pl.Null(),
+    }
+)  # fmt: skip
+PAYLOADS = st.tuples(
+    st.none() | st.integers(-9, 9), st.none() | st.floats(allow_nan=False),
+    st.none() | st.booleans(), st.none() | st.dates(), st.none() | st.text(max_size=2),
+    st.none() | st.just(Decimal("1.25")), st.none() | st.lists(st.integers(0, 3), max_size=2),
+    st.none(),
+)  # fmt: skip
+
+
+def make_columns(payloads: list[Any]) -> Columns:
+    """Return payloads as columns."""
+    return Columns.from_frame(pl.DataFrame(payloads, SCHEMA, orient="row"))
+
+
+@given(st.data())
+def test_a_store_returns_what_it_was_given(data: st.DataObject) -> None:
+    """Through releases, renumbering and a restart each row keeps its number, payload and types."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "MANY", 4)
+        store, model = RowStore([np.int64], SCHEMA), dict[int, Any]()
+        for number in range(data.draw(st.integers(1, 6))):
+            added = data.draw(st.lists(PAYLOADS, max_size=5))
+            given_numbers = store.append([np.full(len(added), number)], make_columns(added))
+            model |= dict(zip(given_numbers.tolist(), added, strict=True))
+            gone = data.draw(st.sets(st.sampled_from(sorted(model)))) if model else set()
+            store.release(np.array(sorted(gone), np.int64))
+            model = {row: payload for row, payload in model.items() if row not in gone}
+            new = store.compact()
+            if new is not None:
+                model = {int(new[row]): payload for row, payload in model.items()}
+            if data.draw(st.booleans()):
+                saved, store = store.save(), RowStore([np.int64], SCHEMA)
+                store.load(saved)
+            asked = data.draw(st.lists(st.sampled_from(sorted(model)))) if model else []
+            found = store.payload(np.array(asked, np.int64))
+            assert found.frame.schema == SCHEMA
+            assert found.frame.rows() == [model[row] for row in asked]
+            assert len(store) == len(model)
+
+
+def test_what_a_queue_returned_stays_as_it_was() -> None:
+    """Entries that are added later never overwrite those that were returned."""
+    queue = Queue()
+    returned = []
+    for time in range(300):
+        queue.push(np.array([time]), np.array([-time]))
+        if time % 7 == 0:
+            due, what = queue.pop_due(time - 2)
+            returned.append((due, what, due.tolist()))
+    for due, what, before in returned:
+        assert due.tolist() == before
+        assert what.tolist() == [-time for time in before]
+    assert [time for _, _, before in returned for time in before] == list(range(292))
+
+
+def test_columns_are_saved() -> None:
+    """A state may hold columns."""
+    columns = make_columns([(1, None, True, date(2026, 1, 2), "a", None, [1], None)])
+    assert loads("step", dumps("step", columns)).frame.equals(columns.frame)
