@@ -156,7 +156,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             self._flow.note_activity(self)
 
     def fail_unlogged(self, error: BaseException) -> None:
-        """End the run when an accepted event cannot be logged: the door has changed already."""
+        """End the run when an event cannot be kept or logged: the door may have changed already."""
         with self.lock:
             if not self.ended:
                 self.fail(error)
@@ -282,6 +282,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         """Accept an event or a batch that the source pushes."""
         # This runs once for each event that is pushed. Most only have to wait for others: then
         # nobody else is told, and the lock is taken without noting by whom.
+        failed: BaseException | None = None
         self._acquire()
         try:
             if (
@@ -292,9 +293,14 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 and self.packer.keep(item)
             ):
                 return
+        except BaseException as error:
+            failed = error
         finally:
             self._release()
-        self._accept_later(item)
+        if failed is None:
+            self._accept_later(item)
+        else:
+            self.fail_unlogged(failed)
 
     def accept_pushed(self, item: Any) -> None:
         """Accept an item that the source pushes and for which there is room."""

@@ -31,8 +31,8 @@ WAYS = [
 ]  # fmt: skip
 # the methods that fail, or None for a user's function
 HOPS: dict[str, Any] = {
-    "door": (Door, "accept", "judge_columns"),
-    "packer": (Packer, "take", "take_verdicts"),
+    "door": (Door, "accept", "pass_cti", "judge_columns"),
+    "packer": (Packer, "take", "keep", "take_verdicts"),
     "pack": (Packer, "pack"),
     "columns": (PayloadReader, "columns"),
     "tape": (Tape, "event", "batch"),
