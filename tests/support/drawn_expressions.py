@@ -62,6 +62,16 @@ def make_edges(names: tuple[str, ...]) -> pl.DataFrame:
     return frame
 
 
+def make_mixture() -> pl.DataFrame:
+    """Return a frame in which each column has nulls and all its values, beside others each time."""
+    columns = []
+    for number, (name, dtype) in enumerate(SCHEMA.items()):
+        values = [None, *list_values(dtype)]
+        rows = [values[row * (number + 1) % len(values)] for row in range(60)]
+        columns.append(pl.Series(name, rows, dtype=dtype))
+    return pl.DataFrame(columns)
+
+
 @st.composite
 def frames(draw: Draw) -> pl.DataFrame:
     """Draw a frame of at least two rows, of which the last has no nulls."""

@@ -44,10 +44,12 @@ _LAVISH = (
 class Program:
     """An expression, translated once, that computes a column from the columns of a batch.
 
-    The result equals that of polars bit for bit, with one exception: a batch of one row gives what
-    it gives as a part of a larger one. A batch that it cannot compute, as where a strict cast
-    fails, is left to polars. Costs about half a microsecond for each operation. Not to be called by
-    two threads at once.
+    The result equals that of polars bit for bit, and does not depend on a batch's other rows. In
+    polars the last bit of a quotient and the sign of a zero may: it computes with a constant
+    otherwise than with a column, and takes a column for a constant if it has one row, or if all its
+    rows come from the same constant of a ``when`` or of a ``fill_null``. A batch that it cannot
+    compute, as where a strict cast fails, is left to polars. Costs about half a microsecond for
+    each operation. Not to be called by two threads at once.
     """
 
     def __init__(
