@@ -248,12 +248,10 @@ def from_polars(
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
 
     def frames() -> Iterator[pl.DataFrame]:
-        return iter(frame.iter_slices(batch_rows))
+        return iter(frame.iter_slices(_get_frame_rows(batch_rows)))
 
     settings = _settings(advance_time)
-    return _stream(
-        FrameSource(frames, frame.schema, start=start, end=end, settings=settings, name=name)
-    )
+    return _stream(FrameSource(frames, frame.schema, start, end, settings, name, batch_rows))
 
 
 def from_arrow(
@@ -357,14 +355,18 @@ def _read(
 ) -> Streamable:
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
-    frames, schema = scan_batches(scan, batch_rows, str(path))
+    rows = _get_frame_rows(batch_rows)
+    frames, schema = scan_batches(scan, rows, str(path))
     if fields is not None:
         wanted = _select_fields(fields, [start] if end is None else [start, end], schema, path)
-        frames, schema = scan_batches(lambda: scan().select(wanted), batch_rows, str(path))
+        frames, schema = scan_batches(lambda: scan().select(wanted), rows, str(path))
     settings = _settings(advance_time)
-    return _stream(
-        FrameSource(frames, schema, start=start, end=end, settings=settings, name=str(path))
-    )
+    return _stream(FrameSource(frames, schema, start, end, settings, str(path), batch_rows))
+
+
+def _get_frame_rows(batch_rows: int) -> int:
+    """Return how many rows are converted at once: whole batches, many if they are small."""
+    return batch_rows * max(1, BATCH_ROWS // batch_rows)
 
 
 def _select_fields(

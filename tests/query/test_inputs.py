@@ -487,3 +487,18 @@ def test_a_frame_without_ctis_is_final_at_its_end_only() -> None:
     """Without settings a bounded source promises nothing before it has ended."""
     batches = list(rxt.from_polars(FRAME, start="s", batch_rows=1).to_batches())
     assert [batch.cti for batch in batches] == [MIN_TIME, MIN_TIME, MAX_TIME]
+
+
+def test_a_frame_that_is_converted_whole_is_read_in_small_batches() -> None:
+    """All batches but the last have ``batch_rows`` rows, and a null start is told as its row."""
+    times = pl.DataFrame({"s": range(140_000)})
+    sizes = [len(batch) for batch in rxt.from_polars(times, start="s", batch_rows=999).to_batches()]
+    assert sizes == [999] * 140 + [140, 0]
+    frame = pl.DataFrame({"s": [1, 2, 3, 4, 5, None, 7]})
+    each = rxt.AdvanceTimeGenerationSettings(1, 0)
+    settings = rxt.AdvanceTimeSettings(each, policy=rxt.AdvanceTimePolicy.DROP)
+    got: list[EventBatch] = []
+    process = rxt.from_polars(frame, start="s", batch_rows=2, advance_time=settings).run(got.append)
+    with pytest.raises(EventError, match=r"null in row 1, .* counted from its row 4"):
+        process.wait()
+    assert [start for batch in got for start in batch.start.tolist()] == [1, 2, 3]

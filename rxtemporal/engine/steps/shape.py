@@ -20,8 +20,9 @@ class _SortedRows:
     __slots__ = ("done", "rows")
 
     def __init__(self, rows: EventBatch) -> None:
-        order = np.argsort(rows.start, kind="stable")
-        in_order = rows if bool((order[1:] > order[:-1]).all()) else rows.take(order)
+        in_order = rows
+        if len(rows) > 1 and not is_sorted(rows.start):
+            in_order = rows.take(np.argsort(rows.start, kind="stable"))
         # copied, since end edges update ends and edges in place
         self.rows = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
         self.done = 0
@@ -81,15 +82,25 @@ class IntervalStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI that the open rows allow."""
-        if not self._runs and not batch.has_edges and _leaves_at_once(batch):
-            return batch
+        if not batch.has_edges and (len(batch) < 2 or is_sorted(batch.start)):
+            return self._pass_complete(batch)
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         self._push(batch.take(~ends) if ends.any() else batch)
         for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
             run, row = self._open.pop(edge)
             run.rows.end[row], run.rows.edge[row] = end, 0
-        left = self._pop_before(self._hold_cti(batch.cti))
-        return left if left is not None else batch.none(self._hold_cti(batch.cti))
+        cti = self._hold_cti(batch.cti)
+        return self._merge(self._pop_before(cti), batch, cti)
+
+    def _pass_complete(self, batch: EventBatch) -> EventBatch:
+        """Return what leaves with complete rows in order of start; only the rest is kept."""
+        cti, n = self._hold_cti(batch.cti), len(batch)
+        upto = n if not n or batch.start[-1] < cti else int(np.searchsorted(batch.start, cti))
+        parts = self._pop_before(cti) if self._runs else []
+        if upto == n:
+            return self._merge([*parts, batch] if n else parts, batch, cti)
+        self._push(batch.slice(upto, n))
+        return self._merge([*parts, batch.slice(0, upto)] if upto else parts, batch, cti)
 
     def _push(self, rows: EventBatch) -> None:
         if not len(rows):
@@ -115,23 +126,26 @@ class IntervalStep(Stateful):
             heapq.heappop(self._oldest)
         return min(cti, self._oldest[0][0]) if self._oldest and cti < MAX_TIME else cti
 
-    def _pop_before(self, cti: int) -> EventBatch | None:
+    def _pop_before(self, cti: int) -> list[EventBatch]:
+        """Remove and return the rows that start before ``cti``, as parts in order of start."""
         parts = [part for run in self._runs if (part := run.pop_before(cti)) is not None]
         self._runs = [run for run in self._runs if len(run)]
-        if not parts:
-            return None
-        left = EventBatch.concat(parts)
         if cti == MAX_TIME:
             self._open.clear()
-        left = left.replace(cti=cti, edge=np.zeros(len(left), np.int64))
-        return left if len(parts) == 1 else left.take(np.argsort(left.start, kind="stable"))
+        return parts
 
-
-def _leaves_at_once(batch: EventBatch) -> bool:
-    """Return True if complete rows are in order of start and all start before the CTI."""
-    start = batch.start
-    n = len(start)
-    return not n or bool(start[-1] < batch.cti and (n == 1 or is_sorted(start)))
+    def _merge(self, parts: list[EventBatch], batch: EventBatch, cti: int) -> EventBatch:
+        """Return the rows of all parts as one complete batch, in order of start."""
+        if not parts:
+            return batch.none(cti)
+        left = EventBatch.concat(parts)
+        if left is batch and cti == batch.cti:
+            return batch
+        edge = np.zeros(len(left), np.int64) if left.has_edges else left.edge
+        left = left.replace(cti=cti, edge=edge)
+        if len(parts) == 1 or is_sorted(left.start):
+            return left
+        return left.take(np.argsort(left.start, kind="stable"))
 
 
 class EdgeStep(Stateless):
