@@ -6,11 +6,16 @@ kill and after the run was closed.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 from damaged_folders import FAULTS, RESULTS, WAYS, list_damage, make_folders, recover
+
+from rxtemporal.errors import SpoolError
+from rxtemporal.storage.event_log.database import Database
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -61,3 +66,17 @@ def test_what_is_not_changed_is_recovered(way: str, state: str, tmp_path: Path) 
         (folder / "run.sqlite-shm").write_bytes(b"\1" * 32_768)
     (folder / "lock").write_bytes(b"4711")
     assert recover(folder, way) == RESULTS
+
+
+def test_a_damaged_name_is_damage(tmp_path: Path) -> None:
+    """SQLite quotes the name in its message, which is then no text."""
+    path = tmp_path / "run.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE facts (name TEXT)")
+        made.commit()
+    path.write_bytes(path.read_bytes().replace(b"facts", b"fac\xf3s", 1))
+    with (
+        contextlib.closing(Database(path, "read")) as database,
+        pytest.raises(SpoolError, match=r"is damaged: .* Hint: .*--salvage"),
+    ):
+        database.row("SELECT name FROM facts")

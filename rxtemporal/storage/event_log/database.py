@@ -114,7 +114,7 @@ class Database:
                 self._connection.execute("COMMIT")
             except BaseException:
                 # on a full disk SQLite may have rolled back already
-                with contextlib.suppress(sqlite3.Error):
+                with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                     self._connection.execute("ROLLBACK")
                 raise
 
@@ -157,7 +157,7 @@ class Database:
                 except OSError:
                     self._never_close()
                     raise
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                 self._connection.close()
             if self._writes:
                 restore_wal(self.path)
@@ -209,6 +209,9 @@ class ExplainedErrors:
     ) -> None:
         if isinstance(error, OSError):
             raise make_error(self._what, error) from error
+        # SQLite quotes damaged names in its messages, which sqlite3 then cannot decode
+        if isinstance(error, UnicodeDecodeError):
+            raise damage_error(self._path, "it has text that is not UTF-8") from error
         # an error of the caller is raised as it is
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)

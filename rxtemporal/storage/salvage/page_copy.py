@@ -67,7 +67,7 @@ def _repair_first_page(out: Path) -> None:
             found = reader.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
             if {sql for (sql,) in found} == {*TABLES}:
                 return
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # its messages quote what is damaged
         pass
     empty = out.with_name(f"{out.name}.empty")
     with closing(sqlite3.connect(empty)) as connection:
