@@ -49,7 +49,8 @@ class Field:
     plain: ClassVar[frozenset[type]] = frozenset()
     """Types of which polars takes every value exactly, or raises."""
     exact: ClassVar[type | None] = None
-    """The type of which every value is in its plain form and fits, if there is one."""
+    """The type of which every value is in its plain form and fits, if there is one; of ``str``
+    every ASCII text."""
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         self.name, self.dtype = name, dtype
@@ -152,6 +153,7 @@ class _SmallFloatField(_FloatField):
 
 class _TextField(Field):
     plain = frozenset({str, NoneType})
+    exact: ClassVar[type | None] = str
 
     def check(self, value: Any) -> Any:
         if type(value) is str and value.isascii():

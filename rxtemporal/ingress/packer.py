@@ -79,6 +79,8 @@ class Packer:
         self._judged = False
         # True if points and intervals in time only have to be kept: they cause no CTI
         self._keeps = not door.generates
+        # True if each of them makes a CTI
+        self._follows = door.follows_rows
         self._clear()
 
     def _clear(self) -> None:
@@ -94,6 +96,8 @@ class Packer:
         self._limit = self._least if self.door.cti > self.sent else self._most
         # while fewer rows wait, another one only has to be kept
         self._free = self._limit - 1 if self._keeps else 0
+        # and this is so many, where each row makes a CTI
+        self._behind = min(self._least, self._most) - 1 if self._follows else 0
 
     @property
     def least(self) -> int:
@@ -144,6 +148,15 @@ class Packer:
                 door.events += 1
                 waiting.append(event)  # type: ignore[arg-type]
                 return True
+            if len(waiting) < self._behind and self._time is not None:
+                before = door.cti
+                if door.pass_row(event.start):
+                    waiting.append(event)  # type: ignore[arg-type]
+                    if (cti := door.cti) > before:
+                        self._ctis.append((len(waiting), cti))
+                        if self._limit != self._least or cti <= self.sent:
+                            self._set_limit()
+                    return True
         elif kind is Cti and 0 < len(waiting) < self._least and door.pass_cti(event.start):
             self._note_cti()
             return True

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -99,6 +100,8 @@ class RowReader:
         self._inner = frozenset(self.schema) | ({seq} if seq else set())
         self._outer = self._inner | {start} | ({end} if end else set())
         self._inner_width, self._outer_width = len(self._inner), len(self._outer)
+        is_plain = self._shape is EventShape.POINT and seq is None and not self._is_scalar
+        self._plain_width = self._outer_width if is_plain else -1
         self._columns = RowColumns(fields, start, end, seq)
         self._frames = FrameReader(fields, self.schema, start, end, seq)
         self._payload = PayloadFrame(fields, self.schema)
@@ -117,6 +120,29 @@ class RowReader:
             return self._read_item(item)
         except _BAD as error:
             return Rejected(index, self._explain(error, item), item), None
+
+    def read_plain(self, row: Any) -> PointEvent | None:
+        """Return a row as ``read_one`` does if that is simple; None for any other item.
+
+        Such a row is a dict of all fields of a point and no others, without a sequence number.
+        """
+        # this runs once for each row that is pushed
+        if type(row) is not dict or len(row) != self._plain_width:
+            return None
+        fields: dict[str, Any] = {}
+        try:
+            time = row[self._start]
+            for name, exact, check in self._checks:
+                value = row[name]
+                kind = type(value)
+                is_plain = kind is exact and (kind is not str or value.isascii())
+                fields[name] = value if is_plain else check(value)
+            if type(time) is int and MIN_TIME <= time < MAX_TIME:
+                return make_point(time, time, fields)
+            is_utc = type(time) is datetime and time.tzinfo is UTC
+            return PointEvent(time, fields) if is_utc else None
+        except Exception:  # to be explained
+            return None
 
     def _read_dict(self, row: dict[Any, Any]) -> One:
         # this runs once for each row that is pushed
@@ -140,7 +166,9 @@ class RowReader:
         fields: dict[str, Any] = {}
         for name, exact, check in self._checks:
             value = row[name]
-            fields[name] = value if type(value) is exact else check(value)
+            kind = type(value)
+            is_plain = kind is exact and (kind is not str or value.isascii())
+            fields[name] = value if is_plain else check(value)
         return fields[SCALAR_FIELD] if self._is_scalar else fields
 
     def _end_of(self, row: dict[Any, Any]) -> Any:

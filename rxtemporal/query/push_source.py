@@ -11,6 +11,7 @@ from reactivex import Observable
 from reactivex.disposable import Disposable
 
 from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
+from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MIN_TIME, Span, Time, span, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
@@ -199,9 +200,16 @@ class PushSource:
         ``ProcessEndedError``: no run takes the rows; its cause is the error of the run. A row of
         this push may still be in the log, so push again with the same number.
         """
+        # this runs once for each row that is pushed
         name = OWN if input is None else check_name(input)
-        entry = self._find_entry()
-        verdict = self._judge(entry, item, name, seq)
+        entry = self._entry
+        if entry is None or self._closed or FORKS.count != entry.forks:
+            entry = self._find_entry()
+        event = self._rows.read_plain(item) if seq is None else None
+        if event is None:
+            verdict = self._judge(entry, item, name, seq)
+        else:
+            verdict = entry.keep(event, name) or entry.judge_one(event, name, None)
         if entry.is_logged:
             entry.settle()
         if verdict.late or verdict.rejected:

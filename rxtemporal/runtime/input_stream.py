@@ -74,7 +74,7 @@ class InputStream:
         # the highest start read from a source that does not push, and the number of batches
         self.place = MIN_TIME
         self.batches = 0
-        self._flow = flow
+        self.flow = flow
         self._late = late
         self._entry: BatchObserver = queue or late.entry
         # True if the batches are known to satisfy the contract of batches
@@ -295,8 +295,8 @@ class InputStream:
 
     def let_others_follow(self) -> None:
         """Advance the streams that follow this one, if any."""
-        if self._flow.active:
-            self._flow.follow(self)
+        if self.flow.active:
+            self.flow.follow(self)
 
     def complete(self, *, finishes: bool = True) -> None:
         """End the stream; ``finishes`` also ends its time, unless it was only cut off."""

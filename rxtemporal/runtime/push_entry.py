@@ -60,7 +60,11 @@ class PushEntry:
     def __init__(self, reader: Reader, pushed: PushedItems) -> None:
         self._reader = reader
         self._pushed = pushed
-        self._forks = FORKS.count
+        self._packer, self._door, self._inputs = reader.packer, reader.door, pushed.inputs
+        # of a lock inside of which no batch is made
+        self._acquire, self._release = reader.lock.acquire, reader.lock.release
+        self._run_end, self._flow = reader.run_end, reader.flow
+        self.forks = FORKS.count
         queue = reader.queue
         # None without a bound
         self._queue = queue if queue is not None and queue.settings is not None else None
@@ -74,6 +78,7 @@ class PushEntry:
         self.is_logged = reader.event_log is not None
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
+        self._time: TimeForm | None = None
 
     @property
     def accepts(self) -> bool:
@@ -93,11 +98,10 @@ class PushEntry:
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        reader = self._reader
-        cti = reader.door.cti
+        cti = self._door.cti
         if cti <= MIN_TIME:
             return None
-        return to_datetime(cti) if reader.packer.time == "datetime" else cti
+        return to_datetime(cti) if self._packer.time == "datetime" else cti
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -106,25 +110,66 @@ class PushEntry:
 
     def refuse_fork(self) -> None:
         """Raise in a process that was forked from the run's; take no lock, which may be held."""
-        if FORKS.count != self._forks:
+        if FORKS.count != self.forks:
             raise ProcessEndedError(FORKED)
 
     # Judging --------------------------------------------------------------------------------------
+
+    def keep(self, event: PointEvent, name: str) -> Verdict | None:
+        """Accept a row without a number that only has to wait, and of which nobody wants to know.
+
+        None, with nothing changed, for another row: it is for ``judge_one``.
+        """
+        # this runs once for each row that is pushed
+        if not self._is_plain:
+            return None
+        reader, door, run_end = self._reader, self._door, self._run_end
+        self._acquire()
+        try:
+            # nothing waits in here, and no batch is made
+            if reader.state is not _READING or not run_end.accepts or self._flow.active:
+                return None
+            high = door.high
+            if not self._packer.keep(event):
+                return None
+            of, start = self._inputs[name], event.start
+            accepted = of.accepted
+            of.accepted = accepted + 1
+            if start > of.reached:
+                of.reached = start
+            if start < high and high - start > of.largest_lateness:
+                of.largest_lateness = high - start
+            if not accepted % CLOCK_ROWS:
+                of.clock.note(start, reader.clock.now())
+            reader.sender = name
+            if (cti := door.cti) == self._told:
+                verdict = self._in_time
+            elif self._time == "ticks" and cti > MIN_TIME:
+                self._told = cti
+                self._in_time = verdict = make_accepted(cti)
+            else:
+                verdict = self._tell_in_time()
+        finally:
+            self._release()
+        if not run_end.accepts:
+            self._check_failed()
+        return verdict
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""
         reader = self._reader
         with reader.lock:
-            is_live = reader.state is _READING and reader.run_end.accepts
+            is_live = reader.state is _READING and self._run_end.accepts
             if is_live and self._is_plain and type(event) in _COMPLETE:
                 verdict = self._judge_plain(event, self._pushed.inputs[name], seq)
             else:
                 self._begin(1)
                 verdict = self._judge_one(event, self._pushed.inputs[name], seq)
-            reader.let_others_follow()
-            if reader.run_end.ended:
+            if self._flow.active:
+                reader.let_others_follow()
+            if self._run_end.ended:
                 self._check_taken()
-        if not reader.run_end.accepts:
+        if not self._run_end.accepts:
             self._check_failed()
         return verdict
 
@@ -134,20 +179,12 @@ class PushEntry:
         if seq is not None and not of.seen.add(seq):
             of.duplicates += 1
             return Verdict(duplicates=1, cti=self.cti)
-        reader, start = self._reader, event.start
-        packer, high = reader.packer, reader.door.high
+        reader, door, start = self._reader, self._door, event.start
+        high = door.high
         reader.sender = of.name
-        try:
-            batch = packer.take(event)
-        except Exception as error:
-            raise self._fail(error) from error
-        if packer.late:
-            late: Any = packer.late[0][1]  # type: ignore[index]
-            reader.give(batch)
+        if not self._packer.keep(event) and (late := self._take_plain(event)) is not None:
             of.count(late.reason, high - start)
             return Verdict(late=(LateEvent(event, reader.name, *late),), cti=self.cti)
-        if batch is not None:
-            reader.give(batch)
         if not of.accepted % CLOCK_ROWS:
             of.clock.note(start, reader.clock.now())
         of.accepted += 1
@@ -155,11 +192,24 @@ class PushEntry:
             of.reached = start
         if high - start > of.largest_lateness:
             of.largest_lateness = high - start
-        return self._tell_in_time()
+        return self._in_time if door.cti == self._told else self._tell_in_time()
+
+    def _take_plain(self, event: Any) -> Lateness | None:
+        """Accept a row that may be late, or may complete a batch."""
+        reader, packer = self._reader, self._packer
+        try:
+            batch = packer.judge(event)
+        except Exception as error:
+            raise self._fail(error) from error
+        late: Any = packer.late[0][1] if packer.late else None  # type: ignore[index]
+        reader.give(batch)
+        return late  # type: ignore[no-any-return]
 
     def _tell_in_time(self) -> Verdict:
-        if self._reader.door.cti != self._told:
-            self._told = self._reader.door.cti
+        cti = self._door.cti
+        if cti != self._told:
+            self._told = cti
+            self._time = self._packer.time
             self._in_time = make_accepted(self.cti)
         return self._in_time
 

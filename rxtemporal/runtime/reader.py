@@ -153,7 +153,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         if self.state is StreamState.IDLE:
             self.state = StreamState.READING
         if self._watched:
-            self._flow.note_activity(self)
+            self.flow.note_activity(self)
 
     def fail_unlogged(self, error: BaseException) -> None:
         """End the run when an event cannot be kept or logged: the door may have changed already."""
@@ -243,8 +243,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                     self.complete(finishes=self._cursor.completes)
                     return
                 self.accept(item)
-                if self._flow.active and not self.ended:
-                    self._flow.follow(self)
+                if self.flow.active and not self.ended:
+                    self.flow.follow(self)
 
     def read(self, until: int = MAX_TIME) -> None:
         """Accept the items up to a time, at least the next one."""
@@ -289,7 +289,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 self._plain
                 and self.state is _READING
                 and self.run_end.accepts
-                and not self._flow.active
+                and not self.flow.active
                 and self.packer.keep(item)
             ):
                 return
@@ -321,13 +321,13 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                     self.give(batch)
             else:
                 self._accept_watched(item)
-            if self._flow.active and not self.ended:
-                self._flow.follow(self)
+            if self.flow.active and not self.ended:
+                self.flow.follow(self)
 
     def _accept_watched(self, item: Any) -> None:
         """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
         if self._watched:
-            self._flow.note_activity(self)
+            self.flow.note_activity(self)
         if self._log is None:
             self.accept(item)
             return
