@@ -171,30 +171,6 @@ class Door:
             self.high = max(self.high, start)
             self._reach(make_cti(start, self.due.delay))
 
-    def pass_row(self, start: int) -> bool:
-        """Accept a complete row in time, where ``follows_rows``; return False for a late one.
-
-        A late row changes nothing.
-        """
-        # this runs once for each row that is pushed
-        if start < self.cti:
-            return False
-        self.events += 1
-        due, high = self.due, self.high
-        due.count += 1
-        due.last = start
-        if start > high:
-            self.high = start
-            cti = max(start - due.delay, MIN_TIME)
-            if cti > self.own:
-                self.own = cti
-            if cti > self.cti:
-                self.cti = cti
-        elif high - start > self.largest_lateness:
-            # the CTI follows the highest start
-            self.largest_lateness = high - start
-        return True
-
     def pass_cti(self, time: int) -> bool:
         """Advance to a plain CTI of the source; return False, with nothing changed, for another."""
         # this runs once for each CTI that is pushed
@@ -256,11 +232,6 @@ class Door:
     def generates(self) -> bool:
         """True if events generate CTIs."""
         return self._generation is not None
-
-    @property
-    def follows_rows(self) -> bool:
-        """True if each row makes a CTI, at its start or earlier."""
-        return self.due.every == 1 and self.due.delay >= 0
 
     @property
     def importable_cti(self) -> int:

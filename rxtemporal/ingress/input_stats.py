@@ -67,6 +67,8 @@ class PushStats:
 
 def check_name(name: Any, what: str = "an input's name") -> str:
     """Return a name; raise if it is none that a log can hold."""
+    if type(name) is str and name and name.isascii():
+        return name
     if not isinstance(name, str) or not name or name != encodable(name):
         raise ArgumentError(f"{what} is a non-empty str of valid Unicode, got {brief(name)}")
     return name

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import Bools, EventBatch, TimeForm
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import (
     Cti,
-    EdgeEvent,
-    EdgeType,
     Event,
     IntervalEvent,
     PointEvent,
@@ -30,10 +27,13 @@ from rxtemporal.ingress.pending_events import (
     Ctis,
     Pending,
     SavedRow,
+    ends_row,
     find_cti,
+    find_form,
     make_batch,
     save_events,
 )
+from rxtemporal.ingress.plain_rows import follows_rows, pass_row
 from rxtemporal.ingress.source import StreamSource
 
 # when so many rows wait, they leave without a CTI
@@ -79,8 +79,7 @@ class Packer:
         self._judged = False
         # True if points and intervals in time only have to be kept: they cause no CTI
         self._keeps = not door.generates
-        # True if each of them makes a CTI
-        self._follows = door.follows_rows
+        self._follows = follows_rows(door)
         self._clear()
 
     def _clear(self) -> None:
@@ -94,9 +93,8 @@ class Packer:
     def _set_limit(self) -> None:
         """Set the number of waiting rows that make a batch."""
         self._limit = self._least if self.door.cti > self.sent else self._most
-        # while fewer rows wait, another one only has to be kept
+        # while fewer rows wait, another one only has to be kept; the latter where rows make CTIs
         self._free = self._limit - 1 if self._keeps else 0
-        # and this is so many, where each row makes a CTI
         self._behind = min(self._least, self._most) - 1 if self._follows else 0
 
     @property
@@ -118,7 +116,7 @@ class Packer:
     def time(self) -> TimeForm | None:
         """The form in which the source gives times; None until it is known."""
         if self._time is None and self._waiting:
-            self._time = _find_form(self._waiting[0])
+            self._time = find_form(self._waiting[0])
         return self._time
 
     def note_time(self, form: TimeForm | None) -> None:
@@ -150,7 +148,7 @@ class Packer:
                 return True
             if len(waiting) < self._behind and self._time is not None:
                 before = door.cti
-                if door.pass_row(event.start):
+                if pass_row(door, event.start):
                     waiting.append(event)  # type: ignore[arg-type]
                     if (cti := door.cti) > before:
                         self._ctis.append((len(waiting), cti))
@@ -186,7 +184,7 @@ class Packer:
         if kept is not None:
             waiting.append(kept)
         if self._time is None:
-            self._time = _find_form(event)
+            self._time = find_form(event)
         if door.cti > before:
             self._note_cti()
         if door.cti > self.sent:
@@ -208,7 +206,7 @@ class Packer:
         if self.door.has_batch_edges:
             raise EventError(BOTH)
         # an end edge at the end of time leaves its row as it is: one that never ends
-        if kept is None or (kept.end == MAX_TIME and _ends(kept)):
+        if kept is None or (kept.end == MAX_TIME and ends_row(kept)):
             return None
         self._edges[len(self._waiting)] = edge
         return kept
@@ -293,7 +291,7 @@ class Packer:
         self.door.apply(verdicts, run.rows)
         self.late += judged.late()
         if self._time is None:
-            self._time = _find_form(run.items[0])
+            self._time = find_form(run.items[0])
         cti = max(self.door.cti, self.sent)
         if not judged.payload.height and not kept.any() and cti == self.sent:
             return None
@@ -327,7 +325,7 @@ class Packer:
             self._note_cti()
             return EventBatch.empty(self.payloads.columns([]).schema, cti)
         if self._time is None:
-            self._time = _find_form(waiting[0])
+            self._time = find_form(waiting[0])
         payload = self.payloads.columns([row.payload for row in waiting])
         batch = make_batch(waiting, self._edges, payload, cti)
         self.sent = cti
@@ -399,11 +397,3 @@ def read_batches(source: StreamSource) -> Iterator[EventBatch]:
     last = packer.finish()
     if last is not None:
         yield last
-
-
-def _find_form(event: Any) -> TimeForm:
-    return "datetime" if isinstance(event.start_time, datetime) else "ticks"
-
-
-def _ends(event: RowEvent) -> bool:
-    return isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END

@@ -40,8 +40,8 @@ class _OpenVerdict(Verdict):
     """A verdict that can still be filled."""
 
     __slots__ = ()
-    __setattr__ = object.__setattr__  # type: ignore[assignment]
-    __delattr__ = object.__delattr__  # type: ignore[assignment]
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
 
 
 _new = object.__new__

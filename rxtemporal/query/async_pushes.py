@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.ingress.verdict import Verdict
 
 if TYPE_CHECKING:
+    from rxtemporal.core.events import PointEvent
     from rxtemporal.runtime.push_entry import PushEntry
 
 _log = get_logger(__name__)
@@ -22,27 +23,18 @@ _log = get_logger(__name__)
 MOST_PUSHES = 1_024
 
 
-class AsyncPush(NamedTuple):
-    """A push that waits: the entry of the run that is to take it, and the future of its verdict."""
-
-    entry: PushEntry
-    item: Any
-    input: str
-    seq: Any
-    future: asyncio.Future[Verdict]
-
-
-class _Answer(NamedTuple):
-    push: AsyncPush
-    verdict: Verdict | None
-    error: BaseException | None
+# the entry of the run that is to take a push, its item, input and number, and the future of its
+# verdict; and an answer to a push: its verdict or its error
+AsyncPush: TypeAlias = "tuple[PushEntry, Any, str, Any, asyncio.Future[Verdict]]"
+_Answer: TypeAlias = tuple[AsyncPush, Verdict | None, BaseException | None]
 
 
 class AsyncPushes:
     """Pushes of any number of event loops, which one thread accepts in their order.
 
-    ``judge`` accepts a push and returns its verdict, and ``tell`` is called with a push and its
-    verdict once that is durable. The thread takes all pushes that wait, makes them durable at once,
+    ``read`` returns what is pushed as a point that may only have to wait, or None. ``judge``
+    accepts a push and returns its verdict; ``tell`` is called with a verdict and its input once
+    that is durable. The thread takes all pushes that wait, makes them durable at once,
     and gives each event loop its verdicts in one call. It begins with the first push, and ends
     when ``accepts`` says that no run takes any more.
 
@@ -52,12 +44,13 @@ class AsyncPushes:
     def __init__(
         self,
         name: str,
+        read: Callable[[Any, Any], PointEvent | None],
         judge: Callable[[PushEntry, Any, str, Any], Verdict],
         tell: Callable[[Verdict, str], None],
         accepts: Callable[[], bool],
     ) -> None:
         self._name = name
-        self._judge, self._tell, self._accepts = judge, tell, accepts
+        self._read, self._judge, self._tell, self._accepts = read, judge, tell, accepts
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[AsyncPush | None] = SimpleQueue()
         self._is_running = False
@@ -66,7 +59,7 @@ class AsyncPushes:
         """Return the future of a verdict; called in an event loop."""
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.put(AsyncPush(entry, item, input, seq, future))
+            self._waiting.put((entry, item, input, seq, future))
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(
@@ -99,45 +92,72 @@ class AsyncPushes:
         return pushes
 
     def _judge_all(self, pushes: Sequence[AsyncPush]) -> list[_Answer]:
-        answers: list[_Answer] = []
         # nobody waits for one that has been cancelled
-        for push in (each for each in pushes if not each.future.cancelled()):
-            try:
-                verdict = self._judge(push.entry, push.item, push.input, push.seq)
-                answers.append(_Answer(push, verdict, None))
-            except BaseException as error:
-                answers.append(_Answer(push, None, error))
+        pushes = [push for push in pushes if not push[4].cancelled()]
+        events = [self._read(item, seq) for _, item, _, seq, _ in pushes]
+        answers: list[_Answer] = []
+        while (begin := len(answers)) < len(pushes):
+            if events[begin] is not None:
+                answers += self._keep(pushes, events, begin)
+            if len(answers) == begin:
+                answers.append(self._judge_one(pushes[begin]))
         return self._settle(answers)
+
+    def _keep(
+        self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
+    ) -> list[_Answer]:
+        """Accept the next pushes that only have to wait, at once; answer as many."""
+        try:
+            verdicts = pushes[begin][0].keep_all(_list_rows(pushes, events, begin))
+        except BaseException as error:  # the run has ended, and refuses the others
+            return [(pushes[begin], None, error)]
+        return [(pushes[n], verdict, None) for n, verdict in enumerate(verdicts, begin)]
+
+    def _judge_one(self, push: AsyncPush) -> _Answer:
+        try:
+            return push, self._judge(*push[:4]), None
+        except BaseException as error:
+            return push, None, error
 
     def _settle(self, answers: list[_Answer]) -> list[_Answer]:
         """Make durable what has been accepted, usually by one run."""
-        for entry in {each.push.entry for each in answers}:
+        for entry in {push[0] for push, _, _ in answers}:
             try:
                 entry.settle()
             except BaseException as error:
                 answers = [
-                    _Answer(each.push, None, each.error or error)
-                    if each.push.entry is entry
-                    else each
-                    for each in answers
+                    (push, None, own or error) if push[0] is entry else (push, verdict, own)
+                    for push, verdict, own in answers
                 ]
         for push, verdict, _ in answers:
-            if verdict is not None:
-                self._publish(push, verdict)
+            if verdict is not None and (verdict.late or verdict.rejected):
+                self._publish(push[2], verdict)
         return answers
 
-    def _publish(self, push: AsyncPush, verdict: Verdict) -> None:
+    def _publish(self, input: str, verdict: Verdict) -> None:
         try:
-            self._tell(verdict, push.input)
+            self._tell(verdict, input)
         except BaseException:  # a subscriber has no say in who waits for this thread
-            _log.exception("a subscriber failed", source=self._name, input=push.input)
+            _log.exception("a subscriber failed", source=self._name, input=input)
+
+
+def _list_rows(
+    pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
+) -> Iterator[tuple[PointEvent, str]]:
+    """Yield the next pushes for one entry, up to one that is no event."""
+    entry = pushes[begin][0]
+    for number in range(begin, len(pushes)):
+        event, push = events[number], pushes[number]
+        if event is None or push[0] is not entry:
+            return
+        yield event, push[2]
 
 
 def _answer(answers: Sequence[_Answer]) -> None:
     """Give each event loop the answers to its pushes, in one call."""
     loops: defaultdict[asyncio.AbstractEventLoop, list[_Answer]] = defaultdict(list)
     for answer in answers:
-        loops[answer.push.future.get_loop()].append(answer)
+        loops[answer[0][4].get_loop()].append(answer)
     for loop, own in loops.items():
         # a loop that has been closed has nobody who waits
         with contextlib.suppress(RuntimeError):
@@ -145,8 +165,7 @@ def _answer(answers: Sequence[_Answer]) -> None:
 
 
 def _resolve(answers: Sequence[_Answer]) -> None:
-    for push, verdict, error in answers:
-        future = push.future
+    for (*_, future), verdict, error in answers:
         if future.done():  # it was cancelled
             continue
         if error is not None:

@@ -132,7 +132,7 @@ class PushSource:
         self._closed = False
         # the number of open handles of each input
         self._handles: Counter[str] = Counter()
-        self._async = AsyncPushes(name, self._judge, self._tell, self._accepts)
+        self._async = AsyncPushes(name, self._read, self._judge, self._tell, self._accepts)
         self._late: TransformSubject[LateEvent, LateEvent] = TransformSubject(synchronize())
         source = PushedSource(
             name,
@@ -205,7 +205,7 @@ class PushSource:
         entry = self._entry
         if entry is None or self._closed or FORKS.count != entry.forks:
             entry = self._find_entry()
-        event = self._rows.read_plain(item) if seq is None else None
+        event = None if seq is not None else self._rows.read_plain(item)
         if event is None:
             verdict = self._judge(entry, item, name, seq)
         else:
@@ -238,6 +238,10 @@ class PushSource:
 
     def _accepts(self) -> bool:
         return self._entry is not None and self._entry.accepts
+
+    def _read(self, item: Any, seq: Any) -> PointEvent | None:
+        """Return a row as a point that may only have to wait; None for any other push."""
+        return None if seq is not None else self._rows.read_plain(item)
 
     def _judge(self, entry: PushEntry, item: Any, name: str, seq: Numbers) -> Verdict:
         """Return the verdict on a push, which is not durable yet."""

@@ -13,19 +13,18 @@ from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.ticks import MIN_TIME, Time, describe_span, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
-from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
+from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.ingress.verdict import Verdict, make_accepted
+from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.runtime.input_stream import StreamState
 from rxtemporal.runtime.pushed_items import PushedItems
 from rxtemporal.runtime.reader import Reader
+from rxtemporal.runtime.row_keeper import CLOCK_ROWS, RowKeeper
 
 _READING = StreamState.READING
 _COMPLETE = frozenset({PointEvent, IntervalEvent})
-# of so many rows that come one by one, one is compared with the wall clock
-CLOCK_ROWS = 16
 
 
 class Numbered(NamedTuple):
@@ -60,10 +59,7 @@ class PushEntry:
     def __init__(self, reader: Reader, pushed: PushedItems) -> None:
         self._reader = reader
         self._pushed = pushed
-        self._packer, self._door, self._inputs = reader.packer, reader.door, pushed.inputs
-        # of a lock inside of which no batch is made
-        self._acquire, self._release = reader.lock.acquire, reader.lock.release
-        self._run_end, self._flow = reader.run_end, reader.flow
+        self._packer, self._door, self._run_end = reader.packer, reader.door, reader.run_end
         self.forks = FORKS.count
         queue = reader.queue
         # None without a bound
@@ -72,13 +68,9 @@ class PushEntry:
             self._queue.connect(reader, reader.packer)
         self._guard = reader.guard
         self._refuses_ahead = reader.source.refuses_ahead
-        # True if nobody wants to know more of a row than the row
-        is_asked = reader.is_recorded or reader.guard is not None
-        self._is_plain = not (is_asked or self._queue or reader.source.lively)
         self.is_logged = reader.event_log is not None
-        # the verdict on one row in time, and the CTI that it tells
-        self._in_time, self._told = Verdict(1), NO_CTI
-        self._time: TimeForm | None = None
+        self._keeper = RowKeeper(reader, pushed.inputs, self._fail, self._check_failed)
+        self.keep, self.keep_all = self._keeper.keep, self._keeper.keep_all
 
     @property
     def accepts(self) -> bool:
@@ -98,10 +90,7 @@ class PushEntry:
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        cti = self._door.cti
-        if cti <= MIN_TIME:
-            return None
-        return to_datetime(cti) if self._packer.time == "datetime" else cti
+        return self._keeper.find_cti()
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -115,58 +104,17 @@ class PushEntry:
 
     # Judging --------------------------------------------------------------------------------------
 
-    def keep(self, event: PointEvent, name: str) -> Verdict | None:
-        """Accept a row without a number that only has to wait, and of which nobody wants to know.
-
-        None, with nothing changed, for another row: it is for ``judge_one``.
-        """
-        # this runs once for each row that is pushed
-        if not self._is_plain:
-            return None
-        reader, door, run_end = self._reader, self._door, self._run_end
-        self._acquire()
-        try:
-            # nothing waits in here, and no batch is made
-            if reader.state is not _READING or not run_end.accepts or self._flow.active:
-                return None
-            high = door.high
-            if not self._packer.keep(event):
-                return None
-            of, start = self._inputs[name], event.start
-            accepted = of.accepted
-            of.accepted = accepted + 1
-            if start > of.reached:
-                of.reached = start
-            if start < high and high - start > of.largest_lateness:
-                of.largest_lateness = high - start
-            if not accepted % CLOCK_ROWS:
-                of.clock.note(start, reader.clock.now())
-            reader.sender = name
-            if (cti := door.cti) == self._told:
-                verdict = self._in_time
-            elif self._time == "ticks" and cti > MIN_TIME:
-                self._told = cti
-                self._in_time = verdict = make_accepted(cti)
-            else:
-                verdict = self._tell_in_time()
-        finally:
-            self._release()
-        if not run_end.accepts:
-            self._check_failed()
-        return verdict
-
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""
         reader = self._reader
         with reader.lock:
             is_live = reader.state is _READING and self._run_end.accepts
-            if is_live and self._is_plain and type(event) in _COMPLETE:
+            if is_live and self._keeper.is_plain and type(event) in _COMPLETE:
                 verdict = self._judge_plain(event, self._pushed.inputs[name], seq)
             else:
                 self._begin(1)
                 verdict = self._judge_one(event, self._pushed.inputs[name], seq)
-            if self._flow.active:
-                reader.let_others_follow()
+            reader.let_others_follow()
             if self._run_end.ended:
                 self._check_taken()
         if not self._run_end.accepts:
@@ -192,7 +140,7 @@ class PushEntry:
             of.reached = start
         if high - start > of.largest_lateness:
             of.largest_lateness = high - start
-        return self._in_time if door.cti == self._told else self._tell_in_time()
+        return self._keeper.tell()
 
     def _take_plain(self, event: Any) -> Lateness | None:
         """Accept a row that may be late, or may complete a batch."""
@@ -204,14 +152,6 @@ class PushEntry:
         late: Any = packer.late[0][1] if packer.late else None  # type: ignore[index]
         reader.give(batch)
         return late  # type: ignore[no-any-return]
-
-    def _tell_in_time(self) -> Verdict:
-        cti = self._door.cti
-        if cti != self._told:
-            self._told = cti
-            self._time = self._packer.time
-            self._in_time = make_accepted(self.cti)
-        return self._in_time
 
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
         ahead = self._guard is not None and self._guard.is_ahead(event)
@@ -227,7 +167,7 @@ class PushEntry:
             return Verdict(duplicates=1, cti=self.cti)
         late = self._take(event, of, seq, ahead)
         if late is None:
-            return self._tell_in_time()
+            return self._keeper.tell()
         return Verdict(late=(LateEvent(event, self._reader.name, *late),), cti=self.cti)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:

@@ -144,6 +144,11 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         return acknowledger.subscribe(self._cursor.connect)
 
     @property
+    def is_taped(self) -> bool:
+        """True if the items are recorded for a replay."""
+        return self._tape is not None
+
+    @property
     def event_log(self) -> Tape | None:
         """The tape on which accepted items are noted for the event log."""
         return self._log

@@ -132,8 +132,9 @@ def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame
 
 def find_code(item: Any) -> int:
     """Return the code of the kind of record that an item stands for."""
-    item = get_event(item)
     of = type(item)
+    if of is Sent:
+        item, of = item.event, type(item.event)
     if of is Mark:
         return kind_code(item.kind)
     return _END if of is EdgeEvent and item.edge_type is EdgeType.END else _CODES[of]

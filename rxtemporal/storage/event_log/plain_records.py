@@ -40,6 +40,7 @@ _INTS = {
     "Float64": (-(2**53), 2**53),
 }
 _OTHERS: dict[str, type] = {"String": str, "Boolean": bool, "Null": NoneType}
+_EXACT = {"String": str, "Boolean": bool, "Float64": float, "Float32": float}
 # the types whose values are written as text or as microseconds, and how they are read
 _TIMES: dict[str, Callable[[Any], Any]] = {
     "Date": date.fromisoformat,
@@ -71,6 +72,11 @@ class PlainRecords:
     def __init__(self, schema: pl.Schema) -> None:
         names = {field: _find_name(dtype) for field, dtype in schema.items()}
         self._encoders = {field: _make_encoder(name) for field, name in names.items() if name}
+        # and the type of which each value is written as it is
+        self._fields = [
+            (field, _EXACT.get(names[field] or ""), encode)
+            for field, encode in self._encoders.items()
+        ]
         self._is_plain = None not in names.values()
         self._head = f'{_MARK.decode()}{_to_json(names)},"records":'
 
@@ -99,7 +105,10 @@ class PlainRecords:
         fields = payload if type(payload) is dict else to_fields(payload)
         if len(fields) != len(self._encoders):
             raise TypeError
-        values = [encode(fields[name]) for name, encode in self._encoders.items()]
+        values = [
+            value if type(value := fields[name]) is exact else encode(value)
+            for name, exact, encode in self._fields
+        ]
         return [code, item.start, item.end, values, *sender]
 
 
