@@ -141,7 +141,7 @@ class RowReader:
                 return make_point(time, time, fields)
             is_utc = type(time) is datetime and time.tzinfo is UTC
             return PointEvent(time, fields) if is_utc else None
-        except Exception:  # to be explained
+        except _BAD:  # to be explained
             return None
 
     def _read_dict(self, row: dict[Any, Any]) -> One:

@@ -89,17 +89,19 @@ class RowKeeper:
                 return []
             if reader.held is not None:
                 reader.held.hold()
-            for event, name in rows:
-                if (verdict := self._keep(event, name)) is None:
-                    break
-                verdicts.append(verdict)
-                sent.append(_make_sent((event, None if name == OWN else name, None, False, None)))
-            if tape is not None and sent:
-                reader.sender = sent[-1].input
-                try:
+            try:
+                for event, name in rows:
+                    if (verdict := self._keep(event, name)) is None:
+                        break
+                    verdicts.append(verdict)
+                    sent.append(
+                        _make_sent((event, None if name == OWN else name, None, False, None))
+                    )
+                if tape is not None and sent:
+                    reader.sender = sent[-1].input
                     tape.events(sent)
-                except BaseException as error:
-                    raise self._fail(error) from error
+            except BaseException as error:  # rows are in the query, and not in the log
+                raise self._fail(error) from error
         self._check_failed()
         return verdicts
 
