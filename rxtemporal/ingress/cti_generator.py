@@ -27,6 +27,11 @@ class CtiGenerator:
         self.count = 0
         self.last = NEVER
 
+    @property
+    def follows_rows(self) -> bool:
+        """True if each row makes a CTI, at its start or earlier."""
+        return self.every == 1 and self.delay >= 0
+
     def after(self, start: int) -> bool:
         """Return True if the event with this start makes a CTI due."""
         self.count += 1

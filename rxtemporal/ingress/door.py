@@ -24,7 +24,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
     DROP_AHEAD,
     KEEP_AHEAD,
@@ -32,7 +32,7 @@ from rxtemporal.engine.kernels.door_rules import (
     make_cti,
     make_sent_cti,
 )
-from rxtemporal.errors import CtiViolationError, EventError
+from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
@@ -52,6 +52,8 @@ from rxtemporal.ingress.lateness import (
     LateReason,
     Opened,
     judge,
+    make_reversal,
+    make_violation,
     measure_lateness,
 )
 from rxtemporal.ingress.open_rows import OpenRows
@@ -171,6 +173,27 @@ class Door:
             self.high = max(self.high, start)
             self._reach(make_cti(start, self.due.delay))
 
+    def pass_row(self, start: int) -> bool:
+        """Accept a complete row in time, if CTIs follow rows; a late one changes nothing."""
+        # this runs once for each row that is pushed
+        if start < self.cti:
+            return False
+        self.events += 1
+        due, high = self.due, self.high
+        due.count += 1
+        due.last = start
+        if start > high:
+            self.high = start
+            cti = max(start - due.delay, MIN_TIME)
+            if cti > self.own:
+                self.own = cti
+            if cti > self.cti:
+                self.cti = cti
+        elif high - start > self.largest_lateness:
+            # the CTI has followed the highest start
+            self.largest_lateness = high - start
+        return True
+
     def pass_cti(self, time: int) -> bool:
         """Advance to a plain CTI of the source; return False, with nothing changed, for another."""
         # this runs once for each CTI that is pushed
@@ -183,39 +206,18 @@ class Door:
 
     def _advance(self, event: Cti) -> None:
         if event.start < self.cti and self.settings is None:
-            raise CtiViolationError(
-                f"{event!r} of stream {self.source!r} is before its last CTI, "
-                f"{describe(self.cti)}. "
-                "Hint: give the stream advance_time= settings, or merge its sources in a "
-                "CtiSynchronizingSubject."
-            )
+            raise make_reversal(event, self.cti, self.source)
         self._reach_sent(event.start)
 
     def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
         if self.settings is None:
-            raise self._violation(event, reason)
+            raise make_violation(event, reason, self.cti, self.source)
         self.late[reason] += 1
         if reason is not LateReason.NO_OPEN_ROW and reason is not LateReason.AHEAD:
             late = measure_lateness(event, self.cti)
             self.late_by_import += late > 0 and measure_lateness(event, self.own) == 0
         broken = max(self.cti, MIN_TIME)
         return Lateness(reason, broken, measure_lateness(event, broken))
-
-    def _violation(self, event: RowEvent, reason: LateReason) -> Exception:
-        if reason is LateReason.NO_OPEN_ROW:
-            return EventError(
-                f"{event!r} of stream {self.source!r} ends a row that is not open: no start edge "
-                "with this start and payload came before it. Hint: an end edge names its start "
-                "edge's start and payload exactly."
-            )
-        if reason is LateReason.END_MOVED and measure_lateness(event, self.cti) == 0:
-            return EventError(f"{event!r} of stream {self.source!r} ends before its row starts")
-        return CtiViolationError(
-            f"{event!r} of stream {self.source!r} breaks CTI {describe(max(self.cti, MIN_TIME))} "
-            f"by {measure_lateness(event, self.cti)} ticks. "
-            "Hint: advance_time= with a policy drops or adjusts late events, and a delay waits for "
-            "them."
-        )
 
     # Time -----------------------------------------------------------------------------------------
 

@@ -20,9 +20,10 @@ import dataclasses
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.kernels.door_rules import NOWHERE, admit_end, admit_start
+from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 
@@ -130,3 +131,30 @@ def measure_lateness(event: RowEvent, cti: int) -> int:
     """Return how many ticks before the CTI an event starts (an end edge: ends); at least 0."""
     ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
     return max(0, cti - (event.end if ends else event.start))
+
+
+def make_violation(event: RowEvent, reason: LateReason, cti: int, source: str) -> Exception:
+    """Return the error for a late event of a stream without settings."""
+    if reason is LateReason.NO_OPEN_ROW:
+        return EventError(
+            f"{event!r} of stream {source!r} ends a row that is not open: no start edge "
+            "with this start and payload came before it. Hint: an end edge names its start "
+            "edge's start and payload exactly."
+        )
+    if reason is LateReason.END_MOVED and measure_lateness(event, cti) == 0:
+        return EventError(f"{event!r} of stream {source!r} ends before its row starts")
+    return CtiViolationError(
+        f"{event!r} of stream {source!r} breaks CTI {describe(max(cti, MIN_TIME))} "
+        f"by {measure_lateness(event, cti)} ticks. "
+        "Hint: advance_time= with a policy drops or adjusts late events, and a delay waits for "
+        "them."
+    )
+
+
+def make_reversal(event: Cti, cti: int, source: str) -> Exception:
+    """Return the error for a CTI before the last one of a stream without settings."""
+    return CtiViolationError(
+        f"{event!r} of stream {source!r} is before its last CTI, {describe(cti)}. "
+        "Hint: give the stream advance_time= settings, or merge its sources in a "
+        "CtiSynchronizingSubject."
+    )

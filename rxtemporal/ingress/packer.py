@@ -33,7 +33,6 @@ from rxtemporal.ingress.pending_events import (
     make_batch,
     save_events,
 )
-from rxtemporal.ingress.plain_rows import follows_rows, pass_row
 from rxtemporal.ingress.source import StreamSource
 
 # when so many rows wait, they leave without a CTI
@@ -79,7 +78,7 @@ class Packer:
         self._judged = False
         # True if points and intervals in time only have to be kept: they cause no CTI
         self._keeps = not door.generates
-        self._follows = follows_rows(door)
+        self._follows = door.due.follows_rows
         self._clear()
 
     def _clear(self) -> None:
@@ -148,7 +147,7 @@ class Packer:
                 return True
             if len(waiting) < self._behind and self._time is not None:
                 before = door.cti
-                if pass_row(door, event.start):
+                if door.pass_row(event.start):
                     waiting.append(event)  # type: ignore[arg-type]
                     if (cti := door.cti) > before:
                         self._ctis.append((len(waiting), cti))

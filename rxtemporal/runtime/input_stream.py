@@ -91,7 +91,8 @@ class InputStream:
         self.sender: str | None = None
         # rows that are not durable yet, of a stream with verdicts
         self.held: HeldRows | None = None
-        self._tape: Tape | None = None
+        # of a run that is recorded for a replay
+        self.tape: Tape | None = None
         self._log: Tape | None = None
 
     def use_clock(self, clock: Clock) -> None:
@@ -122,7 +123,7 @@ class InputStream:
     @property
     def is_recorded(self) -> bool:
         """True if the order in which items are accepted is recorded or logged."""
-        return self._tape is not None or self._log is not None
+        return self.tape is not None or self._log is not None
 
     @property
     def rows(self) -> int:
@@ -149,8 +150,8 @@ class InputStream:
         try:
             waiting = packer.pack()
             judged = packer.judge_run(items, self.guard)
-            if judged is not None and self._tape is not None:
-                self._tape.events(items)
+            if judged is not None and self.tape is not None:
+                self.tape.events(items)
             batch = None if judged is None else packer.take_run(judged)
             if judged is not None and self._log is not None:
                 self._log.events(items)
@@ -197,7 +198,7 @@ class InputStream:
     def note_time(self, form: TimeForm | None) -> None:
         """Note the form of the times of rows that come as columns, unless it is known."""
         self.packer.note_time(form)
-        for tape in (self._tape, self._log):
+        for tape in (self.tape, self._log):
             if tape is not None and tape.facts.time is None:
                 tape.facts.time = form
 
@@ -208,8 +209,8 @@ class InputStream:
             self.give(waiting)
         sent = self._note_sender(item)
         noted = _to_note(item, sent)
-        if self._tape is not None:
-            self._tape.batch(noted)
+        if self.tape is not None:
+            self.tape.batch(noted)
         batch = sent.batch
         verdicts = packer.door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
         accepted = packer.take_verdicts(batch, verdicts)
@@ -230,8 +231,8 @@ class InputStream:
             ahead = True
             sent = item if isinstance(item, Sent) else Sent(event)
             item = sent._replace(ahead=True)
-        if self._tape is not None:
-            self._tape.event(item)
+        if self.tape is not None:
+            self.tape.event(item)
         self.ahead += ahead
         batch = self.packer.take_ahead(event) if ahead else self.packer.take(event)
         if self._log is not None:
@@ -247,8 +248,8 @@ class InputStream:
             item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)
         sent = self._note_sender(item)
         noted = _to_note(item, sent)
-        if self._tape is not None:
-            self._tape.batch(noted)
+        if self.tape is not None:
+            self.tape.batch(noted)
         batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
         accepted = self.packer.take_batch(batch, sent.ahead)
         if self._log is not None:
@@ -315,7 +316,7 @@ class InputStream:
             raise
 
     def _finish(self) -> EventBatch | None:
-        for tape in (self._tape, self._log):
+        for tape in (self.tape, self._log):
             if tape is not None:
                 tape.complete()
         return self.packer.finish()
@@ -332,8 +333,8 @@ class InputStream:
                 with suppress(Exception):  # the first error counts, and the run ends with it
                     accepted, first = self.packer.rescue(error)
                     annotate(first, f"in stream {self.name!r}")
-                    if self._tape is not None:
-                        self._tape.fail(first)
+                    if self.tape is not None:
+                        self.tape.fail(first)
                     self.give(accepted)
         finally:
             self._entry.on_error(first)  # type: ignore[arg-type]
@@ -356,7 +357,7 @@ class InputStream:
             return False
         # an imported CTI is not noted: a replay of the other stream generates it again
         try:
-            for tape in (self._tape, self._log):
+            for tape in (self.tape, self._log):
                 if tape is not None:
                     tape.advance(cti)
         except BaseException as error:
@@ -375,8 +376,8 @@ class InputStream:
 
     def _advance(self, cti: int) -> EventBatch | None:
         """Advance to a CTI that came from outside when the stream was recorded."""
-        if self.door.import_cti(cti) and self._tape is not None:
-            self._tape.advance(cti)
+        if self.door.import_cti(cti) and self.tape is not None:
+            self.tape.advance(cti)
         return self.packer.due()
 
 

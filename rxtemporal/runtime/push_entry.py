@@ -130,7 +130,7 @@ class PushEntry:
         reader, door, start = self._reader, self._door, event.start
         high = door.high
         reader.sender = of.name
-        if not self._packer.keep(event) and (late := self._take_plain(event)) is not None:
+        if (late := self._take_plain(event)) is not None:
             of.count(late.reason, high - start)
             return Verdict(late=(LateEvent(event, reader.name, *late),), cti=self.cti)
         if not of.accepted % CLOCK_ROWS:
@@ -146,7 +146,7 @@ class PushEntry:
         """Accept a row that may be late, or may complete a batch."""
         reader, packer = self._reader, self._packer
         try:
-            batch = packer.judge(event)
+            batch = packer.take(event)
         except Exception as error:
             raise self._fail(error) from error
         late: Any = packer.late[0][1] if packer.late else None  # type: ignore[index]

@@ -84,7 +84,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
 
     def record(self, tape: Tape) -> None:
         """Note all items on a tape, in order of acceptance; call before ``open``."""
-        self._tape = tape
+        self.tape = tape
 
     def log(self, tape: Tape, records: int) -> None:
         """Note accepted items on a tape from now on; they are acknowledged once they are on disk.
@@ -142,11 +142,6 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             self.source.subject,
         )
         return acknowledger.subscribe(self._cursor.connect)
-
-    @property
-    def is_taped(self) -> bool:
-        """True if the items are recorded for a replay."""
-        return self._tape is not None
 
     @property
     def event_log(self) -> Tape | None:

@@ -48,7 +48,7 @@ class RowKeeper:
         # True if nobody wants to know more of a row than the row
         self.is_plain = not (is_asked or is_bounded or reader.is_recorded)
         # True if nobody but the log does
-        self._is_logged = reader.held is not None and not (is_asked or reader.is_taped)
+        self._is_logged = reader.held is not None and not (is_asked or reader.tape)
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
         # True if CTIs are known to be shown as ticks
@@ -63,13 +63,19 @@ class RowKeeper:
         if not self.is_plain:
             return None
         reader, run_end = self._reader, self._run_end
+        failed: BaseException | None = None
         self._acquire()
         try:
             # nothing waits in here, and no batch is made
             is_live = reader.state is _READING and run_end.accepts and not self._flow.active
             verdict = self._keep(event, name) if is_live else None
+        except BaseException as error:
+            failed = error
         finally:
             self._release()
+        if failed is not None:
+            with reader.lock:
+                raise self._fail(failed) from failed
         if not run_end.accepts:
             self._check_failed()
         return verdict
