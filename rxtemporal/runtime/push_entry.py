@@ -50,7 +50,8 @@ class PushEntry:
     """Entry of one source into a run, for those who push.
 
     ``judge_one`` and ``judge`` accept rows under the stream's lock, after waiting for room in a
-    hand-off, and return the verdict; ``settle`` then makes durable what has been accepted. All
+    hand-off, and return the verdict; ``settle`` then makes durable what has been accepted. ``keep``
+    and ``keep_all`` do so at less cost for rows that only have to wait, see ``RowKeeper``. All
     raise ``ProcessEndedError`` if no run takes the rows.
 
     Threads: any.

@@ -64,6 +64,23 @@ def test_verdicts_and_counters_are_those_of_rows_that_do_not_wait(is_durable, is
     assert [len(each.late) for each in kept[0]] == [0, 0, 0, 0, 1, 0, 0, 0, 1, 0]
 
 
+def test_rows_that_wait_come_back_from_the_log(tmp_path: Path):
+    """The next life of a source has the counters, and the CTI, of rows that were kept."""
+    source = make()
+    process = source.stream.run(rxt.Collect(), resume=tmp_path)
+    asyncio.run(push_all(source, TIMES))
+    stats = source.stats()
+    process.stop()
+    again = make()
+    process = again.stream.run(sink := rxt.Collect(), resume=tmp_path)
+    assert again.stats() == stats
+    again.close()
+    process.wait()
+    assert stats.accepted == 8
+    assert again.stats().accepted == 8
+    assert set(sink.batch.start.tolist()) <= set(TIMES)
+
+
 HOPS = {"door": (Door, "pass_row"), "packer": (Packer, "keep"), "tape": (Tape, "events")}
 CASES = [
     (hop, way)
