@@ -150,6 +150,13 @@ def test_variances(made: list[tuple[int, int, Any]], data: st.DataObject) -> Non
             assert variance == pytest.approx(expected, rel=1e-9, abs=1e-20 * largest**2)
 
 
+def test_a_value_that_was_far_from_all_others_leaves_no_trace() -> None:
+    """It came first, so that distances were taken from it, and all others are far from there."""
+    made = [(0, 1, 1e22), (0, 1, 0.1), (0, 1, 0.0), (0, 1, 0.0), (0, -1, 1e22)]
+    last = sampled(Variance(root=False), made, pl.Float64, 0)[-1]
+    assert last == pytest.approx(0.01 / 3, abs=1e-20 * 1e22**2)
+
+
 @given(made=comings_and_goings(FLOATS), data=st.data())
 def test_float_extremes(made: list[tuple[int, int, Any]], data: st.DataObject) -> None:
     """Least and greatest ignore NaN unless all values are NaN."""

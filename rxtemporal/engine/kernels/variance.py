@@ -27,11 +27,30 @@ def _add(sums: Floats, at: int, k: int, x: float) -> None:
 
 
 @jit
-def _square_error(x: float, square: float) -> float:
-    """Return the rounding error of ``x * x`` (Dekker)."""
+def _product_error(x: float, y: float, product: float) -> float:
+    """Return the rounding error of ``x * y`` (Dekker)."""
     high = _SPLIT * x - (_SPLIT * x - x)
     low = x - high
-    return ((high * high - square) + 2.0 * high * low) + low * low
+    high2 = _SPLIT * y - (_SPLIT * y - y)
+    low2 = y - high2
+    return ((high * high2 - product) + high * low2 + low * high2) + low * low2
+
+
+@jit
+def _sum_squares(n: int, sums: Floats, k: int) -> float:
+    """Return the sum of the squares of the distances from the mean; not below 0.
+
+    Sums and products have a high and a low part: where all values are far from the pivot, their
+    high parts cancel out.
+    """
+    high, low = sums[1, k], sums[2, k]
+    mean = high / n
+    part = mean * n
+    mean_low = ((high - part) - _product_error(mean, float(n), part) + low) / n
+    product = mean * high
+    rest_low = _product_error(mean, high, product) + mean * low + mean_low * high
+    rest: float = (sums[3, k] - product) + (sums[4, k] - rest_low)
+    return max(rest, 0.0)
 
 
 @jit
@@ -63,9 +82,7 @@ def compute_variance(
             counts[s] = n[k]
             out[s] = np.nan
             if n[k] > 1 and strange[k] == 0:
-                mean = (sums[1, k] + sums[2, k]) / n[k]
-                rest = (sums[3, k] - mean * sums[1, k]) + (sums[4, k] - mean * sums[2, k])
-                out[s] = max(rest, 0.0) / (n[k] - 1)
+                out[s] = _sum_squares(n[k], sums, k) / (n[k] - 1)
             s += 1
         if i == len(what) or not valid[what[i] >> 3]:
             continue
@@ -82,7 +99,7 @@ def compute_variance(
             square = x * x
             _add(sums, 1, k, sign * x)
             _add(sums, 3, k, sign * square)
-            _add(sums, 3, k, sign * _square_error(x, square))
+            _add(sums, 3, k, sign * _product_error(x, x, square))
         if n[k] == 0:
             sums[:, k] = 0.0
     return out, counts
