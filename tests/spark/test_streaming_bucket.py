@@ -13,7 +13,7 @@ from rxtemporal.ingress.door import Door
 
 pa = pytest.importorskip("pyarrow")
 
-from rxtemporal.engine.codec import dump_frame  # noqa: E402
+from rxtemporal.engine.codec import VERSION, dump_frame  # noqa: E402
 from rxtemporal.runtime.stepper import Stepwise  # noqa: E402
 from rxtemporal.spark.query.bounded_bucket import InputReader  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402
@@ -110,7 +110,8 @@ def test_what_does_not_fit_is_refused(other: Any, says: str) -> None:
 def test_another_release() -> None:
     """The state of another version of this format is refused."""
     saved = run().save()
-    with pytest.raises(rxt.CheckpointError, match=r"saved in version 2 .*checkpointLocation"):
+    told = rf"saved in version {VERSION} .*checkpointLocation"
+    with pytest.raises(rxt.CheckpointError, match=told):
         run().load(saved[:4] + b"\x01\x00" + saved[6:])
 
 
