@@ -1,0 +1,1 @@
+"""Sources that read from brokers: everything that imports a broker's client."""

@@ -1,0 +1,1 @@
+"""Counters of a process for Prometheus and OpenTelemetry."""

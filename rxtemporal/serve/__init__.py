@@ -1,0 +1,1 @@
+"""HTTP edge of an application: receipts for what devices send, results for who asks."""
