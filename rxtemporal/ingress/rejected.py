@@ -75,7 +75,7 @@ class ReadRows:
     ========= ================================================================================
     items     events and CTIs in order, or one batch of rows that fit the schema
     index     the number in the push of each item, or of each row of the batch
-    seq       the sequence number of each, -1 for a CTI; None without a field for them
+    seq       the sequence number of each, -1 for a CTI and a row without one; None: none has one
     rejected  the rows that do not fit
     rows      the number of rows pushed, rejected ones included; CTIs are not counted
     time      the form in which a batch's times were given, if known

@@ -18,7 +18,7 @@ from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
 from rxtemporal.core.fields import Field, UnfitError
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-from rxtemporal.ingress.row_times import check_lifetimes, check_seq, plain_time, read_times
+from rxtemporal.ingress.row_times import NO_SEQ, check_lifetimes, check_seq, plain_time, read_times
 
 
 class RowBatch(NamedTuple):
@@ -49,14 +49,15 @@ class RowColumns:
         payload = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
         seq = None
         if self._seq is not None:
-            numbers = [check_seq(row[self._seq], self._seq) for row in rows]
-            seq = np.array(numbers, np.int64)
+            numbers = [check_seq(row.get(self._seq), self._seq) for row in rows]
+            seq = np.array([NO_SEQ if each is None else each for each in numbers], np.int64)
         return RowBatch(
             EventBatch.of_rows(start, end, payload, MIN_TIME), seq, time, self._extra(rows)
         )
 
     def _extra(self, rows: Sequence[dict[str, Any]]) -> Mapping[Any, int]:
-        if sum(map(len, rows)) == len(rows) * len(self._known):
+        unnumbered = 0 if self._seq is None else sum(self._seq not in row for row in rows)
+        if sum(map(len, rows)) == len(rows) * len(self._known) - unnumbered:
             return {}
         counts = Counter(chain.from_iterable(rows))
         return {name: count for name, count in counts.items() if name not in self._known}
@@ -92,7 +93,7 @@ class FrameReader:
         """Return the rows of a frame as columns; raise if one of them does not fit."""
         batch = EventBatch.from_polars(frame.select(self._names), start=self._start, end=self._end)
         batch = batch.replace(payload=self._payload.read(batch.payload))
-        seq = None if self._seq is None else read_seqs(frame[self._seq], self._seq)
+        seq = None if self._seq is None else read_seqs(frame, self._seq)
         extra = {name: frame.height for name in frame.columns if name not in self._known}
         time: TimeForm = "ticks" if frame[self._start].dtype.is_integer() else "datetime"
         return RowBatch(batch, seq, time, extra)
@@ -121,13 +122,15 @@ class PayloadFrame:
         return payload
 
 
-def read_seqs(column: pl.Series, name: str) -> Int64s:
-    """Return a column of sequence numbers; raise if one of them is none."""
-    if not column.dtype.is_integer() or column.null_count():
+def read_seqs(frame: pl.DataFrame, name: str) -> Int64s | None:
+    """Return the sequence numbers of rows, None if they have no column for them; or raise."""
+    if name not in frame.columns or (column := frame[name]).dtype == pl.Null:
+        return None
+    if not column.dtype.is_integer():
         raise UnfitError(f"{name!r} is no column of sequence numbers")
-    numbers = column.cast(pl.Int64, strict=True).to_numpy()
-    if len(numbers) and numbers.min() < 0:
+    if ((least := column.min()) is not None) and least < 0:  # type: ignore[operator]
         raise UnfitError(f"{name!r} has negative sequence numbers")
+    numbers = column.cast(pl.Int64, strict=True).fill_null(NO_SEQ).to_numpy()
     return np.ascontiguousarray(numbers)
 
 

@@ -43,7 +43,7 @@ from rxtemporal.ingress.row_columns import (
     own_batch,
     read_seqs,
 )
-from rxtemporal.ingress.row_times import check_seq, plain_time
+from rxtemporal.ingress.row_times import NO_SEQ, check_seq, plain_time
 
 _log = get_logger(__name__)
 
@@ -150,14 +150,14 @@ class RowReader:
         if type(time) is not int:
             time = plain_time(time, self._start)
         fields = self._read_fields(row)
-        seq = None if self._seq is None else check_seq(row[self._seq], self._seq)
+        seq = None if self._seq is None else check_seq(row.get(self._seq), self._seq)
         event: Event
         if self._end is None:
             is_plain = type(time) is int and MIN_TIME <= time < MAX_TIME
             event = make_point(time, time, fields) if is_plain else PointEvent(time, fields)
         else:
             event = self._make(time, self._end_of(row), fields)
-        if len(row) != self._outer_width:
+        if len(row) != self._outer_width or (seq is None and self._seq):
             self._see_extra(row, self._outer)
         return event, seq
 
@@ -200,7 +200,7 @@ class RowReader:
     def _read_event(self, event: RowEvent) -> One:
         row = to_fields(event.payload)
         fields = self._read_fields(row)
-        seq = None if self._seq is None else check_seq(row[self._seq], self._seq)
+        seq = None if self._seq is None else check_seq(row.get(self._seq), self._seq)
         start = plain_time(event.start_time, "start_time")
         read: Event
         if type(event) is PointEvent:
@@ -211,7 +211,7 @@ class RowReader:
             assert isinstance(event, EdgeEvent)
             edge = EdgeType(event.edge_type)
             read = EdgeEvent(edge, start, plain_time(event.end, "end"), fields)
-        if len(row) != self._inner_width:
+        if len(row) != self._inner_width or (seq is None and self._seq):
             self._see_extra(row, self._inner)
         return read, seq
 
@@ -254,7 +254,7 @@ class RowReader:
         is_event = type(item) in _EVENTS
         row: Mapping[Any, Any] = to_fields(item.payload if is_event else item)
         times = () if is_event else (self._start, self._end)
-        names: tuple[str | None, ...] = (*times, *self.schema, self._seq)
+        names: tuple[str | None, ...] = (*times, *self.schema)
         for name in names:
             if name is not None and name not in row:
                 return name
@@ -318,7 +318,7 @@ class RowReader:
             ctis += type(item) is Cti
             items.append(item)  # type: ignore[arg-type]
             index.append(number)
-            seqs.append(-1 if seq is None else seq)
+            seqs.append(NO_SEQ if seq is None else seq)
         numbers = None if self._seq is None else seqs
         return ReadRows(items, index, numbers, tuple(rejected), len(rows) - ctis)
 
@@ -331,7 +331,7 @@ class RowReader:
             if self._refuses and len(batch.schema) > len(self._inner):
                 raise UnfitError("found row by row")
             payload = self._payload.read(batch.payload)
-            seq = None if self._seq is None else read_seqs(batch.payload[self._seq], self._seq)
+            seq = None if self._seq is None else read_seqs(batch.payload, self._seq)
             extra = set(batch.schema) - self._inner
             self._count_ignored(dict.fromkeys(map(_name, extra), len(batch)))
             batch = batch.replace(payload=payload)
@@ -343,7 +343,7 @@ class RowReader:
         """Read the payloads of a batch one by one, as those of points."""
         index: list[int] = []
         payloads: list[Any] = []
-        seqs: list[int | None] = []
+        seqs: list[int] = []
         rejected: list[Rejected] = []
         for number, row in enumerate(frame_rows(batch.payload)):
             item, seq = self.read_one(PointEvent(0, row), number)
@@ -354,7 +354,7 @@ class RowReader:
                 rejected.append(dataclasses.replace(item, row=row))
             else:
                 index.append(number)
-                seqs.append(seq)
+                seqs.append(NO_SEQ if seq is None else seq)
                 payloads.append(item.payload)  # type: ignore[union-attr]
         columns = [
             field.column([row if self._is_scalar else row[field.name] for row in payloads])

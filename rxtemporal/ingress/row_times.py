@@ -18,6 +18,8 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, ticks, to_datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # time zones whose code is not the user's own
 _ZONES = frozenset({timezone, ZoneInfo})
+# in an array of sequence numbers: the row has none
+NO_SEQ = -1
 _MOST_SEQ = np.iinfo(np.int64).max
 _HINT = "a time is an aware datetime, an ISO 8601 text with an offset, or an int of ticks"
 
@@ -61,8 +63,10 @@ def _parse(text: str, name: str) -> datetime:
     return time
 
 
-def check_seq(value: Any, name: str) -> int:
-    """Return a sequence number; ``UnfitError`` if it is none."""
+def check_seq(value: Any, name: str) -> int | None:
+    """Return a sequence number, or None for a row without one; ``UnfitError`` for another value."""
+    if value is None:
+        return None
     if type(value) is int and 0 <= value <= _MOST_SEQ:
         return value
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):

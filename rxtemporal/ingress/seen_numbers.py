@@ -65,7 +65,16 @@ class SeenNumbers:
         return True
 
     def add_all(self, numbers: Int64s) -> Bools:
-        """Add numbers in order; return the mask of those that have not been seen before."""
+        """Add numbers in order; return the mask of those that have not been seen before.
+
+        A negative number stands for a row without one, which nothing has been seen of.
+        """
+        without = numbers < 0
+        if without.any():
+            fresh = without.copy()
+            if not without.all():
+                fresh[~without] = self.add_all(numbers[~without])
+            return fresh
         first, last = int(numbers[0]), int(numbers[-1])
         if last - first == len(numbers) - 1 and (np.diff(numbers) == 1).all():
             highest = self.highest

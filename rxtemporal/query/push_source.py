@@ -65,7 +65,7 @@ class PushSource:
       advances the CTI sends a batch through the query, unless fewer than ``batch_rows`` rows wait.
     * Inputs: a device that comes and goes has an ``input`` with counters of its own, in which its
       end edges find their rows and its sequence numbers their repeats. ``seq`` is the field that
-      has the numbers.
+      has the numbers; a row where it is missing or null has none, and is no duplicate.
     * Runs: one at a time takes what is pushed. In a run with ``log=`` or ``resume=`` a push returns
       when its rows are durable, and after a restart the source has its CTI, its open rows and its
       inputs again. ``process.stop()`` ends a run, ``close()`` the source.

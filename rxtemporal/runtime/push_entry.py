@@ -16,6 +16,7 @@ from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
 from rxtemporal.ingress.rejected import ReadRows, Rejected
+from rxtemporal.ingress.row_times import NO_SEQ
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.runtime.input_stream import StreamState
@@ -224,8 +225,8 @@ class PushEntry:
         """Accept events one by one."""
         for number, event in enumerate(items):
             self._check_taken()
-            seq = None if part.seq is None or isinstance(event, Cti) else int(part.seq[number])
-            verdict = self._judge_one(event, of, seq)
+            seq = NO_SEQ if part.seq is None else int(part.seq[number])
+            verdict = self._judge_one(event, of, None if seq == NO_SEQ else seq)
             count.accepted += verdict.accepted
             count.duplicates += verdict.duplicates
             place = int(part.places[number])

@@ -209,9 +209,38 @@ def test_sequence_numbers():
     assert (event.payload, seq) == ({"device": "a", "temp": 1.0}, 3)
     declared = make({**SCHEMA, "n": pl.Int64}, seq="n")
     assert declared.read_one({**GOOD, "n": 1})[0].payload["n"] == 1
-    assert reason(GOOD, seq="n") == "field 'n' is missing"
-    for bad in (None, -1, True, "1", 2**63, 1.0):
+    for bad in (-1, True, "1", 2**63, 1.0):
         assert "is no sequence number" in reason({**GOOD, "n": bad}, seq="n")
+
+
+@pytest.mark.parametrize("count", [3, MANY])
+def test_rows_without_a_number(count):
+    """A number that is missing or null is none, in dicts, frames and batches; the others count."""
+    rows = [{**GOOD, "time": n, "n": 100 + n} for n in range(count)]
+    rows[1]["n"] = None
+    frame = pl.DataFrame(rows)
+    for pushed in (rows, frame, EventBatch.from_polars(frame, start="time", end=None)):
+        read = make(seq="n").read(pushed)
+        assert list(read.seq) == [100, -1, *range(102, 100 + count)]
+        assert (len(read.items), read.rejected) == (count, ())
+    del rows[1]["n"]
+    assert list(make(seq="n").read(rows).seq)[:3] == [100, -1, 102]
+    bare = frame.drop("n")
+    for pushed in (bare, EventBatch.from_polars(bare, start="time", end=None)):
+        assert make(seq="n").read(pushed).seq is None
+    assert make(seq="n").read(frame.with_columns(n=None)).seq is None
+
+
+@pytest.mark.parametrize("count", [3, MANY])
+def test_an_unknown_field_in_the_place_of_a_number(count):
+    """A row without a number, and with an unknown field instead, has that field counted."""
+    rows = [{**GOOD, "number": n} for n in range(count)]
+    reader = make(seq="n")
+    assert reader.read(rows).rejected == ()
+    event = PointEvent(5, {"device": "a", "temp": 1.0, "number": 7})
+    assert reader.read_one(event) == (PointEvent(5, {"device": "a", "temp": 1.0}), None)
+    assert reader.ignored == {"number": count + 1}
+    assert len(make(seq="n", extra=Extra.REFUSE).read(rows).rejected) == count
 
 
 def test_time_fields_leave_the_payload():

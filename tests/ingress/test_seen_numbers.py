@@ -37,6 +37,17 @@ def test_many_numbers_are_added_as_one_by_one(parts):
     assert columns.save() == single.save()
 
 
+def test_rows_without_a_number_are_always_new():
+    """A negative number stands for none, and leaves no trace."""
+    seen = SeenNumbers()
+    assert seen.add_all(np.array([-1, 0, 1, 1, -1], np.int64)).tolist() == [True] * 3 + [
+        False,
+        True,
+    ]
+    assert seen.add_all(np.array([-1, -1], np.int64)).all()
+    assert seen.save() == [2, [], []]
+
+
 def test_a_contiguous_run_is_one_range():
     """Numbers in order cost no memory, whether or not they begin at 0."""
     seen = SeenNumbers()

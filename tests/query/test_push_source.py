@@ -170,6 +170,22 @@ def test_a_field_has_the_number(results):
     assert (verdict.accepted, verdict.duplicates) == (1, 1)
 
 
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_rows_without_a_number_are_no_duplicates(results, tmp_path, count):
+    """They are accepted again and again, also after a restart; those with a number are not."""
+    rows = [{"ts": n, "temp": 1.0, "n": n if n % 2 else None} for n in range(count)]
+    pushed = [(0, 0)]
+    for _ in range(2):
+        source = rxt.PushSource("r", schema={"temp": float}, start="ts", seq="n", delay=100)
+        with source.stream.run(results, resume=tmp_path / "state") as process:
+            for item in (rows, rows, {"ts": 0, "temp": 1.0}):
+                verdict = source.push(item)
+                pushed.append((verdict.accepted, verdict.duplicates))
+            process.stop()
+    even, odd = count - count // 2, count // 2
+    assert pushed[1:] == [(count, 0), (even, odd), (1, 0), (even, odd), (even, odd), (1, 0)]
+
+
 def test_one_bad_row_does_not_end_the_run(results):
     """A row that cannot be read is in the verdict, and the run takes the next one."""
     source = make_source()
