@@ -1,0 +1,116 @@
+"""Tokens: found by their text, with the rights of their settings, and never told."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.tokens import OPEN, Tokens, TokenSettings, hash_token, make_token
+
+
+def tokens(**settings: object) -> Tokens:
+    """Return one token, whose text is "secret", with these settings."""
+    return Tokens([TokenSettings("gate", hash_token("secret"), **settings)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer secret", b"Bearer secret", "bearer secret", "BEARER  secret "]
+)
+def test_a_token_is_found_by_its_text(header: str | bytes) -> None:
+    """The scheme is compared without case, the text exactly."""
+    access = tokens().find(header)
+    assert access is not None
+    assert access.name == "gate"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "secret",
+        "Basic secret",
+        "Bearer Secret",
+        "Bearer secret2",
+        "Bearer \ud800",
+        b"Bearer \xff\x00",
+        "Bearer " + "x" * 100_000,
+        f"Bearer {hash_token('secret')}",
+    ],
+)
+def test_nothing_else_is_a_token(header: str | bytes | None) -> None:
+    """A wrong text, another scheme, the hash itself and bytes of any kind open nothing."""
+    assert tokens().find(header) is None
+
+
+def test_each_of_many_is_found() -> None:
+    """Each token has its own rights."""
+    made = {f"device {n}": make_token() for n in range(50)}
+    all_tokens = Tokens(
+        TokenSettings(name, digest, sources=(name,)) for name, (_, digest) in made.items()
+    )
+    for name, (text, _) in made.items():
+        access = all_tokens.find(f"Bearer {text}")
+        assert access is not None
+        assert (access.name, access.default_source) == (name, name)
+
+
+def test_without_tokens_everything_is_open() -> None:
+    """Nobody is asked, and everything may be done."""
+    nobody = Tokens([])
+    assert nobody.is_open
+    assert nobody.find(None) is nobody.find("Bearer x") is OPEN
+    assert OPEN.may_read
+    assert OPEN.may_write("any")
+    assert OPEN.may_name("any")
+    assert OPEN.may_name(None)
+
+
+def test_rights_are_those_of_the_settings() -> None:
+    """Names are exact unless they end in a star; what is not named is refused."""
+    access = tokens(streams=("readings", "log-*"), sources=("a", "b"), rate=5.0).find(
+        "Bearer secret"
+    )
+    assert access is not None
+    assert [access.may_write(s) for s in ("readings", "log-1", "readings2", "log", "../log-1")] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+    assert [access.may_name(s) for s in ("a", "b", "c", "", None)] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+    assert (access.may_read, access.rate, access.default_source) == (False, 5.0, None)
+
+
+def test_a_token_that_names_nothing_writes_nothing() -> None:
+    """Rights are given, never assumed; without sources it sends as the stream's own input."""
+    access = tokens().find("Bearer secret")
+    assert access is not None
+    assert not access.may_write("readings")
+    assert not access.may_name("a")
+    assert not access.may_read
+    assert access.may_name(None)
+
+
+def test_new_tokens_are_random_and_long() -> None:
+    """Each has 256 bits, and its hash is that of its text."""
+    text, digest = make_token()
+    assert digest == hashlib.sha256(text.encode()).hexdigest()
+    assert len(text) >= 43
+    assert make_token()[0] != text
+
+
+def test_wrong_settings_are_refused() -> None:
+    """A text in place of the hash is refused without showing it; so is one that comes twice."""
+    with pytest.raises(ArgumentError, match="64 hexadecimal digits") as caught:
+        TokenSettings("gate", "the secret itself")
+    assert "the secret" not in str(caught.value)
+    with pytest.raises(ArgumentError, match="positive number of rows"):
+        TokenSettings("gate", hash_token("x"), rate=0)
+    with pytest.raises(ArgumentError, match="twice"):
+        Tokens([TokenSettings("gate", hash_token("x")), TokenSettings("gate", hash_token("y"))])
+    with pytest.raises(ArgumentError, match="twice"):
+        Tokens([TokenSettings("a", hash_token("x")), TokenSettings("b", hash_token("x"))])
