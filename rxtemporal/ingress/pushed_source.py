@@ -8,8 +8,19 @@ from typing import Any
 import polars as pl
 from reactivex import abc
 
+from rxtemporal.core.ticks import Span, span
+from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.input_stats import SourceStats
-from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
+from rxtemporal.ingress.rejected import Rejects
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+    HandOff,
+    Liveliness,
+    WhenAhead,
+    check_ahead,
+)
 from rxtemporal.ingress.source import Cursor, StreamSource
 
 Attach = Callable[[Any], abc.DisposableBase]
@@ -62,3 +73,24 @@ class _PushedCursor(Cursor):
 
     def connect(self, observer: Any) -> abc.DisposableBase:
         return self._attach(observer)
+
+
+def make_push_settings(
+    delay: Span, policy: AdvanceTimePolicy, ahead: Any, when_ahead: Any, rejects: Rejects
+) -> AdvanceTimeSettings:
+    """Return the settings of a source that is pushed into, in which each row makes a CTI."""
+    check_ahead(ahead, when_ahead, rejects=True)
+    if when_ahead is WhenAhead.REJECT:
+        if rejects is Rejects.RAISE:
+            raise ArgumentError(
+                "when_ahead=WhenAhead.REJECT and rejects=Rejects.RAISE cannot be combined: a push "
+                "is compared with the clock row by row. Hint: leave rejects= out, and look at "
+                "verdict.rejected."
+            )
+        when_ahead = WhenAhead.KEEP
+    return AdvanceTimeSettings(
+        AdvanceTimeGenerationSettings(1, span(delay, "delay", least=0)),
+        policy=policy,
+        ahead=ahead,
+        when_ahead=when_ahead,
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count, islice
 from operator import index
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.rejected import ReadRows
 from rxtemporal.ingress.verdict import Verdict
 
-Numbers = int | Sequence[int] | None
+Numbers: TypeAlias = "int | Sequence[int] | count[int] | None"
 
 
 class Pushable(Protocol):
@@ -97,7 +98,9 @@ class PushInput:
 
 
 def check_number(seq: Any) -> int:
-    """Return a sequence number; raise if it is none."""
+    """Return a sequence number, or the next one of a count; raise if it is none."""
+    if isinstance(seq, count):
+        seq = next(seq)
     number = -1 if isinstance(seq, bool) or not hasattr(seq, "__index__") else index(seq)
     if not 0 <= number < 2**63:
         raise ArgumentError(f"seq is a number from 0 on, got {brief(seq)}")
@@ -106,12 +109,22 @@ def check_number(seq: Any) -> int:
 
 def number_rows(seq: Any, rows: ReadRows) -> Int64s:
     """Return the numbers of rows that have been read, from those of all rows of their push."""
-    count = len(rows.items) + len(rows.rejected)
+    numbers = _list_numbers(seq, len(rows.items) + len(rows.rejected))
+    return numbers[np.asarray(rows.index, np.int64)]
+
+
+def _list_numbers(seq: Any, items: int) -> Int64s:
+    """Return the numbers of all items of a push."""
+    if isinstance(seq, count):
+        given = list(islice(seq, items))
+        # a count goes in one direction
+        for each in given[:1] + given[-1:]:
+            check_number(each)
+        return np.array(given, np.int64)
     given = list(seq) if isinstance(seq, Iterable) and not isinstance(seq, str) else [seq]
-    if len(given) != count:
+    if len(given) != items:
         raise ArgumentError(
-            f"seq has one number for each of the {count} items pushed, got {brief(seq)}. "
-            "Hint: seq=range(first, first + len(rows))."
+            f"seq has one number for each of the {items} items pushed, got {brief(seq)}. "
+            "Hint: seq=itertools.count(first) numbers as many as there are."
         )
-    numbers = [check_number(each) for each in given]
-    return np.asarray(numbers, np.int64)[np.asarray(rows.index, np.int64)]
+    return np.asarray([check_number(each) for each in given], np.int64)

@@ -13,23 +13,20 @@ from reactivex.disposable import Disposable
 from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import MIN_TIME, Span, Time, span, time_ticks
+from rxtemporal.core.ticks import MIN_TIME, Span, Time, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
 from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import OWN
-from rxtemporal.ingress.pushed_source import PushedSource
+from rxtemporal.ingress.pushed_source import PushedSource, make_push_settings
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
 from rxtemporal.ingress.settings import (
-    AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
-    AdvanceTimeSettings,
     HandOff,
     Heartbeat,
     Liveliness,
     WhenAhead,
-    check_ahead,
 )
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.operators.plan import Node
@@ -118,7 +115,7 @@ class PushSource:
             raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
         if not isinstance(batch_rows, int) or batch_rows < 1:
             raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
-        settings = _make_settings(delay, policy, ahead, when_ahead, self._rejects)
+        settings = make_push_settings(delay, policy, ahead, when_ahead, self._rejects)
         self._rows = RowReader(
             name,
             payload_schema(schema),
@@ -195,7 +192,9 @@ class PushSource:
         With a log or a checkpoint this waits until the accepted rows are durable; those who push at
         the same time share one write. Otherwise they are in the query, or in the hand-off.
         ``input`` is the input that sends them. ``seq`` is the row's number in its input, or has one
-        for each of several rows; a row whose number has come before is a duplicate.
+        for each of several rows; an ``itertools.count`` numbers as many rows as there are, those
+        that are rejected too, and goes on behind them. A row whose number has come before is a
+        duplicate.
 
         ``ProcessEndedError``: no run takes the rows; its cause is the error of the run. A row of
         this push may still be in the log, so push again with the same number.
@@ -230,6 +229,20 @@ class PushSource:
         name = OWN if input is None else check_name(input)
         return await self._async.push(entry, item, name, seq)
 
+    def has_room(self, rows: int, waiting: int = 0) -> bool:
+        """Return True if a push of so many rows would not wait for room in the hand-off.
+
+        ``waiting`` is the number of rows in pushes that have no verdict yet. True without a
+        hand-off, and if no run takes the rows: then the push raises at once.
+
+        >>> import rxtemporal as rxt
+        >>> hand_off = rxt.HandOff(max_rows=100)
+        >>> PushSource("readings", schema={"temp": float}, hand_off=hand_off).has_room(10)
+        True
+        """
+        entry = self._entry
+        return entry is None or not entry.accepts or entry.has_room(rows, waiting)
+
     def _find_entry(self) -> PushEntry:
         if self._entry is None or self._closed:
             raise self._refuse()
@@ -246,9 +259,10 @@ class PushSource:
     def _judge(self, entry: PushEntry, item: Any, name: str, seq: Numbers) -> Verdict:
         """Return the verdict on a push, which is not durable yet."""
         if type(item) in _ONE:
+            own = None if seq is None else check_number(seq)
             event, number = self._rows.read_one(item)
             if not isinstance(event, Rejected):
-                return entry.judge_one(event, name, number if seq is None else check_number(seq))
+                return entry.judge_one(event, name, number if own is None else own)
             rows = ReadRows((), (), None, (event,), 1)
         else:
             rows = self._rows.read(item)
@@ -370,23 +384,3 @@ class PushSource:
             )
             for each in states
         }
-
-
-def _make_settings(
-    delay: Span, policy: AdvanceTimePolicy, ahead: Any, when_ahead: Any, rejects: Rejects
-) -> AdvanceTimeSettings:
-    check_ahead(ahead, when_ahead, rejects=True)
-    if when_ahead is WhenAhead.REJECT:
-        if rejects is Rejects.RAISE:
-            raise ArgumentError(
-                "when_ahead=WhenAhead.REJECT and rejects=Rejects.RAISE cannot be combined: a push "
-                "is compared with the clock row by row. Hint: leave rejects= out, and look at "
-                "verdict.rejected."
-            )
-        when_ahead = WhenAhead.KEEP
-    return AdvanceTimeSettings(
-        AdvanceTimeGenerationSettings(1, span(delay, "delay", least=0)),
-        policy=policy,
-        ahead=ahead,
-        when_ahead=when_ahead,
-    )

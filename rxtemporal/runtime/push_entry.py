@@ -104,6 +104,15 @@ class PushEntry:
         if FORKS.count != self.forks:
             raise ProcessEndedError(FORKED)
 
+    def has_room(self, rows: int, waiting: int = 0) -> bool:
+        """Return True if so many rows fit behind ``waiting`` others without waiting for room."""
+        queue = self._queue
+        if queue is None or queue.settings is None or queue.spills:
+            return True
+        if not waiting and queue.has_room(rows):
+            return rows <= queue.settings.max_rows
+        return queue.rows + waiting + rows <= queue.settings.max_rows
+
     # Judging --------------------------------------------------------------------------------------
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 
 import numpy as np
 import polars as pl
@@ -145,6 +146,39 @@ def test_an_end_edge_closes_a_row_of_its_own_input(results):
         assert two.push({**reading(5), "until": 7}).accepted == 1
         source.close()
     assert sorted(results.to_polars().get_column("end_time").to_list()) == [7, 8]
+
+
+def test_a_count_numbers_as_many_rows_as_there_are(results):
+    """A count numbers each item of a push, rejected ones too, and goes on behind them."""
+    source = make_source(delay=100)
+    with source.stream.run(results), source.input("one") as one:
+        numbers = count(7)
+        assert one.push([reading(5), {"ts": 5}, reading(6)], seq=numbers).accepted == 2
+        assert one.push(reading(7), seq=numbers).accepted == 1
+        assert next(numbers) == 11
+        assert one.push([reading(5)] * 4, seq=range(7, 11)).duplicates == 3
+        for numbers in (count(-1), count(2**63 - 1), count(5, -4), count(1.5)):
+            with pytest.raises(rxt.errors.ArgumentError, match="seq is a number from 0 on"):
+                one.push([reading(5)] * 3, seq=numbers)
+        source.close()
+
+
+def test_a_source_knows_its_room():
+    """A push that would wait in front of a full hand-off can be avoided."""
+    release = threading.Event()
+    source = make_source(hand_off=rxt.HandOff(4))
+    assert source.has_room(9)
+    process = source.stream.run(lambda batch: release.wait(10))
+    try:
+        assert source.has_room(4)
+        assert not source.has_room(5)
+        assert not source.has_room(1, waiting=4)
+        while source.has_room(1):
+            source.push(reading(100 + source.stats().accepted))
+    finally:
+        release.set()
+        process.stop()
+    assert source.has_room(9)
 
 
 def test_numbers_that_have_come_before_are_duplicates(results):
