@@ -6,79 +6,79 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
 
 from rxtemporal.errors import ArgumentError
 
-_HASH = re.compile(r"[0-9a-f]{64}")
+_PREFIX = "sha256:"
 # a token has no more characters: what is longer is not hashed
 _LONGEST = 1_024
 
 
-@dataclass(frozen=True)
-class TokenSettings:
-    """One token of the configuration: the hash of its text, and what it may do.
+class TokenRights(Protocol):
+    """One token of the settings: ``sha256:`` with the hash of its text, and what it may do."""
 
-    ``streams`` and ``sources`` are names; one that ends in ``*`` stands for all that begin so. A
-    token without ``sources`` sends as the stream's own input. ``read`` opens queries, streams,
-    metrics and diagnostics; ``rate`` is the most rows a second.
-    """
+    @property
+    def hash(self) -> str:
+        """The text ``sha256:`` and 64 hexadecimal digits."""
 
-    name: str
-    sha256: str
-    streams: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    read: bool = False
-    rate: float | None = None
+    @property
+    def write(self) -> Collection[str]:
+        """Patterns of the streams that it may write."""
 
-    def __post_init__(self) -> None:
-        if not _HASH.fullmatch(self.sha256):
-            raise ArgumentError(
-                f"token {self.name!r}: sha256 is 64 hexadecimal digits in lower case. Hint: "
-                "`rxtemporal serve --new-token NAME` makes a token and prints its hash."
-            )
-        if self.rate is not None and not self.rate > 0:
-            raise ArgumentError(
-                f"token {self.name!r}: rate is a positive number of rows a second, got {self.rate}"
-            )
+    @property
+    def sources(self) -> Collection[str]:
+        """Patterns of the sources that it may name; without any, its own name alone."""
+
+    @property
+    def read(self) -> bool:
+        """True if it may read results, metrics and diagnostics."""
+
+    @property
+    def rate(self) -> float | None:
+        """The most rows a second."""
+
+    @property
+    def burst(self) -> float | None:
+        """The most rows at once."""
 
 
 class _Names:
-    """Set of names, and of beginnings of names."""
+    """Set of names given by patterns, in which a star stands for any characters."""
 
-    __slots__ = ("beginnings", "exact")
+    __slots__ = ("all", "exact", "patterns")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         each = tuple(patterns)
-        self.exact = frozenset(name for name in each if not name.endswith("*"))
-        self.beginnings = tuple(name[:-1] for name in each if name.endswith("*"))
+        self.all = "*" in each
+        self.exact = frozenset(name for name in each if "*" not in name)
+        self.patterns = [
+            re.compile(re.escape(name).replace(r"\*", ".*"), re.DOTALL)
+            for name in each
+            if "*" in name
+        ]
 
     def __contains__(self, name: str) -> bool:
-        return name in self.exact or name.startswith(self.beginnings)
+        return self.all or name in self.exact or any(p.fullmatch(name) for p in self.patterns)
 
 
 class Access:
     """Rights of whoever makes a request."""
 
-    __slots__ = ("_sources", "_streams", "default_source", "may_read", "name", "rate")
+    __slots__ = ("_sources", "_streams", "burst", "default_source", "may_read", "name", "rate")
 
-    def __init__(
-        self,
-        name: str,
-        streams: Iterable[str],
-        sources: Iterable[str],
-        may_read: bool,
-        rate: float | None = None,
-    ) -> None:
+    def __init__(self, name: str, rights: TokenRights | None = None) -> None:
         self.name = name
-        self.may_read = may_read
-        self.rate = rate
-        self._streams = _Names(streams)
+        self.may_read = rights is None or rights.read
+        self.rate = None if rights is None else rights.rate
+        self.burst = None if rights is None else rights.burst
+        sources = ("*",) if rights is None else rights.sources or (name,)
+        self._streams = _Names(("*",) if rights is None else rights.write)
         self._sources = _Names(sources)
-        only = () if self._sources.beginnings else tuple(self._sources.exact)
+        only = self._sources.exact if len(sources) == 1 else ()
         # the source of rows that are sent without the name of one; None: the stream's own input
-        self.default_source = only[0] if len(only) == 1 else None
+        self.default_source = next(iter(only), None)
 
     def __repr__(self) -> str:
         return f"Access({self.name!r})"
@@ -89,19 +89,18 @@ class Access:
 
     def may_name(self, source: str | None) -> bool:
         """Return True if rows may be sent as this source; None is the stream's own input."""
-        if source is None:
-            return not self._sources.exact and self._sources.beginnings in ((), ("",))
-        return source in self._sources
+        return self._sources.all if source is None else source in self._sources
 
 
-OPEN = Access("open", ("*",), ("*",), may_read=True)
+OPEN = Access("open")
 
 
 class Tokens:
-    """The tokens of a service.
+    """The tokens of a service, by name.
 
+    >>> from rxtemporal.serve.settings import TokenSettings
     >>> text, digest = make_token()
-    >>> tokens = Tokens([TokenSettings("gateway", digest, streams=("readings",))])
+    >>> tokens = Tokens({"gateway": TokenSettings(digest, write=("readings",))})
     >>> access = tokens.find(f"Bearer {text}")
     >>> access.may_write("readings"), access.may_write("commands")
     (True, False)
@@ -109,22 +108,20 @@ class Tokens:
     None None
     """
 
-    def __init__(self, tokens: Iterable[TokenSettings]) -> None:
+    def __init__(self, tokens: Mapping[str, TokenRights]) -> None:
         # Found by a hash with a key that nobody knows: the time of the search says nothing about
         # the hashes that are stored, and does not grow with their number.
         self._key = secrets.token_bytes(32)
         self._found: dict[bytes, tuple[bytes, Access]] = {}
-        names = set[str]()
-        for each in tokens:
-            digest = bytes.fromhex(each.sha256)
+        for name, rights in tokens.items():
+            digest = bytes.fromhex(rights.hash.removeprefix(_PREFIX))
             key = self._hide(digest)
-            if each.name in names or key in self._found:
+            if key in self._found:
                 raise ArgumentError(
-                    f"token {each.name!r} is there twice. Hint: each has its own name and text"
+                    f"the tokens {self._found[key][1].name!r} and {name!r} have one text. "
+                    "Hint: `rxtemporal serve --new-token NAME` makes another one."
                 )
-            names.add(each.name)
-            access = Access(each.name, each.streams, each.sources, each.read, each.rate)
-            self._found[key] = digest, access
+            self._found[key] = digest, Access(name, rights)
 
     @property
     def is_open(self) -> bool:
@@ -159,11 +156,11 @@ def _read_bearer(authorization: str | bytes | None) -> bytes | None:
 
 
 def make_token() -> tuple[str, str]:
-    """Return the text of a new token, 256 random bits, and the hash to be stored."""
+    """Return the text of a new token, 256 random bits, and its hash."""
     text = secrets.token_urlsafe(32)
     return text, hash_token(text)
 
 
 def hash_token(text: str) -> str:
-    """Return the hash of a token's text as it stands in the configuration."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Return the hash of a token's text as it stands in the settings."""
+    return _PREFIX + hashlib.sha256(text.encode()).hexdigest()
