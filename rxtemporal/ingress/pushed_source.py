@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,10 @@ Attach = Callable[[Any], abc.DisposableBase]
 
 
 class PushedSource(StreamSource):
-    """Source whose rows are pushed into the entry that a run gives to ``attach``."""
+    """Source whose rows are pushed into the entry that a run gives to ``attach``.
+
+    ``owner`` is the object that programs push into, by which a plan leads to it.
+    """
 
     pushes = True
     resumes = False
@@ -42,6 +46,7 @@ class PushedSource(StreamSource):
         lively: Liveliness | None,
         hand_off: HandOff | None,
         attach: Attach,
+        owner: Any,
         stats: Callable[[], Mapping[str, SourceStats]],
         *,
         min_rows: int,
@@ -52,10 +57,17 @@ class PushedSource(StreamSource):
         self.settings = settings
         self.lively = lively
         self.hand_off = hand_off
+        self.owner = owner
         self._attach = attach
         self._stats = stats
         self.min_rows = min_rows
         self.refuses_ahead = refuses_ahead
+
+    def guard(self, ahead: Span) -> None:
+        """Guard against clocks that are further ahead, unless ``ahead=`` says so already."""
+        assert self.settings is not None
+        if self.settings.ahead is None:
+            self.settings = dataclasses.replace(self.settings, ahead=ahead)
 
     def inputs(self) -> Mapping[str, SourceStats]:
         """Return the counters of the inputs there have been, by name."""

@@ -129,6 +129,16 @@ class Application:
         self._queries[name] = streamable
         return streamable
 
+    @property
+    def streams(self) -> Mapping[str, Streamable]:
+        """The input streams by name."""
+        return dict(self._streams)
+
+    @property
+    def queries(self) -> Mapping[str, Streamable]:
+        """The queries by name."""
+        return dict(self._queries)
+
     def stream(self, name: str) -> Streamable:
         """Return the input stream or the query of this name."""
         named = {**self._streams, **self._queries}

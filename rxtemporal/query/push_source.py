@@ -138,6 +138,7 @@ class PushSource:
             Liveliness.check(heartbeat, idle_after, settings),
             hand_off,
             self._attach,
+            self,
             self._input_stats,
             min_rows=batch_rows,
             refuses_ahead=when_ahead is WhenAhead.REJECT,

@@ -1,1 +1,22 @@
-"""HTTP edge of an application: receipts for what devices send, results for who asks."""
+"""HTTP edge of an application: receipts for what devices send, results for who asks.
+
+It needs packages beyond the library: ``pip install 'rxtemporal[serve]'``.
+"""
+
+from __future__ import annotations
+
+from rxtemporal.errors import BindingError
+
+try:
+    from rxtemporal.serve.asgi import ServiceApp, app
+    from rxtemporal.serve.service import Service
+    from rxtemporal.serve.settings import Settings
+except ModuleNotFoundError as error:
+    if str(error.name).startswith("rxtemporal"):
+        raise
+    raise BindingError(
+        f"rxtemporal.serve needs {error.name!r}, which is not installed. "
+        "Hint: pip install 'rxtemporal[serve]'."
+    ) from error
+
+__all__ = ["Service", "ServiceApp", "Settings", "app"]

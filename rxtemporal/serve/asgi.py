@@ -1,0 +1,166 @@
+"""ASGI application of a service: its life with the server, routes, rights and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.query.application import AnySink, Application
+from rxtemporal.runtime.process import Process
+from rxtemporal.serve import health
+from rxtemporal.serve.responses import (
+    Message,
+    Receive,
+    RequestError,
+    Scope,
+    Send,
+    send_error,
+    to_request_error,
+)
+from rxtemporal.serve.routes import WEBSOCKET, Need, Route, Routes
+from rxtemporal.serve.service import Service, ServiceState
+from rxtemporal.serve.settings import Settings
+
+_log = get_logger(__name__)
+
+
+def app(
+    what: Application | Process,
+    settings: Settings | None = None,
+    *,
+    sinks: Mapping[str, AnySink] | None = None,
+) -> ServiceApp:
+    """Return an ASGI application that serves an application, or a process that you run.
+
+    It has ``POST /streams/{name}`` and the other routes for each ``PushSource`` and each query. A
+    server with the lifespan protocol starts and stops it. Mounted in another application it starts
+    with the first request, or with ``lifespan``.
+
+    >>> import rxtemporal as rxt
+    >>> source = rxt.PushSource("readings", schema={"temp": float})
+    >>> house = rxt.Application("house")
+    >>> query = house.query("hot", source.stream)
+    >>> app(house)
+    ServiceApp(Service('house', new: streams readings))
+    """
+    return ServiceApp(Service(what, settings, sinks))
+
+
+class ServiceApp:
+    """ASGI application of one service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._routes = Routes(_list_routes(service))
+        self._starting: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"ServiceApp({self.service!r})"
+
+    @asynccontextmanager
+    async def lifespan(self, parent: Any = None) -> AsyncIterator[None]:
+        """Start the service, and stop it at the end; ``lifespan=`` of the application around it."""
+        await asyncio.to_thread(self.service.start)
+        try:
+            yield
+        finally:
+            self.service.drain()
+            await asyncio.to_thread(self.service.stop)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or live with the server."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        answer = _Answer(self.service, scope, send)
+        try:
+            if self.service.state is ServiceState.NEW:
+                await self._start()
+            await self._route(scope, receive, answer.send)
+        except Exception as error:
+            await self._answer_error(answer, error)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        root: str = scope.get("root_path", "")
+        if root and path.startswith(root):
+            path = path[len(root) :]
+        method = WEBSOCKET if scope["type"] == "websocket" else scope["method"]
+        route, scope["path_params"] = self._routes.find(path, method)
+        if route.need is not Need.NOBODY:
+            self._check(scope, route)
+        await route.handler(scope, receive, send)
+
+    def _check(self, scope: Scope, route: Route) -> None:
+        """Find the rights of the caller, and refuse one who lacks that of the route."""
+        if route.need is Need.WRITE:
+            self.service.check_takes()
+
+    async def _answer_error(self, answer: _Answer, error: Exception) -> None:
+        wait = self.service.settings.limits.retry_after
+        known = to_request_error(error, wait)
+        if known is None:
+            _log.exception("request failed", path=answer.scope["path"])
+            known = RequestError(500, "the service has failed with this request", close=True)
+        if answer.status is None:
+            await send_error(answer.scope, answer.send, known)
+
+    # Life -----------------------------------------------------------------------------------------
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Follow the lifespan protocol of a server."""
+        await receive()
+        try:
+            async with self.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            stage = "startup" if self.service.process is None else "shutdown"
+            await send({"type": f"lifespan.{stage}.failed", "message": str(error)})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        """Start a service whose server does not; all first requests wait for it."""
+        if self._starting is None:
+            atexit.register(self.service.stop)
+            self._starting = asyncio.ensure_future(asyncio.to_thread(self.service.start))
+        starting = self._starting
+        try:
+            await asyncio.shield(starting)
+        except BaseException:
+            if starting.done():
+                self._starting = None
+            raise
+
+
+class _Answer:
+    """One answer: its status, once it begins, which the service counts."""
+
+    __slots__ = ("_send", "_service", "scope", "status")
+
+    def __init__(self, service: Service, scope: Scope, send: Send) -> None:
+        self._service, self.scope, self._send = service, scope, send
+        self.status: int | None = None
+
+    async def send(self, message: Message) -> None:
+        """Send a message, and note the status."""
+        kind = message["type"]
+        if kind in ("http.response.start", "websocket.http.response.start"):
+            self._note(message["status"])
+        elif kind == "websocket.accept":
+            self._note(101)
+        await self._send(message)
+
+    def _note(self, status: int) -> None:
+        self.status = status
+        self._service.counts.requests[status] += 1
+
+
+def _list_routes(service: Service) -> list[Route]:
+    """Return the routes of a service; each module has its own."""
+    return [*health.list_routes(service)]

@@ -1,0 +1,120 @@
+"""Feeds of a service: where the results of each query wait for their readers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.errors import BindingError
+from rxtemporal.query.application import AnySink, Application
+from rxtemporal.runtime.process import Process
+from rxtemporal.serve.settings import ResultSettings
+from rxtemporal.sinks import Collect, Sink, as_sink
+
+
+def make_feed(settings: ResultSettings) -> Sink:
+    """Return a feed for the results of one query."""
+    return Collect()
+
+
+def make_sinks(
+    application: Application, settings: ResultSettings, sinks: Mapping[str, AnySink]
+) -> tuple[dict[str, Sink], dict[str, SinkPair]]:
+    """Return a feed for each query of an application, and a pair for each sink, by query."""
+    unknown = [name for name in sinks if name not in application.queries]
+    if unknown or not application.queries:
+        raise BindingError(
+            f"{application.name!r} has no query {', '.join(map(repr, unknown)) or 'at all'}; "
+            f"it has {', '.join(map(repr, application.queries)) or 'none'}. "
+            "Hint: application.query(name, stream) names one."
+        )
+    feeds = {name: make_feed(settings) for name in application.queries}
+    pairs = {name: SinkPair(feeds[name], as_sink(sink)) for name, sink in sinks.items()}
+    return feeds, pairs
+
+
+def find_feeds(process: Process) -> dict[str, Sink]:
+    """Return the feeds among the sinks of a process, by query."""
+    kind = type(make_feed(ResultSettings()))
+    return {each.name: each.sink for each in process._outlets if isinstance(each.sink, kind)}
+
+
+class SinkPair(Sink):
+    """Sink of a feed and of another sink, which get the same batches; the other one first."""
+
+    def __init__(self, feed: Sink, other: Sink) -> None:
+        if other.shape is not feed.shape:
+            raise BindingError(
+                f"a sink of a service gets {feed.shape.name.lower()}s, got one of "
+                f"{other.shape.name.lower()}s. Hint: write edges with a process of your own."
+            )
+        self._sinks = (other, feed)
+        self._opened: list[Sink] = []
+        # the time since which a write has been going on
+        self._busy: float | None = None
+
+    @property
+    def busy_for(self) -> float:
+        """The seconds that the current write has taken; 0 between two."""
+        began = self._busy
+        return 0.0 if began is None else time.monotonic() - began
+
+    def set_time_form(self, form: Callable[[], TimeForm]) -> None:
+        """Set the function that returns the form of the sources' times."""
+        for sink in self._sinks:
+            sink.set_time_form(form)
+
+    def open(self, query: str, schema: pl.Schema) -> None:
+        """Open both; if one cannot be opened, close the other."""
+        self._opened = []
+        for sink in self._sinks:
+            try:
+                sink.open(query, schema)
+            except BaseException as error:
+                self.close(error)
+                raise
+            self._opened.append(sink)
+
+    def write(self, batch: EventBatch) -> None:
+        """Write the batch into both."""
+        self._busy = time.monotonic()
+        try:
+            for sink in self._sinks:
+                sink.write(batch)
+        finally:
+            self._busy = None
+
+    def close(self, error: BaseException | None) -> None:
+        """Close both, the second one also if the first one fails."""
+        first: BaseException | None = None
+        for sink in self._opened:
+            try:
+                sink.close(error or first)
+            except BaseException as failed:
+                first = first or failed
+        if first is not None:
+            raise first
+
+    def cancel(self, error: BaseException) -> None:
+        """Make a ``write`` or ``close`` that waits raise this error."""
+        for sink in self._sinks:
+            sink.cancel(error)
+
+    def in_callback(self) -> bool:
+        """Return True if this thread is running user code that a sink called."""
+        return any(sink.in_callback() for sink in self._sinks)
+
+    def save(self) -> bytes:
+        """Return the states of both."""
+        return dumps("sinks", [sink.save() for sink in self._sinks])
+
+    def load(self, state: bytes) -> None:
+        """Resume both from their states."""
+        states = loads("sinks", state, "the state of the sinks", "Hint: begin with a new folder.")
+        for sink, each in zip(self._sinks, states, strict=True):
+            if each:
+                sink.load(each)

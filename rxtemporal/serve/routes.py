@@ -1,0 +1,62 @@
+"""Routes of a service: which handler answers a path, and who may ask."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from rxtemporal.serve.responses import Handler, RequestError
+
+WEBSOCKET = "WEBSOCKET"
+
+
+class Need(enum.Enum):
+    """The right that a route needs: none, to read, or to write."""
+
+    NOBODY = enum.auto()
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """A path such as ``/streams/{name}``, the method, its handler and the right that it needs."""
+
+    path: str
+    method: str
+    handler: Handler
+    need: Need = Need.READ
+
+
+class Routes:
+    """Routes by path; a part of a path in braces stands for any one part.
+
+    >>> routes = Routes([Route("/streams/{name}", "GET", handler=print)])
+    >>> routes.find("/streams/readings", "GET")[1]
+    {'name': 'readings'}
+    """
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes: dict[tuple[str, ...], dict[str, Route]] = {}
+        for route in routes:
+            parts = route.path.split("/")
+            key = tuple("{}" if part[:1] == "{" else part for part in parts)
+            self._routes.setdefault(key, {})[route.method] = route
+
+    def find(self, path: str, method: str) -> tuple[Route, dict[str, Any]]:
+        """Return the route of a request with its parameters. ``RequestError``: 404, 405."""
+        parts = path.split("/")
+        methods = self._routes.get(tuple(parts))
+        value = ""
+        if methods is None and len(parts) > 2:
+            # a name is always the second part
+            value, parts[2] = parts[2], "{}"
+            methods = self._routes.get(tuple(parts))
+        if methods is None:
+            raise RequestError(404, "there is nothing at this path")
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            raise RequestError(405, f"this path takes {', '.join(methods)}", allow=list(methods))
+        return route, {"name": value} if value else {}

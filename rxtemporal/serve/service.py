@@ -1,0 +1,216 @@
+"""Service: the runs of an application one after the other, with its sources and its results."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import show
+from rxtemporal.core.ticks import TICKS_PER_SECOND
+from rxtemporal.errors import ArgumentError
+from rxtemporal.query.application import AnySink, Application
+from rxtemporal.runtime.process import Process
+from rxtemporal.serve.counts import Counts
+from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
+from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks
+from rxtemporal.serve.responses import RequestError
+from rxtemporal.serve.settings import Settings
+
+_log = get_logger(__name__)
+
+
+class ServiceState(enum.Enum):
+    """The state of a service; a run that has failed is started again."""
+
+    NEW = "new"
+    RUNNING = "running"
+    FAILED = "failed"
+    ENDED = "ended"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+class Service:
+    """Runs an application, one run after the other, and holds what its routes need.
+
+    ``what`` is an application, which the service starts and stops, and starts again when its run
+    has failed; or a process that its owner runs. ``sources`` are the sources that devices push
+    into, by the names of their streams, ``feeds`` the results by query. ``sinks`` get the results
+    of their queries as well.
+
+    * Start again: after ``restart_after`` seconds, after each further failure twice as many, until
+      a run has lasted for ``restart_most``. With a folder the next run continues from it.
+    * Threads: any; ``drain`` in the event loop.
+
+    >>> import rxtemporal as rxt
+    >>> source = rxt.PushSource("readings", schema={"temp": float})
+    >>> app = rxt.Application("house")
+    >>> query = app.query("hot", source.stream)
+    >>> service = Service(app)
+    >>> service.start()
+    >>> service.sources["readings"].push({"time": 1, "temp": 20.5}).accepted
+    1
+    >>> service.stop()
+    >>> service.state
+    <ServiceState.STOPPED: 'stopped'>
+    """
+
+    def __init__(
+        self,
+        what: Application | Process,
+        settings: Settings | None = None,
+        sinks: Mapping[str, AnySink] | None = None,
+    ) -> None:
+        if not isinstance(what, (Application, Process)):
+            raise ArgumentError(f"serve takes an Application or a Process, got {what!r}")
+        self.name = what.name
+        self.settings = settings or Settings()
+        self.counts = Counts()
+        self.state = ServiceState.NEW
+        self.error: BaseException | None = None
+        self.process: Process | None = None
+        self._application: Application | None = None
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._failures, self._began = 0, 0.0
+        self._drain_callbacks: list[Callable[[], None]] = []
+        self.pairs: dict[str, SinkPair] = {}
+        if isinstance(what, Application):
+            self._application = what
+            self.sources = find_in_plan(what)
+            self.feeds, self.pairs = make_sinks(what, self.settings.results, sinks or {})
+        else:
+            self._adopt(what, sinks)
+        self._guard_clocks()
+
+    def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
+        if sinks:
+            raise ArgumentError(
+                "sinks= are for an application that the service runs; a process has its own"
+            )
+        self.process = process
+        self.sources, self.feeds = find_in_run(process), find_feeds(process)
+
+    def _guard_clocks(self) -> None:
+        ahead = self.settings.limits.ahead
+        if self._application is not None and ahead is not None:
+            guard_clocks(self.sources, round(ahead * TICKS_PER_SECOND))
+
+    @property
+    def is_durable(self) -> bool:
+        """True if what a receipt has accepted is on disk."""
+        return self._application is None or (
+            self.settings.state.durable and self.settings.state.folder is not None
+        )
+
+    def check_takes(self) -> None:
+        """Raise a ``RequestError`` unless the service takes work."""
+        if self.state is ServiceState.RUNNING:
+            return
+        if self.state is ServiceState.ENDED:
+            raise RequestError(503, "the query has ended and takes no events any more")
+        wait = max(self.settings.limits.retry_after, self._restart_delay())
+        reason = {
+            ServiceState.NEW: "the service starts",
+            ServiceState.FAILED: "the query has failed and is started again",
+        }.get(self.state, "the service stops")
+        closes = self.state in (ServiceState.DRAINING, ServiceState.STOPPED)
+        raise RequestError(503, reason, retry_after=wait, close=closes)
+
+    # Runs -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the first run; an error in that is raised. Nothing happens a second time."""
+        with self._lock:
+            if self.state is not ServiceState.NEW:
+                return
+            if self._application is None:
+                self._watch()
+            else:
+                self._run(self._application)
+
+    def _run(self, application: Application) -> None:
+        folder = self.settings.state.folder
+        self.process = application.run(sinks={**self.feeds, **self.pairs}, resume=folder)
+        self._watch()
+
+    def _watch(self) -> None:
+        assert self.process is not None
+        self.state, self._began = ServiceState.RUNNING, time.monotonic()
+        self.process.add_done_callback(self._end)
+
+    def _end(self, process: Process) -> None:
+        """Note the end of a run, and start another one if it has failed."""
+        with self._lock:
+            if self.state is not ServiceState.RUNNING or process is not self.process:
+                return
+            self.error = process.error
+            if time.monotonic() - self._began > self.settings.state.restart_most:
+                self._failures = 0
+            if self.error is None or self._application is None:
+                self.state = ServiceState.ENDED if self.error is None else ServiceState.FAILED
+                return
+            self.state = ServiceState.FAILED
+            threading.Thread(
+                target=self._restart, args=(self._application,),
+                name=f"rxtemporal {self.name} restarts", daemon=True,
+            ).start()  # fmt: skip
+
+    def _restart_delay(self) -> float:
+        state = self.settings.state
+        return min(state.restart_after * 2.0**self._failures, state.restart_most)
+
+    def _restart(self, application: Application) -> None:
+        while True:
+            delay = self._restart_delay()
+            _log.error("service.failed", error=show(self.error), restart_after=delay)
+            if self._wake.wait(delay):
+                return
+            with self._lock:
+                if self.state is not ServiceState.FAILED:
+                    return
+                self._failures += 1
+                self.counts.restarts += 1
+                try:
+                    self._run(application)
+                except Exception as error:
+                    self.error = error
+                    continue
+            _log.warning("service.restarted", run=self.name, restarts=self.counts.restarts)
+            return
+
+    # End ------------------------------------------------------------------------------------------
+
+    def add_drain_callback(self, callback: Callable[[], None]) -> None:
+        """Call a function in the event loop when the service begins to drain."""
+        self._drain_callbacks.append(callback)
+
+    def remove_drain_callback(self, callback: Callable[[], None]) -> None:
+        """Call a function no more."""
+        with contextlib.suppress(ValueError):
+            self._drain_callbacks.remove(callback)
+
+    def drain(self) -> None:
+        """Take no more work; called in the event loop."""
+        if self.state in (ServiceState.DRAINING, ServiceState.STOPPED):
+            return
+        self.state = ServiceState.DRAINING
+        self._wake.set()
+        for callback in tuple(self._drain_callbacks):
+            callback()
+
+    def stop(self) -> None:
+        """Stop the run and save it; a process is left to its owner. A second time does nothing."""
+        self._wake.set()
+        with self._lock:
+            process, self.state = self.process, ServiceState.STOPPED
+        if self._application is not None and process is not None:
+            process.stop()
+
+    def __repr__(self) -> str:
+        streams = ", ".join(self.sources) or "-"
+        return f"Service({self.name!r}, {self.state.value}: streams {streams})"

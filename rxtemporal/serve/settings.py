@@ -1,0 +1,251 @@
+"""Settings of a service, from Python or from a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.section import Section, at_least, secret
+
+_MIB = 1 << 20
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerSettings(Section):
+    """Section ``[server]``: the address, TLS, and limits of connections.
+
+    ``max_connections`` are open at a time. ``head_bytes`` and ``head_seconds`` limit the request
+    line with its headers, and ``keep_alive`` is how many seconds a connection may be silent between
+    two requests. ``drain_seconds`` is how long requests may take to end when the service stops.
+    ``certificate``, ``key`` and ``client_ca`` are PEM files for TLS. ``proxies`` are the addresses
+    whose ``X-Forwarded-For`` is trusted.
+    """
+
+    title: ClassVar[str] = "server"
+
+    host: str = "127.0.0.1"
+    port: int = at_least(0, 8000)
+    max_connections: int = at_least(1, 1024)
+    keep_alive: float = at_least(0, 5.0)
+    head_bytes: int = at_least(1024, 65536)
+    head_seconds: float = at_least(0.1, 10.0)
+    drain_seconds: float = at_least(0, 10.0)
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+    access_log: bool = False
+    proxies: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuse a port that there is not, and half of TLS."""
+        if self.port > 65535:
+            raise ArgumentError(f"[server] port is at most 65535, got {self.port}")
+        if (self.key or self.client_ca) and not self.certificate:
+            raise ArgumentError("[server] key and client_ca have no effect without certificate")
+
+
+@dataclasses.dataclass(frozen=True)
+class StateSettings(Section):
+    """Section ``[state]``: the folder of checkpoints and of the event log.
+
+    Without ``folder`` nothing is durable. With ``durable = false`` a receipt does not wait for the
+    disk. A run that has failed is started again after ``restart_after`` seconds, then after twice
+    as many, up to ``restart_most``.
+    """
+
+    title: ClassVar[str] = "state"
+
+    folder: Path | None = None
+    durable: bool = True
+    restart_after: float = at_least(0, 1.0)
+    restart_most: float = at_least(0, 60.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits(Section):
+    """Section ``[limits]``: the most that a request, and all that wait, may have.
+
+    ``body_bytes`` counts a body after decompression, ``message_bytes`` a message of a WebSocket;
+    ``body_seconds`` is how long a body may take to arrive. A request has at most ``rows`` rows, a
+    row ``fields`` fields, a string ``text`` characters. ``waiting_rows`` and ``waiting_bytes`` wait
+    at a time for their receipts, of all requests; beyond that a sender is told to come again in
+    ``retry_after`` seconds. ``ahead`` is how many seconds a sender's clock may be ahead, for
+    sources without ``ahead=``.
+    """
+
+    title: ClassVar[str] = "limits"
+
+    body_bytes: int = at_least(1, 16 * _MIB)
+    message_bytes: int = at_least(1, _MIB)
+    body_seconds: float = at_least(0.1, 30.0)
+    rows: int = at_least(1, 100_000)
+    fields: int = at_least(1, 256)
+    text: int = at_least(1, 65536)
+    waiting_rows: int = at_least(1, 1_000_000)
+    waiting_bytes: int = at_least(1, 256 * _MIB)
+    retry_after: float = at_least(0, 1.0)
+    ahead: float | None = at_least(0, 60.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeadLetterSettings(Section):
+    """Section ``[dead_letters]``: the folder of what was refused, and its size.
+
+    Without ``folder`` refused rows are in no file. Files of ``file_bytes`` are dropped, the oldest
+    first, when all have more than ``bytes``.
+    """
+
+    title: ClassVar[str] = "dead_letters"
+
+    folder: Path | None = None
+    bytes: int = at_least(1, 64 * _MIB)
+    file_bytes: int = at_least(1, 8 * _MIB)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultSettings(Section):
+    """Section ``[results]``: how many rows of each query are kept for readers, and how many read.
+
+    A reader that has nothing to read gets a sign of life every ``keep_alive`` seconds.
+    """
+
+    title: ClassVar[str] = "results"
+
+    rows: int = at_least(1, 100_000)
+    keep_alive: float = at_least(0.1, 15.0)
+    readers: int = at_least(1, 256)
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenSettings(Section):
+    """Section ``[tokens.NAME]``: the hash of a token, and what its bearer may do.
+
+    ``write`` are the streams, ``sources`` patterns of the sources that it may name (without any,
+    the token's own name), ``"*"`` means all. ``read`` opens results, metrics and diagnostics.
+    ``rate`` is how many rows it may send in a second, ``burst`` how many at once.
+    """
+
+    title: ClassVar[str] = "tokens"
+
+    hash: str = secret()
+    write: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    read: bool = False
+    rate: float | None = at_least(0, None)
+    burst: float | None = at_least(0, None)
+
+    def check(self) -> None:
+        """Refuse a hash of another form, which may be the token itself."""
+        if not _HASH.fullmatch(self.hash):
+            raise ArgumentError(
+                "hash of a token is 'sha256:' and 64 hexadecimal digits, got another text. "
+                "Hint: rxtemporal serve --new-token NAME makes a token and prints its section."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class MqttSettings(Section):
+    """Section ``[mqtt]``: a broker whose messages are pushed into a stream."""
+
+    title: ClassVar[str] = "mqtt"
+
+    url: str
+    stream: str
+    topics: tuple[str, ...]
+    source: str = "{topic}"
+    client_id: str = ""
+    user: str = ""
+    password_file: Path | None = None
+    ca: Path | None = None
+    version: int = at_least(3, 5)
+    qos: int = at_least(0, 1)
+
+
+_SECTIONS: dict[str, type[Section]] = {
+    "server": ServerSettings,
+    "state": StateSettings,
+    "limits": Limits,
+    "dead_letters": DeadLetterSettings,
+    "results": ResultSettings,
+    "mqtt": MqttSettings,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings of a service, by sections.
+
+    >>> settings = Settings(server=ServerSettings(port=8123))
+    >>> settings.limits.ahead
+    60.0
+    >>> settings.describe().splitlines()[:3]
+    ['[server]', 'host = "127.0.0.1"', 'port = 8123']
+    """
+
+    server: ServerSettings = dataclasses.field(default_factory=ServerSettings)
+    state: StateSettings = dataclasses.field(default_factory=StateSettings)
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    dead_letters: DeadLetterSettings = dataclasses.field(default_factory=DeadLetterSettings)
+    results: ResultSettings = dataclasses.field(default_factory=ResultSettings)
+    tokens: Mapping[str, TokenSettings] = dataclasses.field(default_factory=dict)
+    mqtt: MqttSettings | None = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Settings:
+        """Read a TOML file. ``ArgumentError``: a key or a value that there is not."""
+        path = Path(path)
+        try:
+            table = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ArgumentError(f"{path} is no TOML: {error}") from error
+        try:
+            return cls.parse(table)
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: {error}") from error
+
+    @classmethod
+    def parse(cls, table: Mapping[str, Any]) -> Settings:
+        """Return the settings that the tables of a file describe."""
+        sections: dict[str, Any] = {}
+        for name, each in table.items():
+            if name == "tokens":
+                sections[name] = _read_tokens(each)
+            elif name in _SECTIONS:
+                sections[name] = _SECTIONS[name].parse(each)
+            else:
+                raise ArgumentError(
+                    f"there is no section [{name}]. "
+                    f"Hint: there are {', '.join(_SECTIONS)} and tokens.NAME."
+                )
+        return cls(**sections)
+
+    def describe(self) -> str:
+        """Return the settings as a TOML file, without secrets."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for name in _SECTIONS:
+            if (section := getattr(self, name)) is not None:
+                yield from section.describe()
+                yield ""
+        for name, token in self.tokens.items():
+            yield from token.describe(f"tokens.{_quote(name)}")
+            yield ""
+
+
+def _quote(name: str) -> str:
+    """Return a key of a table as TOML has it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'
+
+
+def _read_tokens(table: Any) -> dict[str, TokenSettings]:
+    if not isinstance(table, Mapping):
+        raise ArgumentError(f"[tokens] has a table for each token, got {type(table).__name__}")
+    return {name: TokenSettings.parse(each, f"tokens.{name}") for name, each in table.items()}
