@@ -18,6 +18,7 @@ from rxtemporal.serve.responses import (
     RequestError,
     Scope,
     Send,
+    find_header,
     send_error,
     to_request_error,
 )
@@ -97,8 +98,14 @@ class ServiceApp:
 
     def _check(self, scope: Scope, route: Route) -> None:
         """Find the rights of the caller, and refuse one who lacks that of the route."""
+        access = self.service.tokens.find(find_header(scope, b"authorization"))
+        if access is None:
+            raise RequestError(401, "this path needs a token: Authorization: Bearer TOKEN")
         if route.need is Need.WRITE:
             self.service.check_takes()
+        elif not access.may_read:
+            raise RequestError(403, f"the token {access.name!r} may not read")
+        scope["access"] = access
 
     async def _answer_error(self, answer: _Answer, error: Exception) -> None:
         wait = self.service.settings.limits.retry_after

@@ -10,9 +10,8 @@ from typing import Any
 
 from rxtemporal.core.safe_text import show
 from rxtemporal.ingress.input_stats import SourceStats
-from rxtemporal.runtime.diagnostics import Diagnostics, StreamDiagnostics
+from rxtemporal.runtime.diagnostics import StreamDiagnostics
 from rxtemporal.runtime.plain_values import to_plain
-from rxtemporal.serve.push_sources import find_bound
 from rxtemporal.serve.responses import Receive, Scope, Send, dumps, send_json
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service, ServiceState
@@ -73,7 +72,7 @@ def list_conditions(service: Service) -> Iterator[tuple[str, bool | str]]:
     counts = process.diagnostics()
     yield "recovered", counts.running or "the run has ended"
     yield "log", _check_folder(service.settings.state.folder)
-    yield "hand_off", _check_queues(service, counts)
+    yield "hand_off", _check_queues(service)
     slow = [name for name, each in service.pairs.items() if each.busy_for > SINK_PATIENCE]
     yield "sinks", not slow or f"a write of {', '.join(slow)} takes over {SINK_PATIENCE:g} seconds"
 
@@ -90,12 +89,8 @@ def _check_folder(folder: Path | None) -> bool | str:
     return place.f_bavail * place.f_frsize >= LEAST_FREE or "the disk of the log is full"
 
 
-def _check_queues(service: Service, counts: Diagnostics) -> bool | str:
-    waiting = {each.name: each.hand_off.rows_waiting for each in counts.streams if each.hand_off}
-    full = [
-        name for name, rows in waiting.items()
-        if name in service.sources and rows >= find_bound(service.sources[name])
-    ]  # fmt: skip
+def _check_queues(service: Service) -> bool | str:
+    full = [name for name, source in service.sources.items() if not source.has_room(1)]
     return not full or f"the hand-off of {', '.join(full)} is full"
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rxtemporal.core.ticks import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
-from rxtemporal.ingress.settings import WhenFull
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import list_nodes
 from rxtemporal.query.application import Application
@@ -47,18 +45,6 @@ def _select(sources: Iterable[tuple[str, Any]]) -> dict[str, PushSource]:
 def guard_clocks(sources: Mapping[str, PushSource], ahead: Span) -> None:
     """Guard sources without ``ahead=`` against clocks that run ahead, before their run."""
     for source in sources.values():
-        _find_entrance(source).guard(ahead)
-
-
-def find_bound(source: PushSource) -> float:
-    """Return the number of rows from which on the hand-off of a source is full."""
-    queue = _find_entrance(source).hand_off
-    if queue is None or queue.when_full is not WhenFull.BLOCK:
-        return math.inf
-    return queue.max_rows
-
-
-def _find_entrance(source: PushSource) -> PushedSource:
-    entrance = source.stream._node.source
-    assert isinstance(entrance, PushedSource)
-    return entrance
+        entrance = source.stream._node.source
+        assert isinstance(entrance, PushedSource)
+        entrance.guard(ahead)

@@ -19,6 +19,7 @@ from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Settings
+from rxtemporal.serve.tokens import Tokens
 
 _log = get_logger(__name__)
 
@@ -70,6 +71,7 @@ class Service:
         self.name = what.name
         self.settings = settings or Settings()
         self.counts = Counts()
+        self.tokens = Tokens(self.settings.tokens)
         self.state = ServiceState.NEW
         self.error: BaseException | None = None
         self.process: Process | None = None
