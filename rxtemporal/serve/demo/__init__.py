@@ -1,0 +1,1 @@
+"""Demonstration of the service: a house of sensors, simulated devices, and a page to look at."""

@@ -1,0 +1,159 @@
+"""Simulated devices of the house: each posts its readings over HTTP, as a real one would."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.serve.demo.connection import DeviceConnection
+
+_log = get_logger(__name__)
+
+PATH = "/streams/readings"
+# seconds between two readings of a device
+PERIOD = 1
+# seconds of readings that the devices have when they start, and that they send at a time
+STORED, SLICE = 150, 4
+# so many readings wait in a device for their receipts; beyond that the oldest are lost
+MOST_WAITING = 600
+# what a device does not try again: the service refuses it
+HOPELESS = frozenset({401, 403, 404})
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A simulated device, and what is wrong with it.
+
+    Its readings are numbered by the seconds of the true time, so that a number means the same
+    reading after a restart. ``clock``: seconds that its clock is fast. ``repeats``: it sends each
+    reading whose number divides by it twice. ``slow``: each such reading is sent ``slow_by``
+    seconds late. ``away``: so many seconds of each ``away_every`` it has no network, and sends
+    afterwards what it has.
+    """
+
+    name: str
+    temp: float
+    clock: int = 0
+    repeats: int = 0
+    slow: int = 0
+    slow_by: int = 12
+    away: int = 0
+    away_every: int = 120
+
+    def read(self, number: int) -> dict[str, Any]:
+        """Return a reading: a slow wave, and some noise."""
+        noise = math.sin(number * 12.9898 + self.temp) * 0.3
+        temp = self.temp + 2 * math.sin(number / 95) + noise
+        stamp = datetime.fromtimestamp(number + self.clock, UTC)
+        return {
+            "device": self.name,
+            "time": stamp.isoformat().replace("+00:00", "Z"),
+            "temp": round(temp, 2),
+            "seq": number,
+        }
+
+    def find_due(self, number: int) -> int:
+        """Return the second at which a reading is sent."""
+        if self.slow and number % self.slow == 0:
+            return number + self.slow_by
+        into = number % self.away_every
+        return number if into >= self.away else number - into + self.away
+
+    def is_repeat(self, number: int) -> bool:
+        """Return True if what is sent in this second is sent twice."""
+        return bool(self.repeats) and number % self.repeats == 0
+
+
+DEVICES = (
+    Device("kitchen", 21.5),
+    Device("hall", 19.0, repeats=5),
+    Device("cellar", 12.0, slow=7),
+    Device("greenhouse", 27.0, clock=300),
+    Device("shed", 8.0, away=30),
+)
+
+
+class _Simulation:
+    """One device at work: the readings that wait for a receipt, and its connection."""
+
+    def __init__(self, device: Device, connection: DeviceConnection) -> None:
+        self.device, self._connection = device, connection
+        self._waiting: list[tuple[int, dict[str, Any]]] = []
+
+    def read(self, number: int, due: int) -> None:
+        """Take a reading, which is to be sent at a time."""
+        self._waiting = [*self._waiting[-MOST_WAITING:], (due, self.device.read(number))]
+
+    async def send(self, now: int) -> bool:
+        """Send what is due, and wait for the receipt; return False if the service refuses it."""
+        due = [reading for at, reading in self._waiting if at <= now]
+        if not due:
+            return True
+        try:
+            answer = await self._connection.post(PATH, due)
+        except (OSError, EOFError, ValueError) as error:  # no receipt: again, with the same numbers
+            _log.debug("no receipt", device=self.device.name, error=repr(error))
+            return True
+        if answer.status == 200:
+            self._waiting = [each for each in self._waiting if each[0] > now]
+        elif answer.status in HOPELESS:
+            _log.warning("a device is refused", device=self.device.name, status=answer.status)
+            return False
+        else:
+            await asyncio.sleep(answer.retry_after)
+        return True
+
+    async def run(self) -> None:
+        """Read and send each second, until the task is cancelled or the service refuses it."""
+        done = int(time.time())
+        while True:
+            await asyncio.sleep(max(done + PERIOD - time.time(), 0.0))
+            now = int(time.time())
+            # a device that had to wait has read meanwhile
+            for number in range(max(done + 1, now - MOST_WAITING), now + 1):
+                self.read(number, self.device.find_due(number))
+            done = max(now, done)
+            if not await self.send(now):
+                return
+            if self.device.is_repeat(now):
+                self.read(now, now)
+                await self.send(now)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+
+async def run(host: str, port: int, *, token: str | None = None) -> None:
+    """Run the devices against a service until the task is cancelled.
+
+    Each connects to ``host`` and ``port``, names itself as the source of what it posts, and keeps a
+    reading until it has the receipt for it. First they send what they have stored in the last
+    minutes, so that there are results to look at.
+    """
+    simulations = [
+        _Simulation(device, DeviceConnection(host, port, device.name, token)) for device in DEVICES
+    ]
+    try:
+        await _send_stored(simulations)
+        async with asyncio.TaskGroup() as group:
+            for each in simulations:
+                group.create_task(each.run())
+    finally:
+        for each in simulations:
+            await each.close()
+
+
+async def _send_stored(simulations: list[_Simulation]) -> None:
+    """Send the readings of the last minutes, all devices in step, so that none is late."""
+    now = int(time.time())
+    for begin in range(now - STORED, now + 1, SLICE):
+        for each in simulations:
+            for number in range(begin, min(begin + SLICE, now + 1)):
+                each.read(number, number)
+            await each.send(now)
