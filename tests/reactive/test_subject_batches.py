@@ -127,6 +127,22 @@ def test_late_rows_are_left_out_and_reported(kind: Any) -> None:
 
 
 @both_subjects
+def test_the_beginning_of_time_is_no_cti_in_a_batch(kind: Any) -> None:
+    """As an event it passes once, though it says nothing; behind the rows of a batch it is none."""
+    for delay, cti in (0, rxt.MIN_TIME), (5, rxt.MIN_TIME + 3):
+        alone, together = kind.create_point(delay), kind.create_point(delay)
+        out: list[Any] = []
+        for subject in alone, together:
+            subject.subscribe(out.append)
+        row = PointEvent(0, {"n": 0})
+        for item in (row, Cti(cti), Cti(cti)):
+            alone.on_next(item)
+        together.on_next(points(0, cti=cti))
+        assert out[:-1] == [row, Cti(rxt.MIN_TIME)]
+        assert (out[-1].start.tolist(), out[-1].cti) == ([0], rxt.MIN_TIME)
+
+
+@both_subjects
 def test_the_end_of_time_in_a_batch_closes_its_input(kind: Any) -> None:
     """Its rows pass; the handle closes, and the subject's time does not move."""
     subject = kind.create_point(0)

@@ -40,10 +40,15 @@ def _batch_of(items: list[tuple[Any, ...]]) -> EventBatch | None:
 
 
 def flatten(out: list[Any], shape: str, since: int | None = None) -> list[tuple[Any, ...]]:
-    """What came out since a CTI, event by event: a batch as its rows, then its CTI if it is new."""
+    """What came out since a CTI, event by event: a batch as its rows, then its CTI if it is new.
+
+    A CTI at the beginning of time is left out: it says nothing, and a batch cannot have one.
+    """
     found: list[tuple[Any, ...]] = []
     reached = rxt.MIN_TIME if since is None else since
     for each in out:
+        if isinstance(each, Cti) and each.start == rxt.MIN_TIME:
+            continue
         if not isinstance(each, EventBatch):
             found += physical.tuples([each])
             reached = max(reached, each.start) if isinstance(each, Cti) else reached
