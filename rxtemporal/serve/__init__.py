@@ -9,6 +9,7 @@ from rxtemporal.errors import BindingError
 
 try:
     from rxtemporal.serve.asgi import ServiceApp, app
+    from rxtemporal.serve.results import ResultFeed
     from rxtemporal.serve.service import Service
     from rxtemporal.serve.settings import Settings
 except ModuleNotFoundError as error:
@@ -19,4 +20,4 @@ except ModuleNotFoundError as error:
         "Hint: pip install 'rxtemporal[serve]'."
     ) from error
 
-__all__ = ["Service", "ServiceApp", "Settings", "app"]
+__all__ = ["ResultFeed", "Service", "ServiceApp", "Settings", "app"]

@@ -12,18 +12,19 @@ from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import BindingError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
+from rxtemporal.serve.results import ResultFeed
 from rxtemporal.serve.settings import ResultSettings
-from rxtemporal.sinks import Collect, Sink, as_sink
+from rxtemporal.sinks import Sink, as_sink
 
 
-def make_feed(settings: ResultSettings) -> Sink:
+def make_feed(settings: ResultSettings) -> ResultFeed:
     """Return a feed for the results of one query."""
-    return Collect()
+    return ResultFeed(settings.rows)
 
 
 def make_sinks(
     application: Application, settings: ResultSettings, sinks: Mapping[str, AnySink]
-) -> tuple[dict[str, Sink], dict[str, SinkPair]]:
+) -> tuple[dict[str, ResultFeed], dict[str, SinkPair]]:
     """Return a feed for each query of an application, and a pair for each sink, by query."""
     unknown = [name for name in sinks if name not in application.queries]
     if unknown or not application.queries:
@@ -37,10 +38,10 @@ def make_sinks(
     return feeds, pairs
 
 
-def find_feeds(process: Process) -> dict[str, Sink]:
+def find_feeds(process: Process) -> dict[str, ResultFeed]:
     """Return the feeds among the sinks of a process, by query."""
-    kind = type(make_feed(ResultSettings()))
-    return {each.name: each.sink for each in process._outlets if isinstance(each.sink, kind)}
+    sinks = {each.name: each.sink for each in process._outlets}
+    return {name: sink for name, sink in sinks.items() if isinstance(sink, ResultFeed)}
 
 
 class SinkPair(Sink):
