@@ -13,6 +13,7 @@ from reactivex.internal import DisposedException
 
 from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.turns import take_turn
 from rxtemporal.reactive.subjects.base import CtiSubject
 from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.rows import SubjectRows
@@ -71,7 +72,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
         # One function, and no call for an event that is in time: this runs once for each event.
         source = _source or self._own
-        self._acquire()
+        if not self._acquire(False):
+            take_turn(self._acquire)
         try:
             if self._busy:
                 self._queue.extend((item, source) for item in self._read(event))
