@@ -40,6 +40,9 @@ class Sink(ABC):
     shape: EventShape = EventShape.INTERVAL
     """The shape in which the sink gets its rows; a class or an instance may set another one."""
 
+    restarts: int = 0
+    """How often the sink has restarted what it writes to, a worker or a connection."""
+
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:  # noqa: B027
         """Set the function that returns the form of the sources' times; called before ``open``."""
 

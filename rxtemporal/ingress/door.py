@@ -56,12 +56,9 @@ from rxtemporal.ingress.lateness import (
     make_violation,
     measure_lateness,
 )
+from rxtemporal.ingress.lateness_counts import LatenessCounts
 from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.ingress.settings import (
-    AdvanceTimePolicy,
-    AdvanceTimeSettings,
-    WhenAhead,
-)
+from rxtemporal.ingress.settings import AdvanceTimePolicy, AdvanceTimeSettings, WhenAhead
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
@@ -106,6 +103,7 @@ class Door:
         self.events = 0
         self.late_by_import = 0
         self.late: Counter[LateReason] = Counter()
+        self.lateness = LatenessCounts()
         self.largest_lateness = 0
         self.rows: OpenRows[Opened] = OpenRows()
         # the accepted starts of open rows of batches, by edge id, counted from MIN_TIME
@@ -217,7 +215,9 @@ class Door:
             late = measure_lateness(event, self.cti)
             self.late_by_import += late > 0 and measure_lateness(event, self.own) == 0
         broken = max(self.cti, MIN_TIME)
-        return Lateness(reason, broken, measure_lateness(event, broken))
+        by = measure_lateness(event, broken)
+        self.lateness.add(by)
+        return Lateness(reason, broken, by)
 
     # Time -----------------------------------------------------------------------------------------
 
@@ -345,6 +345,7 @@ class Door:
         if not len(verdicts.late):
             return
         self.late_by_import += by_import
+        self.lateness.add_all(verdicts.by)
         counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
         self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
 

@@ -21,6 +21,7 @@ from rxtemporal.runtime.plain_values import to_plain
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stall_search import SIDES, find_stalls
 from rxtemporal.runtime.stalls import Stall, format_age, format_time
+from rxtemporal.storage.event_log.storage_diagnostics import StorageDiagnostics
 
 # the inputs of a stream that the table has: those with most late events, then those furthest behind
 MOST_INPUTS = 8
@@ -83,7 +84,9 @@ class StreamDiagnostics:
     has dropped are counted there alone. ``rows_out`` have entered the query; ``rows`` wait for a
     CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end edge. ``cti_age``
     is in seconds of the wall clock, since the stream last passed on a CTI or since the start.
-    ``hand_off`` has the counters of the stream's hand-off, if it has one.
+    ``hand_off`` has the counters of the stream's hand-off, if it has one. ``lateness`` has the
+    numbers of the late events in this life of the run by how late they were, in the buckets of the
+    metric of that name; ``total_lateness`` is the sum of their distances from the CTI, in ticks.
     """
 
     name: str
@@ -102,6 +105,8 @@ class StreamDiagnostics:
     hand_off: HandOffDiagnostics | None = None
     inputs: Mapping[str, SourceStats] = dataclasses.field(default_factory=dict)
     ahead: int = 0
+    lateness: tuple[int, ...] = ()
+    total_lateness: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class QueryDiagnostics:
     """Diagnostics of one query: the rows delivered to its sink, and its CTI (ticks).
 
     In interval shape ``rows`` wait for an open row to end; the oldest of them starts at
-    ``next_due``.
+    ``next_due``. ``sink_restarts`` is how often the sink has restarted what it writes to.
     """
 
     name: str
@@ -119,6 +124,7 @@ class QueryDiagnostics:
     rows: int = 0
     next_due: int | None = None
     cti_age: float = 0.0
+    sink_restarts: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,8 +134,9 @@ class Diagnostics:
     The counters are the sums over all streams and queries; ``largest_lateness`` is the highest of
     the streams and the CTI the lowest of the queries. ``streams``, ``operators`` and ``queries``
     have the counters of each. ``error`` is the type and the message of the error that ended the
-    process; ``running`` is False from then on, ``ended`` True once its sinks are closed. Printed,
-    it is a table that begins with the stalls.
+    process; ``running`` is False from then on, ``ended`` True once its sinks are closed.
+    ``storage`` has the figures of the folder of ``log=`` or ``resume=``. Printed, it is a table
+    that begins with the stalls.
 
     Attributes that are times or spans are ticks. ``to_dict`` and the table have them in the form
     that the sources use, ``time``: as datetimes or as ticks.
@@ -150,6 +157,7 @@ class Diagnostics:
     time: TimeForm = "datetime"
     ended: bool = False
     error: str | None = None
+    storage: StorageDiagnostics | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of this as plain values, for JSON.
@@ -293,6 +301,7 @@ def diagnose(
         time=execution.time,
         ended=ended,
         error=None if error is None else f"{type(error).__name__}: {error}",
+        storage=None if execution.event_log is None else execution.event_log.store.diagnostics(),
     )
 
 
@@ -317,6 +326,8 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
         hand_off=None if reader.queue is None else reader.queue.diagnostics(),
         inputs=inputs,
         ahead=sum(each.ahead for each in inputs.values()) if inputs else reader.ahead,
+        lateness=tuple(door.lateness.counts),
+        total_lateness=door.lateness.total,
     )
 
 
@@ -348,4 +359,5 @@ def _describe_query(outlet: Outlet, leaving: Gauge, now: float) -> QueryDiagnost
         rows=leaving.rows,
         next_due=leaving.next_due,
         cti_age=max(now - leaving.output.moved, 0.0),
+        sink_restarts=outlet.sink.restarts,
     )

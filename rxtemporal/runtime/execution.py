@@ -81,7 +81,7 @@ class Execution:
         # True if a caller waits for the end of the current batch
         self.stopping = False
         self._saved: tuple[bytes, str] | None = None
-        self._log: EventLog | None = None
+        self.event_log: EventLog | None = None
         self.logged: Sequence[Reader] = ()
         self.late = LateFeed()
         self._flow = TimeFlow(self.clock)
@@ -187,7 +187,7 @@ class Execution:
         ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
         """
         match_log(log, readers)
-        self._log, self.logged = log, readers
+        self.event_log, self.logged = log, readers
 
     def save(self) -> bytes:
         """Return the state of the whole run as data without pickle, between two batches.
@@ -286,8 +286,8 @@ class Execution:
                 return
         if self._consumer is not None:
             self._consumer.start(fail)
-        if self._log is not None:
-            replay_log(self._log, self.logged, self.imports, self._goes_on)
+        if self.event_log is not None:
+            replay_log(self.event_log, self.logged, self.imports, self._goes_on)
             refuse_pushes(self.logged)
             if self.ended:
                 return

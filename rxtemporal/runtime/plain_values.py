@@ -13,7 +13,7 @@ from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, to_datetime
 
 # the fields that are ticks: instants, and spans
 TIMES = frozenset({"cti", "next_due"})
-SPANS = frozenset({"largest_lateness", "lag", "clock_offset"})
+SPANS = frozenset({"largest_lateness", "total_lateness", "lag", "clock_offset"})
 
 
 def to_plain(value: Any, form: TimeForm, field: str = "") -> Any:

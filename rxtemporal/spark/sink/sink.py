@@ -231,6 +231,11 @@ class SparkSink(Sink):
             "Hint: ask inside the function that gets it."
         ) from cause
 
+    @property
+    def restarts(self) -> int:  # type: ignore[override]
+        """The number of times that Spark was restarted."""
+        return self.stats().restarts
+
     def stats(self) -> SparkSinkStats:
         """Return the counters since the sink was opened; from any thread."""
         delivery, rows = self._delivery, self._settled

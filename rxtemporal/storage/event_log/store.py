@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -28,6 +29,11 @@ from rxtemporal.storage.event_log.database import (
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.plain_records import load_records
 from rxtemporal.storage.event_log.record_count import CountFile, RecordCount, load_count
+from rxtemporal.storage.event_log.storage_diagnostics import (
+    SavedState,
+    StorageDiagnostics,
+    diagnose_storage,
+)
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,
@@ -96,6 +102,7 @@ class RunStore(StoredLog):
         self._small = self._entries = 0
         # how many entries this run has written
         self._appended = 0
+        self._saved = SavedState(time.monotonic())
 
     @property
     def _connection(self) -> Database:
@@ -337,6 +344,7 @@ class RunStore(StoredLog):
             connection.execute("DELETE FROM parts")
             self._put_header(connection, merged=0, records=self.records, saves=save)
         self._small = self._entries = 0
+        self._saved = SavedState(time.monotonic(), len(state), self.records)
         self._write_count()
 
     def load(self) -> bytes | None:
@@ -349,7 +357,18 @@ class RunStore(StoredLog):
             raise CheckpointError(
                 str(damage_error(self.file, "a part of the checkpoint is missing"))
             )
-        return b"".join(each for each in pieces if each is not None) if pieces else None
+        if not pieces:
+            return None
+        state = b"".join(each for each in pieces if each is not None)
+        self._saved = SavedState(self._saved.time, len(state), self.find_checkpoint().records)
+        return state
+
+    def diagnostics(self) -> StorageDiagnostics:
+        """Return the current figures; asks the system for the size of the file."""
+        saves = self._header.get("saves", 0)
+        return diagnose_storage(
+            self.file, self.records, self._saved, saves, resume=bool(self._header.get("resume"))
+        )
 
 
 def recover(path: Path) -> None:

@@ -1,0 +1,156 @@
+"""The metrics: name, kind, unit, labels and help of each, in one list."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+
+from rxtemporal.ingress.lateness_counts import BOUNDS
+
+# how Prometheus calls a unit at the end of a name; units in braces only say what is counted
+_SUFFIXES = {"s": "_seconds", "By": "_bytes"}
+
+
+class MetricKind(Enum):
+    """The three kinds of metrics; a counter never goes down."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. ``name`` is without the prefix; ``unit`` is a UCUM code, as in OpenTelemetry.
+
+    >>> METRICS["cti.lag"].prometheus, METRICS["cti.lag"].opentelemetry
+    ('rxtemporal_cti_lag_seconds', 'rxtemporal.cti.lag')
+    """
+
+    name: str
+    kind: MetricKind
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+    # True if it says nothing of streams whose times are plain numbers
+    needs_datetimes: bool = False
+    # True if only a server has it
+    is_served: bool = False
+
+    @property
+    def family(self) -> str:
+        """The name in Prometheus without the suffix of counters."""
+        return f"rxtemporal_{self.name.replace('.', '_')}{_SUFFIXES.get(self.unit, '')}"
+
+    @property
+    def prometheus(self) -> str:
+        """The name in Prometheus."""
+        return self.family + "_total" * (self.kind is MetricKind.COUNTER)
+
+    @property
+    def opentelemetry(self) -> str:
+        """The name in OpenTelemetry."""
+        return f"rxtemporal.{self.name}"
+
+
+_STREAM, _QUERY = ("process", "stream"), ("process", "query")
+_COUNTER, _GAUGE, _HISTOGRAM = MetricKind
+
+
+def _make_time(name: str, unit: str, labels: tuple[str, ...], text: str) -> Metric:
+    return Metric(name, _GAUGE, unit, labels, text, needs_datetimes=True)
+
+
+def _make_served(name: str, unit: str, labels: tuple[str, ...], text: str) -> Metric:
+    return Metric(name, _COUNTER, unit, labels, text, is_served=True)
+
+
+_RUN = [
+    Metric("running", _GAUGE, "1", ("process",), "1 while the process accepts events, else 0"),
+    Metric("storage.size", _GAUGE, "By", ("process",),
+           "Size on disk of the event log and the checkpoint of a run with log= or resume="),
+    Metric("log.records", _GAUGE, "{record}", ("process",),
+           "Durable records of the event log that the next run would read again"),
+    Metric("checkpoints", _COUNTER, "{checkpoint}", ("process",), "Checkpoints saved"),
+    Metric("checkpoint.size", _GAUGE, "By", ("process",), "Size of the last checkpoint"),
+    Metric("checkpoint.age", _GAUGE, "s", ("process",),
+           "Time since the last checkpoint was saved; before the first, since the run began"),
+]  # fmt: skip
+_STREAMS = [
+    Metric("events", _COUNTER, "{event}", _STREAM, "Events that have come, the late ones included"),
+    Metric("late.events", _COUNTER, "{event}", (*_STREAM, "reason"),
+           "Events that broke the CTI, by what became of them: dropped, adjusted, end moved, no "
+           "open row; or ahead: dropped because they were ahead of the wall clock"),
+    Metric("lateness", _HISTOGRAM, "s", _STREAM,
+           "How far late events were behind the CTI; those that a subject judged are not in it",
+           needs_datetimes=True),
+    _make_time("largest_lateness", "s", _STREAM,
+               "The smallest delay with which no event would have been late"),
+    Metric("ahead.events", _COUNTER, "{event}", _STREAM,
+           "Events and CTIs that were ahead of the wall clock"),
+    Metric("duplicates", _COUNTER, "{event}", _STREAM,
+           "Rows pushed whose sequence number had come before"),
+    Metric("rejected", _COUNTER, "{event}", _STREAM, "Rows pushed that could not be read"),
+    Metric("inputs", _GAUGE, "{input}", _STREAM, "Inputs (devices) there have been"),
+    _make_time("cti.timestamp", "s", _STREAM,
+               "The CTI in seconds since 1970; absent before the first and after the end of time"),
+    _make_time("cti.lag", "s", _STREAM, "How far the CTI is behind the wall clock"),
+    Metric("cti.age", _GAUGE, "s", _STREAM, "Time since the CTI last advanced"),
+    Metric("waiting.events", _GAUGE, "{event}", _STREAM, "Accepted events that wait for a CTI"),
+    Metric("open.events", _GAUGE, "{event}", _STREAM, "Start edges without an end edge"),
+    Metric("idle", _GAUGE, "1", _STREAM, "1 while the stream is idle and follows the others"),
+    Metric("hand_off.events", _GAUGE, "{event}", _STREAM, "Events that wait in the hand-off"),
+    Metric("hand_off.spilled", _COUNTER, "{event}", _STREAM,
+           "Events that the hand-off has written to disk"),
+    Metric("hand_off.blocks", _COUNTER, "{block}", _STREAM,
+           "Times that a producer has waited for room in the hand-off"),
+    Metric("hand_off.blocked", _COUNTER, "s", _STREAM,
+           "Time that producers have waited for room in the hand-off"),
+]  # fmt: skip
+_QUERIES = [
+    Metric("operator.rows", _GAUGE, "{row}", ("process", "operator", "line"),
+           "Rows held by an operator, which stands on this line of the program"),
+    Metric("results", _COUNTER, "{row}", _QUERY, "Rows given to the sink of a query"),
+    _make_time("query.cti.timestamp", "s", _QUERY,
+               "The CTI of a query's results in seconds since 1970: they are complete up to then"),
+    _make_time("query.cti.lag", "s", _QUERY,
+               "How far the CTI of the results is behind the wall clock"),
+    Metric("query.cti.age", _GAUGE, "s", _QUERY, "Time since the CTI of the results last advanced"),
+    Metric("held_back.age", _GAUGE, "s", (*_QUERY, "stream"),
+           "For how long a stream has held back a query that has rows to give; absent if none does."
+           " The stream is empty if an open row does"),
+    Metric("held_back.rows", _GAUGE, "{row}", (*_QUERY, "stream"),
+           "Rows of the query that wait for this stream"),
+    Metric("sink.restarts", _COUNTER, "{restart}", _QUERY,
+           "Times that the sink has restarted what it writes to"),
+]  # fmt: skip
+_SERVER = [
+    _make_served("requests", "{request}", ("code",), "Requests answered, by status code"),
+    _make_served("receipts", "{receipt}", (), "Receipts given for what was pushed"),
+    _make_served("restarts", "{restart}", (), "Times that the run was restarted after a failure"),
+]  # fmt: skip
+
+METRICS = {metric.name: metric for metric in [*_RUN, *_STREAMS, *_QUERIES, *_SERVER]}
+
+
+def describe_metrics() -> str:
+    """Return all metrics as a table in Markdown.
+
+    >>> print(describe_metrics().split(chr(10))[2])
+    | `rxtemporal_running` | gauge | 1 | `process` | 1 while the process accepts events, else 0 |
+    """
+    lines = ["| Prometheus | kind | unit | labels | meaning |", "|---|---|---|---|---|"]
+    for each in METRICS.values():
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        cells = [f"`{each.prometheus}`", each.kind.value, each.unit, labels, each.help]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def list_bounds() -> list[str]:
+    """Return the upper bounds of the buckets of the histogram as labels.
+
+    >>> list_bounds()[:3], list_bounds()[-1]
+    (['0.1', '1.0', '5.0'], '+Inf')
+    """
+    return [*map(str, BOUNDS), "+Inf"]
