@@ -11,7 +11,7 @@ from typing import Any
 from rxtemporal.core.log import get_logger
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
-from rxtemporal.serve import health
+from rxtemporal.serve import health, metrics
 from rxtemporal.serve.responses import (
     Message,
     Receive,
@@ -170,4 +170,4 @@ class _Answer:
 
 def _list_routes(service: Service) -> list[Route]:
     """Return the routes of a service; each module has its own."""
-    return [*health.list_routes(service)]
+    return [*health.list_routes(service), *metrics.list_routes(service)]

@@ -64,6 +64,11 @@ class SinkPair(Sink):
         began = self._busy
         return 0.0 if began is None else time.monotonic() - began
 
+    @property
+    def restarts(self) -> int:  # type: ignore[override]
+        """The number of restarts of both."""
+        return sum(sink.restarts for sink in self._sinks)
+
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:
         """Set the function that returns the form of the sources' times."""
         for sink in self._sinks:

@@ -1,0 +1,57 @@
+"""Metrics of a service for Prometheus: those of its runs, and those of its requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from rxtemporal.metrics.catalog import METRICS
+from rxtemporal.metrics.collector import Collector
+from rxtemporal.metrics.prometheus import expose
+from rxtemporal.metrics.samples import Sample
+from rxtemporal.serve.counts import Counts
+from rxtemporal.serve.responses import Receive, Scope, Send, find_header
+from rxtemporal.serve.routes import Route
+from rxtemporal.serve.service import Service
+
+
+class ServiceMetrics:
+    """Route ``/metrics`` of a service. Counters of its runs are added up."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._collector = Collector()
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a scrape."""
+        accept = (find_header(scope, b"accept") or b"").decode("latin-1")
+        # ten thousand devices take a while, in which others are served
+        content_type, body = await asyncio.to_thread(self._expose, accept)
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _expose(self, accept: str) -> tuple[str, bytes]:
+        return expose(self.collect(), accept)
+
+    def collect(self) -> list[Sample]:
+        """Return the current samples."""
+        if self._service.process is not None:
+            self._collector.add(self._service.process)
+        return [*self._collector.collect(), *list_counts(self._service.counts)]
+
+
+def list_counts(counts: Counts) -> Iterator[Sample]:
+    """Yield the samples of the counters of a service."""
+    for code, number in sorted(counts.requests.items()):
+        yield Sample(METRICS["requests"], (str(code),), number)
+    yield Sample(METRICS["receipts"], (), counts.receipts)
+    yield Sample(METRICS["restarts"], (), counts.restarts)
+
+
+def list_routes(service: Service) -> list[Route]:
+    """Return the route of the metrics of a service."""
+    return [Route("/metrics", "GET", ServiceMetrics(service).answer)]

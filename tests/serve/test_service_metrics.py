@@ -1,0 +1,104 @@
+"""The route /metrics: a scrape of a service, over its runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import rxtemporal as rxt
+from rxtemporal.serve.asgi import ServiceApp, app
+from rxtemporal.serve.metrics import ServiceMetrics
+from rxtemporal.serve.service import Service
+from rxtemporal.serve.settings import Settings
+
+LABELS = (("process", "house"), ("stream", "readings"))
+
+
+def make_house(sink_error: Callable[[], Any] = lambda: None) -> tuple[Any, Any]:
+    """Return an application with one source, and the source."""
+    source = rxt.PushSource("readings", schema={"temp": int})
+    house = rxt.Application("house")
+    house.query("all", source.stream.where(lambda row: sink_error() or True))
+    return house, source
+
+
+def parse(text: str) -> dict[tuple[Any, ...], float]:
+    """Return the samples of a scrape, by name and labels."""
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def get(served: ServiceApp, path: str) -> httpx.Response:
+    """Ask for a path."""
+    transport = httpx.ASGITransport(served)
+    async with httpx.AsyncClient(transport=transport, base_url="http://house") as client:
+        return await client.get(path)
+
+
+def test_a_scrape_has_the_figures_of_run_and_requests() -> None:
+    """The text has what was pushed, and the requests by code, itself not yet among them."""
+    house, source = make_house()
+    served = app(house)
+
+    async def scrape() -> tuple[httpx.Response, dict[tuple[Any, ...], float]]:
+        async with served.lifespan():
+            source.push({"time": 1, "temp": 20})
+            assert (await get(served, "/nothing")).status_code == 404
+            answer = await get(served, "/metrics")
+        return answer, parse(answer.text)
+
+    answer, found = asyncio.run(scrape())
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert found["rxtemporal_events_total", *LABELS] == 1
+    assert found["rxtemporal_requests_total", ("code", "404")] == 1
+    assert found["rxtemporal_running", ("process", "house")] == 1
+    assert found["rxtemporal_restarts_total",] == 0
+
+
+def test_a_scrape_before_the_first_run_has_the_counters_of_the_service() -> None:
+    """Nothing is known of a run yet, and that is no error."""
+    service = Service(make_house()[0])
+    assert {each.metric.name for each in ServiceMetrics(service).collect()} == {
+        "receipts",
+        "restarts",
+    }
+
+
+def test_counters_go_on_after_a_failure() -> None:
+    """A run that fails is started again, and its counters are added to those before."""
+    fails = [True]
+
+    def fail() -> None:
+        if fails:
+            raise ValueError(fails.pop())
+
+    house, source = make_house(fail)
+    service = Service(house, Settings.parse({"state": {"restart_after": 0.001}}))
+    metrics = ServiceMetrics(service)
+
+    def read(name: str) -> float:
+        return sum(each.value for each in metrics.collect() if each.metric.name == name)
+
+    service.start()
+    first = service.process
+    assert first is not None
+    source.push({"time": 1, "temp": 20})
+    with pytest.raises(rxt.ProcessEndedError):
+        source.push([{"time": 2, "temp": 20}, {"time": 3, "temp": 20}])
+        source.push({"time": 4, "temp": 20})
+    before = read("events")
+    for _ in range(1_000):
+        if service.process is not first:
+            break
+        asyncio.run(asyncio.sleep(0.01))
+    source.push({"time": 5, "temp": 20})
+    assert (read("events"), read("restarts"), read("running")) == (before + 1, 1, 1)
+    service.stop()
