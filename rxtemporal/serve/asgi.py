@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -61,6 +61,10 @@ class ServiceApp:
 
     def __repr__(self) -> str:
         return f"ServiceApp({self.service!r})"
+
+    def add_routes(self, routes: Iterable[Route]) -> None:
+        """Serve further paths."""
+        self._routes.add(routes)
 
     @asynccontextmanager
     async def lifespan(self, parent: Any = None) -> AsyncIterator[None]:

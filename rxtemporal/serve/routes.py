@@ -40,6 +40,10 @@ class Routes:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes: dict[tuple[str, ...], dict[str, Route]] = {}
+        self.add(routes)
+
+    def add(self, routes: Iterable[Route]) -> None:
+        """Add routes; one of the same path and method takes the place of the other."""
         for route in routes:
             parts = route.path.split("/")
             key = tuple("{}" if part[:1] == "{" else part for part in parts)
