@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import show
+from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
 from rxtemporal.serve import health, metrics
@@ -27,6 +29,7 @@ from rxtemporal.serve.service import Service, ServiceState
 from rxtemporal.serve.settings import Settings
 
 _log = get_logger(__name__)
+_access = get_logger("rxtemporal.serve.access")
 
 
 def app(
@@ -48,15 +51,21 @@ def app(
     >>> app(house)
     ServiceApp(Service('house', new: streams readings))
     """
-    return ServiceApp(Service(what, settings, sinks))
+    return ServiceApp(what, settings, sinks)
 
 
 class ServiceApp:
-    """ASGI application of one service."""
+    """ASGI application of one service; ``app`` makes it."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self._routes = Routes(_list_routes(service))
+    def __init__(
+        self,
+        what: Application | Process,
+        settings: Settings | None,
+        sinks: Mapping[str, AnySink] | None,
+    ) -> None:
+        self._what, self._settings, self._sinks = what, settings, sinks
+        self.service = Service(what, settings, sinks)
+        self._routes = Routes(_list_routes(self.service))
         self._starting: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -66,10 +75,20 @@ class ServiceApp:
         """Serve further paths."""
         self._routes.add(routes)
 
+    def configure(self, settings: Settings) -> ServiceApp:
+        """Return the same with other settings. ``ArgumentError``: it has settings already."""
+        if self._settings is not None:
+            raise ArgumentError(
+                "this application has its settings already, so it takes no others. "
+                "Hint: leave settings out of serve.app(…)."
+            )
+        return ServiceApp(self._what, settings, self._sinks)
+
+
     @asynccontextmanager
     async def lifespan(self, parent: Any = None) -> AsyncIterator[None]:
         """Start the service, and stop it at the end; ``lifespan=`` of the application around it."""
-        await asyncio.to_thread(self.service.start)
+        await self.start()
         try:
             yield
         finally:
@@ -83,8 +102,6 @@ class ServiceApp:
             return
         answer = _Answer(self.service, scope, send)
         try:
-            if self.service.state is ServiceState.NEW:
-                await self._start()
             await self._route(scope, receive, answer.send)
         except Exception as error:
             await self._answer_error(answer, error)
@@ -97,6 +114,7 @@ class ServiceApp:
         method = WEBSOCKET if scope["type"] == "websocket" else scope["method"]
         route, scope["path_params"] = self._routes.find(path, method)
         if route.need is not Need.NOBODY:
+            await self._wait_for_start()
             self._check(scope, route)
         await route.handler(scope, receive, send)
 
@@ -135,18 +153,30 @@ class ServiceApp:
             raise
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _start(self) -> None:
-        """Start a service whose server does not; all first requests wait for it."""
+    async def start(self) -> None:
+        """Start the service once; all who call this wait for the same start."""
         if self._starting is None:
-            atexit.register(self.service.stop)
             self._starting = asyncio.ensure_future(asyncio.to_thread(self.service.start))
         starting = self._starting
         try:
             await asyncio.shield(starting)
-        except BaseException:
-            if starting.done():
-                self._starting = None
+        except Exception:
+            self._starting = None  # the next request tries again
             raise
+
+    async def _wait_for_start(self) -> None:
+        """Wait until the service has started; start it if no server does."""
+        state = self.service.state
+        if state is not ServiceState.NEW and state is not ServiceState.STARTING:
+            return
+        if self._starting is None:
+            atexit.register(self.service.stop)
+        try:
+            await self.start()
+        except Exception as error:
+            _log.error("service.cannot_start", error=show(error))
+            wait = self.service.settings.limits.retry_after
+            raise RequestError(503, "the service cannot start", retry_after=wait) from error
 
 
 class _Answer:
@@ -169,6 +199,10 @@ class _Answer:
 
     def _note(self, status: int) -> None:
         self.status = status
+        if self._service.settings.server.access_log:
+            # without the query string, in which senders may put secrets
+            scope = self.scope
+            _access.info(scope.get("method", "WEBSOCKET"), path=scope["path"], status=status)
         self._service.counts.requests[status] += 1
 
 

@@ -28,6 +28,7 @@ class ServiceState(enum.Enum):
     """The state of a service; a run that has failed is started again."""
 
     NEW = "new"
+    STARTING = "starting"
     RUNNING = "running"
     FAILED = "failed"
     ENDED = "ended"
@@ -87,7 +88,6 @@ class Service:
             self.feeds, self.pairs = make_sinks(what, self.settings.results, sinks or {})
         else:
             self._adopt(what, sinks)
-        self._guard_clocks()
 
     def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
         if sinks:
@@ -117,9 +117,10 @@ class Service:
             raise RequestError(503, "the query has ended and takes no events any more")
         wait = max(self.settings.limits.retry_after, self._restart_delay())
         reason = {
-            ServiceState.NEW: "the service starts",
-            ServiceState.FAILED: "the query has failed and is started again",
-        }.get(self.state, "the service stops")
+            ServiceState.FAILED: "the query has failed",
+            ServiceState.DRAINING: "the service stops",
+            ServiceState.STOPPED: "the service has stopped",
+        }.get(self.state, "the service starts")
         closes = self.state in (ServiceState.DRAINING, ServiceState.STOPPED)
         raise RequestError(503, reason, retry_after=wait, close=closes)
 
@@ -130,17 +131,19 @@ class Service:
         with self._lock:
             if self.state is not ServiceState.NEW:
                 return
-            if self._application is None:
-                self._watch()
-            else:
-                self._run(self._application)
+            self.state = ServiceState.STARTING
+            try:
+                self._guard_clocks()
+                self._run()
+            except BaseException:
+                self.state = ServiceState.NEW
+                raise
 
-    def _run(self, application: Application) -> None:
-        folder = self.settings.state.folder
-        self.process = application.run(sinks={**self.feeds, **self.pairs}, resume=folder)
-        self._watch()
-
-    def _watch(self) -> None:
+    def _run(self) -> None:
+        if self._application is not None:
+            self.process = self._application.run(
+                sinks={**self.feeds, **self.pairs}, resume=self.settings.state.folder
+            )
         assert self.process is not None
         self.state, self._began = ServiceState.RUNNING, time.monotonic()
         self.process.add_done_callback(self._end)
@@ -158,15 +161,14 @@ class Service:
                 return
             self.state = ServiceState.FAILED
             threading.Thread(
-                target=self._restart, args=(self._application,),
-                name=f"rxtemporal {self.name} restarts", daemon=True,
-            ).start()  # fmt: skip
+                target=self._restart, name=f"rxtemporal {self.name} restarts", daemon=True
+            ).start()
 
     def _restart_delay(self) -> float:
         state = self.settings.state
         return min(state.restart_after * 2.0**self._failures, state.restart_most)
 
-    def _restart(self, application: Application) -> None:
+    def _restart(self) -> None:
         while True:
             delay = self._restart_delay()
             _log.error("service.failed", error=show(self.error), restart_after=delay)
@@ -178,7 +180,7 @@ class Service:
                 self._failures += 1
                 self.counts.restarts += 1
                 try:
-                    self._run(application)
+                    self._run()
                 except Exception as error:
                     self.error = error
                     continue

@@ -1,0 +1,169 @@
+"""Server of a service: uvicorn with limits, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import math
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.asgi import ServiceApp
+from rxtemporal.serve.connection import Connection, ConnectionConfig
+from rxtemporal.serve.settings import ServerSettings, Settings
+
+# connections that wait to be accepted
+_BACKLOG = 1024
+# messages of a WebSocket that wait to be read
+_MESSAGES = 4
+
+
+class Server(uvicorn.Server):
+    """Server of one service, from its start until a signal.
+
+    At the first SIGTERM or SIGINT it takes no new work (503), waits ``drain_seconds`` for requests
+    that have begun, saves the run and returns. At the second one the process ends at once; what was
+    acknowledged is in the log.
+    """
+
+    def __init__(
+        self, app: ServiceApp, settings: ServerSettings, report: Callable[[str], object]
+    ) -> None:
+        limits = app.service.settings.limits
+        super().__init__(make_config(app, settings, limits.message_bytes))
+        self._app = app
+        self._settings = settings
+        self._report = report
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def listen(self) -> None:
+        """Serve until a signal comes. An error of the first start, or of the last save, is raised.
+
+        ``ArgumentError``: the address cannot be used, or is open to others without a token.
+        """
+        listener = open_listener(self._settings)
+        try:
+            self.run(sockets=[listener])
+        finally:
+            listener.close()
+        process = self._app.service.process
+        if process is not None and process.error is not None:
+            raise process.error
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and start the service; requests wait for that."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        await self._app.start()
+        for each in sockets or ():
+            self._report(f"listening on {describe_address(each, self.config.is_ssl)}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end, save the run and stop."""
+        self._report("draining")
+        self._app.service.drain()
+        await super().shutdown(sockets)
+        await asyncio.to_thread(self._app.service.stop)
+        self._report("stopped")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain at the first signal; leave at once at the second.
+
+        uvicorn raises a signal again once it has stopped; this server returns, so that the process
+        ends with status 0.
+        """
+        if self.should_exit:
+            self._report("leaving at once")
+            os._exit(128 + sig)
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._app.service.drain)
+
+
+def make_config(app: ServiceApp, settings: ServerSettings, message_bytes: int) -> ConnectionConfig:
+    """Return the configuration of uvicorn."""
+    config = ConnectionConfig(
+        app,
+        http=Connection,
+        ws_max_size=message_bytes,
+        ws_max_queue=_MESSAGES,
+        ws_per_message_deflate=False,
+        # the server starts and stops the service itself
+        lifespan="off",
+        # logging is the host's; uvicorn's access log has query strings
+        log_config=None,
+        access_log=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
+        server_header=False,
+        timeout_keep_alive=math.ceil(settings.keep_alive),
+        timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        ssl_ca_certs=None if settings.client_ca is None else str(settings.client_ca),
+        ssl_cert_reqs=ssl.CERT_NONE if settings.client_ca is None else ssl.CERT_REQUIRED,
+    )
+    config.limits = settings
+    if settings.access_log:
+        logging.getLogger("rxtemporal.serve.access").setLevel(logging.INFO)
+    return config
+
+
+def check_address(settings: Settings) -> None:
+    """Refuse an address that others reach while everybody may do everything."""
+    if not settings.tokens and not is_loopback(settings.server.host):
+        raise ArgumentError(
+            f"without tokens a service listens on this machine alone (127.0.0.1, ::1 or "
+            f"localhost), got host {settings.server.host!r}. Hint: `rxtemporal serve --new-token "
+            "NAME` makes a token and prints its section of the configuration."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches the address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def open_listener(settings: ServerSettings) -> socket.socket:
+    """Return a socket that listens on the address of the settings."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot listen on {settings.host!r}, port {settings.port}: {error.strerror}. "
+            "Hint: another service may have the port; port 0 takes a free one."
+        ) from error
+    return listener
+
+
+def describe_address(listener: socket.socket, tls: bool) -> str:
+    """Return the URL of a socket that listens."""
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http{'s' if tls else ''}://{shown}:{port}"
