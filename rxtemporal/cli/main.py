@@ -1,4 +1,4 @@
-"""Entry point of the command line: ``demo``, ``replay``, ``bench``, ``inspect``, ``doctor``."""
+"""Entry point of the command line, with its commands and their options."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands, shared)
     _add_inspect(commands, shared)
     _add_doctor(commands, shared)
+    _add_serve(commands, shared)
     return parser
 
 
@@ -194,6 +195,46 @@ def _add_doctor(
     doctor.set_defaults(run=_doctor)
 
 
+def _add_serve(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    command = commands.add_parser(
+        "serve",
+        parents=[shared],
+        help="serve an application over HTTP, with a receipt for what devices send",
+        description="Serves the streams and queries of an application over HTTP: devices send to "
+        "POST /streams/NAME and get a receipt once their rows are on disk, and results are read "
+        "from GET /queries/NAME/events. Without tokens only this machine may connect. SIGTERM "
+        "ends it without loss; a second one at once.",
+    )
+    command.add_argument(
+        "application", nargs="?", metavar="FILE.py:NAME",
+        help="the application: a name in a file or a module (MODULE:NAME), which is an "
+        "rxt.Application, the result of serve.app(…), or a function that returns one of them",
+    )  # fmt: skip
+    command.add_argument("--config", type=Path, metavar="FILE", help="settings, as TOML")
+    command.add_argument("--host", metavar="ADDRESS", help="address (default: 127.0.0.1)")
+    command.add_argument(
+        "--port", type=int, metavar="N", help="port; 0 takes a free one (default: 8000)"
+    )
+    command.add_argument(
+        "--state", type=Path, metavar="FOLDER",
+        help="folder of the event log and the checkpoints; without one nothing is durable",
+    )  # fmt: skip
+    command.add_argument(
+        "--check", action="store_true",
+        help="print the effective settings without secrets, and do not serve",
+    )  # fmt: skip
+    command.add_argument(
+        "--new-token", metavar="NAME",
+        help="print a new token on standard error, and its section of the settings",
+    )  # fmt: skip
+    demo = command.add_argument_group("demonstration")
+    demo.add_argument("--demo", action="store_true", help="serve a house of sensors, with a page")
+    demo.add_argument("--no-devices", action="store_true", help="without the simulated devices")
+    command.set_defaults(run=_serve)
+
+
 def _rate(text: str) -> float:
     rate = float(text)
     if not rate > 0:
@@ -314,6 +355,12 @@ def _doctor(options: argparse.Namespace) -> int:
         if not finding.ok and finding.advice:
             print(f"     {'':<12} {finding.advice}")
     return 0 if all(finding.ok for finding in findings) else 1
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from rxtemporal.cli.serve import serve
+
+    return serve(options)
 
 
 if __name__ == "__main__":

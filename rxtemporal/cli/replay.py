@@ -137,7 +137,7 @@ def find_query(text: str, option: str = "--query") -> Callable[..., Any]:
     if not place or not name:
         raise ArgumentError(f"{option} takes MODULE:FUNCTION or FILE.py:FUNCTION, got {text!r}")
     try:
-        module = _load_module(place)
+        module = load_module(place)
     except ModuleNotFoundError as error:
         raise SourceError(
             f"there is no module {error.name!r}, which {option} {text} needs. Hint: put it into "
@@ -153,7 +153,8 @@ def find_query(text: str, option: str = "--query") -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _load_module(place: str) -> Any:
+def load_module(place: str) -> Any:
+    """Import a module by its name, or a file that ends in ``.py``."""
     if not place.endswith(".py"):
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())

@@ -61,7 +61,7 @@ class ServiceApp:
         self,
         what: Application | Process,
         settings: Settings | None,
-        sinks: Mapping[str, AnySink] | None,
+        sinks: Mapping[str, AnySink] | None = None,
     ) -> None:
         self._what, self._settings, self._sinks = what, settings, sinks
         self.service = Service(what, settings, sinks)
@@ -83,7 +83,6 @@ class ServiceApp:
                 "Hint: leave settings out of serve.app(…)."
             )
         return ServiceApp(self._what, settings, self._sinks)
-
 
     @asynccontextmanager
     async def lifespan(self, parent: Any = None) -> AsyncIterator[None]:

@@ -41,15 +41,17 @@ class RequestError(RxTemporalError):
         *,
         retry_after: float | None = None,
         close: bool = False,
+        headers: Iterable[Header] = (),
         **more: Any,
     ) -> None:
         super().__init__(reason)
         self.status, self.reason = status, reason
         self.retry_after, self.close, self.more = retry_after, close, more
+        self.headers = tuple(headers)
 
     def list_headers(self) -> list[Header]:
         """Return the headers that the answer has beyond others."""
-        headers = []
+        headers = [*self.headers]
         if self.retry_after is not None:
             # whole seconds, and never at once
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.retry_after))))

@@ -62,5 +62,7 @@ class Routes:
             raise RequestError(404, "there is nothing at this path")
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
-            raise RequestError(405, f"this path takes {', '.join(methods)}", allow=list(methods))
+            allowed = ", ".join(methods)
+            headers = [(b"allow", allowed.encode())]
+            raise RequestError(405, f"this path takes {allowed}", headers=headers)
         return route, {"name": value} if value else {}

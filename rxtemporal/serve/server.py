@@ -9,8 +9,9 @@ import math
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import TypeAlias
 
 import uvicorn
 
@@ -24,30 +25,37 @@ _BACKLOG = 1024
 # messages of a WebSocket that wait to be read
 _MESSAGES = 4
 
+Senders: TypeAlias = Callable[[str, int], Coroutine[None, None, None]]
+
 
 class Server(uvicorn.Server):
     """Server of one service, from its start until a signal.
 
     At the first SIGTERM or SIGINT it takes no new work (503), waits ``drain_seconds`` for requests
     that have begun, saves the run and returns. At the second one the process ends at once; what was
-    acknowledged is in the log.
+    acknowledged is in the log. ``senders`` gets the address once the server listens, and runs until
+    it drains.
     """
 
     def __init__(
-        self, app: ServiceApp, settings: ServerSettings, report: Callable[[str], object]
+        self,
+        app: ServiceApp,
+        report: Callable[[str], object],
+        senders: Senders | None = None,
     ) -> None:
+        self._app, self._report, self._senders = app, report, senders
+        self._settings = app.service.settings.server
         limits = app.service.settings.limits
-        super().__init__(make_config(app, settings, limits.message_bytes))
-        self._app = app
-        self._settings = settings
-        self._report = report
+        super().__init__(make_config(app, self._settings, limits.message_bytes))
+        self._sending: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self) -> None:
         """Serve until a signal comes. An error of the first start, or of the last save, is raised.
 
-        ``ArgumentError``: the address cannot be used, or is open to others without a token.
+        ``ArgumentError``: the address cannot be used, or others reach it though there is no token.
         """
+        check_address(self._app.service.settings)
         listener = open_listener(self._settings)
         try:
             self.run(sockets=[listener])
@@ -64,10 +72,14 @@ class Server(uvicorn.Server):
         await self._app.start()
         for each in sockets or ():
             self._report(f"listening on {describe_address(each, self.config.is_ssl)}")
+            if self._senders is not None:
+                self._sending = asyncio.create_task(self._senders(*each.getsockname()[:2]))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests end, save the run and stop."""
         self._report("draining")
+        if self._sending is not None:
+            self._sending.cancel()
         self._app.service.drain()
         await super().shutdown(sockets)
         await asyncio.to_thread(self._app.service.stop)

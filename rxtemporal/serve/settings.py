@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import tomllib
@@ -226,6 +227,11 @@ class Settings:
                 )
         return cls(**sections)
 
+    def change(self, section: str, **values: Any) -> Settings:
+        """Return the settings with other values in one section."""
+        changed = dataclasses.replace(getattr(self, section), **values)
+        return dataclasses.replace(self, **{section: changed})
+
     def describe(self) -> str:
         """Return the settings as a TOML file, without secrets."""
         return "\n".join(self._lines())
@@ -236,13 +242,13 @@ class Settings:
                 yield from section.describe()
                 yield ""
         for name, token in self.tokens.items():
-            yield from token.describe(f"tokens.{_quote(name)}")
+            yield from token.describe(f"tokens.{quote(name)}")
             yield ""
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
     """Return a key of a table as TOML has it."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def _read_tokens(table: Any) -> dict[str, TokenSettings]:

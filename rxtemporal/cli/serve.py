@@ -1,0 +1,128 @@
+"""``rxtemporal serve``: an application behind HTTP, and the demonstration of one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.cli.replay import load_module
+from rxtemporal.errors import ArgumentError, SourceError
+from rxtemporal.query.application import Application
+
+if TYPE_CHECKING:
+    from rxtemporal.serve import ServiceApp, Settings
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve until a signal, or print what was asked for; return the exit status."""
+    if options.new_token is not None:
+        print_token(options.new_token)
+        return 0
+    app, senders = _make(options, _read_settings(options))
+    if options.check:
+        describe(app, print)
+        return 0
+    from rxtemporal.serve.server import Server
+
+    Server(app, report, senders).listen()
+    return 0
+
+
+def report(words: str) -> None:
+    """Print a line of progress."""
+    print(words, file=sys.stderr, flush=True)
+
+
+def _read_settings(options: argparse.Namespace) -> Settings | None:
+    """Return the settings of the file and of the options; None without any."""
+    from rxtemporal.serve import Settings
+
+    server = {"host": options.host, "port": options.port}
+    server = {name: value for name, value in server.items() if value is not None}
+    if options.config is None and options.state is None and not server:
+        return None
+    settings = Settings() if options.config is None else Settings.load(options.config)
+    if options.state is not None:
+        settings = settings.change("state", folder=options.state)
+    return settings.change("server", **server)
+
+
+def _make(options: argparse.Namespace, settings: Settings | None) -> tuple[ServiceApp, Any]:
+    """Return the ASGI application, and the simulated devices that send into it."""
+    if options.demo == (options.application is not None):
+        raise ArgumentError(
+            "serve takes an application or --demo. Hint: rxtemporal serve house.py:app"
+        )
+    if options.demo:
+        return _make_demo(settings, devices=not options.no_devices)
+    if options.no_devices:
+        raise ArgumentError("--no-devices is for --demo")
+    return find_application(options.application, settings), None
+
+
+def _make_demo(settings: Settings | None, *, devices: bool) -> tuple[ServiceApp, Any]:
+    from rxtemporal.serve.asgi import ServiceApp
+    from rxtemporal.serve.demo import house
+    from rxtemporal.serve.demo.devices import run
+    from rxtemporal.serve.demo.page import list_routes
+
+    app = ServiceApp(house.application(), settings)
+    app.add_routes(list_routes(app.service))
+    return app, run if devices else None
+
+
+def find_application(text: str, settings: Settings | None) -> ServiceApp:
+    """Return the application that ``file.py:name`` or ``module:name`` names.
+
+    The name is that of an ``Application``, of the result of ``serve.app``, or of a function
+    without parameters that returns one of them.
+    """
+    from rxtemporal.serve import ServiceApp, app
+
+    place, _, name = text.rpartition(":")
+    if not place or not name:
+        raise ArgumentError(f"serve takes FILE.py:NAME or MODULE:NAME, got {text!r}")
+    try:
+        found = getattr(load_module(place), name, None)
+    except ModuleNotFoundError as error:
+        raise SourceError(
+            f"there is no module {error.name!r}, which {text} needs. "
+            "Hint: name a file (path/house.py:app), or put the module on Python's path."
+        ) from error
+    if callable(found) and not isinstance(found, (Application, ServiceApp, type)):
+        found = found()
+    if isinstance(found, Application):
+        return app(found, settings)
+    if isinstance(found, ServiceApp):
+        return found if settings is None else found.configure(settings)
+    raise SourceError(
+        f"{text} is no application, but {found!r}. Hint: an rxt.Application, the result of "
+        "serve.app(…), or a function that returns one of them."
+    )
+
+
+def describe(app: ServiceApp, show: Callable[[str], object]) -> None:
+    """Print the effective settings without secrets, and what is served."""
+    from rxtemporal.serve.server import check_address
+
+    service = app.service
+    show(f"# {service.name}")
+    for name in service.sources:
+        show(f"# stream {name}")
+    for name in service.feeds:
+        show(f"# query {name}")
+    show("")
+    show(service.settings.describe().rstrip())
+    check_address(service.settings)
+
+
+def print_token(name: str) -> None:
+    """Print a new token once, on standard error, and its section of the configuration."""
+    from rxtemporal.serve.settings import quote
+    from rxtemporal.serve.tokens import make_token
+
+    text, digest = make_token()
+    print(f"the token of {name}, which is not shown again: {text}", file=sys.stderr)
+    print(f'[tokens.{quote(name)}]\nhash = "{digest}"\nwrite = ["*"]\nread = false')
