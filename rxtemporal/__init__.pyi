@@ -6,6 +6,9 @@ from . import (
 from . import (
     operators as operators,
 )
+from .brokers.kafka import (
+    from_kafka as from_kafka,
+)
 from .core.batch import EventBatch as EventBatch
 from .core.events import (
     Cti as Cti,

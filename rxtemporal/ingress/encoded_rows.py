@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -19,6 +19,8 @@ from rxtemporal.core.safe_text import describe_error, type_name
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 
+# dicts, the place of each, and the texts that are no objects
+Objects: TypeAlias = tuple[list[Any], Sequence[int], list[Rejected]]
 # so much of a line that cannot be read is kept
 _MOST_KEPT = 1_024
 _FILE = b"ARROW1"
@@ -78,8 +80,8 @@ class JsonLines(_Encoded):
 
     def read(self, read: Callable[[list[Any]], ReadRows], schema: pl.Schema) -> ReadRows:
         """Return what ``read`` makes of the lines that are objects, and the rejected lines."""
-        rows, places, bad = _decode(self.data.strip(_SPACE).split(b"\n"))
-        _convert_texts(rows, schema)
+        rows, places, bad = _decode_lines(self.data.strip(_SPACE).split(b"\n"))
+        convert_texts(rows, schema)
         found = read(rows)
         return _place(found, places, bad, self.data) if bad or found.rejected else found
 
@@ -117,19 +119,26 @@ def _load_msgspec() -> Any:
     return msgspec
 
 
-def _decode(lines: Sequence[bytes]) -> tuple[list[Any], Sequence[int], list[Rejected]]:
-    """Return the objects, the place of each among the lines, and the lines that are none."""
+def _decode_lines(lines: Sequence[bytes]) -> Objects:
+    """Return the objects of lines; empty lines have no place."""
+    objects = decode_objects(lines)
+    full = [line for line in lines if line.strip(_SPACE)] if objects[2] else lines
+    return objects if len(full) == len(lines) else decode_objects(full)
+
+
+def decode_objects(texts: Sequence[bytes]) -> Objects:
+    """Return the objects, the place of each among the texts, and the texts that are none."""
     decode = _load_msgspec().json.Decoder(dict).decode
-    with suppress(Exception):  # found line by line
-        return [decode(line) for line in lines], range(len(lines)), []
+    with suppress(Exception):  # found text by text
+        return [decode(text) for text in texts], range(len(texts)), []
     rows, places, bad = [], [], []
-    for place, line in enumerate(line for line in lines if line.strip(_SPACE)):
+    for place, text in enumerate(texts):
         try:
-            rows.append(decode(line))
+            rows.append(decode(text))
             places.append(place)
         except Exception as error:
             reason = f"it is no JSON object: {_explain(error)}"
-            bad.append(Rejected(place, reason, line[:_MOST_KEPT]))
+            bad.append(Rejected(place, reason, text[:_MOST_KEPT]))
     return rows, places, bad
 
 
@@ -142,7 +151,7 @@ def _explain(error: Exception) -> str:
     return message if message.isprintable() and message else describe_error(error)
 
 
-def _convert_texts(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> None:
+def convert_texts(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> None:
     """Replace texts by values of the types for which JSON has no value; keep what is none."""
     for name, dtype in schema.items():
         convert = _TEXTS.get(type(dtype))

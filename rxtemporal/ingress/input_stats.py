@@ -27,7 +27,7 @@ class SourceStats:
     makes no CTI and no verdict. Compared with the clock is each time that the guard finds ahead;
     besides, of a subject some CTIs of the source, and of a ``PushSource`` the latest row of a push
     of many and some of the rows that are pushed one by one. None if nothing has been compared since
-    the start.
+    the start. ``skipped`` counts messages without a value, which are no rows (Kafka's tombstones).
     """
 
     name: str
@@ -42,6 +42,7 @@ class SourceStats:
     duplicates: int = 0
     rejected: int = 0
     ahead: int = 0
+    skipped: int = 0
     # it depends on when the events came, and so it is not compared
     clock_offset: int | None = dataclasses.field(default=None, compare=False)
 

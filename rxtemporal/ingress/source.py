@@ -89,8 +89,14 @@ class Cursor:
     checked = False
     """True if every batch is known to satisfy the contract of batches and the stream's schema."""
 
+    may_wait = False
+    """True if ``take`` may return no items: it has waited, and the run may be saved or stopped."""
+
     item_by_item = False
     """True if items are read one by one, by iterating, since the next one may be long in coming."""
+
+    time_form: TimeForm | None = None
+    """The form of the times of rows that come in batches, once it is known."""
 
     _items: Iterator[Any] = iter(())
 
@@ -145,6 +151,9 @@ class Cursor:
         if close is not None and not isinstance(self._items, Generator):
             close()
 
+    def note_saved(self) -> None:
+        """Note that a checkpoint of the run has the current position."""
+
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
         """Push items to an observer until the result is disposed, if the source pushes."""
         raise NotImplementedError
@@ -193,6 +202,18 @@ class Cursor:
         start = getattr(item, "start", MIN_TIME)
         if isinstance(start, int) and start > self._reached:
             self._reached = start
+
+
+def check_items(cursor: Cursor, items: Sequence[Any] | None, name: str) -> bool:
+    """Return True if a cursor returned no items, but has more; raise if it may not."""
+    if items is None or len(items):
+        return False
+    if not cursor.may_wait:
+        raise SourceError(
+            f"take() of the cursor of stream {name!r} returned no items. Hint: return None at the "
+            "end, and at least the next item before the end."
+        )
+    return True
 
 
 class Source(ABC):

@@ -45,11 +45,11 @@ def make_batch(
     read = reader.read(rows)
     batch = read.items
     if not isinstance(batch, EventBatch):
-        batch = _pack(batch, reader.schema)
+        batch = pack_rows(batch, reader.schema)
     return batch.replace(cti=max(batch.cti, time_ticks(cti))), read.rejected
 
 
-def _pack(events: Sequence[Event], schema: pl.Schema) -> EventBatch:
+def pack_rows(events: Sequence[Event], schema: pl.Schema) -> EventBatch:
     """Return points and intervals, whose payloads fit the schema, as a batch."""
     rows = [event for event in events if isinstance(event, PointEvent | IntervalEvent)]
     if len(rows) < len(events):

@@ -195,6 +195,9 @@ class Checkpointer:
         self._logged = self._log.noted
         self._saved = time.monotonic()
         self._took = self._saved - began
+        for reader in self._execution.readers:
+            if reader.pulls and reader.cursor is not None:
+                reader.cursor.note_saved()
 
     def _load(self) -> None:
         data = self._store.load()

@@ -321,7 +321,10 @@ class Execution:
         if self.imports or self._pacer is not None:
             accept_next(waiting, self._flow, self._pacer)
         else:
-            min(waiting, key=lambda each: each.place).read_batch()
+            for each in sorted(waiting, key=lambda each: each.place):
+                each.read_batch()
+                if not each.waits:  # or another one is read meanwhile
+                    break
         return not self.ended
 
     def drain(self) -> None:

@@ -20,6 +20,7 @@ class Readable(Protocol):
     """A source that is read, or several sources of one recording."""
 
     place: int
+    waits: bool
 
     @property
     def unread(self) -> bool:
@@ -109,6 +110,8 @@ class Playback:
     ``exact``: records of the streams alternate exactly as recorded. Otherwise, when nothing depends
     on it, each stream is read in larger pieces.
     """
+
+    waits = False
 
     def __init__(self, readers: Sequence[Reader], exact: bool) -> None:
         self._readers = {_get_source(each).number: each for each in readers}

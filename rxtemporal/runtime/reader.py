@@ -10,11 +10,10 @@ from reactivex import abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.errors import SourceError
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
-from rxtemporal.ingress.source import Cursor, StreamSource
+from rxtemporal.ingress.source import Cursor, StreamSource, check_items
 from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, Producer, StreamLock
@@ -66,6 +65,8 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         # how many records of the source earlier runs have accepted
         self.replayed = 0
         self.cursor: Cursor | None = None
+        # True if the cursor had nothing when it was last read
+        self.waits = False
         self._closed = False
         # called, outside of any batch, when pushed events are on disk
         self.on_safe: Callable[[], object] = lambda: None
@@ -251,11 +252,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         cursor = self._cursor
         try:
             items = cursor.take(until)
-            if items is not None and not len(items):
-                raise SourceError(
-                    f"take() of the cursor of stream {self.name!r} returned no items. Hint: return "
-                    "None at the end, and at least the next item before the end."
-                )
+            self.waits = check_items(cursor, items, self.name)
         except Exception as error:
             with self.lock:
                 self.fail(error)
@@ -264,8 +261,10 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             if items is None:
                 self.complete(finishes=cursor.completes)
                 return
+            self.packer.note_time(cursor.time_form)
             self.accept_all(items)
             self._saved_position = cursor.position
+            self.batches += self.waits  # the run may be saved now, or stopped
             if self.state is not StreamState.ENDED:
                 self.let_others_follow()
 

@@ -91,6 +91,7 @@ PUBLIC = [
     "at_speed",
     "from_arrow",
     "from_async",
+    "from_kafka",
     "from_events",
     "from_observable",
     "from_polars",

@@ -1,0 +1,185 @@
+"""Streams of messages of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rxtemporal.brokers.kafka_client import KafkaClient, check_config, load_kafka
+from rxtemporal.brokers.kafka_cursor import KafkaCursor
+from rxtemporal.brokers.kafka_messages import TIMESTAMP, MessageReader
+from rxtemporal.core.safe_text import brief
+from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.ticks import Span, span
+from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.input_stats import SourceStats, check_name
+from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
+from rxtemporal.ingress.row_reader import RowReader
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+)
+from rxtemporal.ingress.source import StreamSource
+from rxtemporal.operators.plan import Node
+from rxtemporal.query.streamable import Streamable
+
+
+class KafkaSource(StreamSource):
+    """Topics of Kafka as a source; ``make_client`` and ``make_reader`` are called for each run."""
+
+    resumes = True
+    # the time comes from the settings
+    sends_ctis = False
+    omits_ctis = True
+
+    def __init__(
+        self,
+        name: str,
+        settings: AdvanceTimeSettings,
+        topics: Sequence[str],
+        partitions: Mapping[str, Sequence[int]] | None,
+        begin: str | datetime,
+        make_client: Callable[[], KafkaClient],
+        make_reader: Callable[[], MessageReader],
+    ) -> None:
+        self.name, self.settings = name, settings
+        self._topics, self._partitions, self._begin = topics, partitions, begin
+        self._make_client, self._make_reader = make_client, make_reader
+        self.schema = make_reader().schema
+        self._cursor: KafkaCursor | None = None
+
+    def open(self, position: Any = None) -> KafkaCursor:
+        """Return a cursor at the offsets of a position, or where the stream begins."""
+        self._cursor = KafkaCursor(
+            self.name,
+            self._make_client(),
+            self._make_reader(),
+            self._topics,
+            self._partitions,
+            self._begin,
+            position,
+        )
+        return self._cursor
+
+    def inputs(self) -> Mapping[str, SourceStats]:
+        """Return the counters of each partition in the latest run."""
+        return {} if self._cursor is None else self._cursor.stats()
+
+
+def from_kafka(
+    servers: str,
+    topics: str | Sequence[str],
+    *,
+    schema: Any,
+    start: str | None = "time",
+    end: str | None = None,
+    group: str | None = None,
+    begin: str | datetime = "earliest",
+    partitions: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    delay: Span | None = None,
+    advance_time: AdvanceTimeSettings | None = None,
+    extra: Extra = Extra.IGNORE,
+    rejects: Rejects = Rejects.KEEP,
+    on_reject: Callable[[Rejected], object] | None = None,
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Streamable:
+    """Make a stream from topics of Kafka, whose messages are JSON objects.
+
+    ``servers`` is a list of brokers, ``host:port,host:port``. ``schema``, ``start`` and ``end``
+    are as in ``PushSource``; with ``start=None`` the timestamp of a message is the row's start.
+    The time of the stream is the highest start less ``delay`` (0 by default), or follows
+    ``advance_time``.
+
+    One process reads all partitions, or those of ``partitions``: numbers, or topic → numbers. It
+    joins no consumer group. In a run with ``resume=`` the offsets read are part of the checkpoint,
+    from which the next run goes on. With ``group`` they are also committed to the broker after each
+    checkpoint, only for people to look at. Without a checkpoint the stream begins at ``begin``:
+    ``"earliest"``, ``"latest"`` or the first message with the timestamp of an aware datetime.
+
+    A message that does not fit is counted, logged once for each kind of reason, and given to
+    ``on_reject`` on the thread that reads; with ``Rejects.RAISE`` it ends the run. A message
+    without a value is counted, and is no row. ``config`` has further settings of librdkafka.
+
+    >>> import rxtemporal as rxt
+    >>> temps = rxt.from_kafka("localhost:9092", "temps", schema={"device": str, "temp": float})
+    >>> temps.where(lambda row: row["temp"] > 20).schema.names()
+    ['device', 'temp']
+    """
+    load_kafka()
+    settings = _make_settings(delay, advance_time)
+    names = _check_topics(topics)
+    title = check_name(", ".join(names) if name is None else name, "a stream's name")
+    fields = payload_schema(schema)
+    policy, others = choose(Rejects, rejects, "rejects"), choose(Extra, extra, "extra")
+    # an argument that is wrong is an error now
+    RowReader(title, fields, start=TIMESTAMP if start is None else start, end=end, extra=others)
+    further = check_config(config)
+    if on_reject is not None and not callable(on_reject):
+        raise ArgumentError(f"on_reject is a function of one argument, got {brief(on_reject)}")
+
+    def make_client() -> KafkaClient:
+        return KafkaClient(check_name(servers, "servers"), group, further)
+
+    def make_reader() -> MessageReader:
+        return MessageReader(title, fields, start, end, others, policy, on_reject)
+
+    source = KafkaSource(
+        title,
+        settings,
+        names,
+        _check_partitions(partitions, names),
+        _check_begin(begin),
+        make_client,
+        make_reader,
+    )
+    return Streamable(Node(source.schema, (), source=source))
+
+
+def _make_settings(
+    delay: Span | None, advance_time: AdvanceTimeSettings | None
+) -> AdvanceTimeSettings:
+    if advance_time is None:
+        every = AdvanceTimeGenerationSettings(1, span(delay or 0, "delay", least=0))
+        return AdvanceTimeSettings(every, policy=AdvanceTimePolicy.DROP)
+    if delay is not None:
+        raise ArgumentError(
+            "delay= and advance_time= cannot be combined. Hint: "
+            "AdvanceTimeGenerationSettings of advance_time= has the delay."
+        )
+    if not isinstance(advance_time, AdvanceTimeSettings):
+        raise ArgumentError(f"advance_time is an AdvanceTimeSettings, got {advance_time!r}")
+    return advance_time
+
+
+def _check_topics(topics: Any) -> list[str]:
+    names = [topics] if isinstance(topics, str) else list(topics)
+    if not names or len(set(names)) < len(names):
+        raise ArgumentError(f"topics are different names, at least one, got {brief(topics)}")
+    return [check_name(each, "a topic") for each in names]
+
+
+def _check_partitions(partitions: Any, topics: Sequence[str]) -> Mapping[str, Sequence[int]] | None:
+    if partitions is None:
+        return None
+    given = partitions
+    if not isinstance(given, Mapping):
+        given = dict.fromkeys(topics, partitions)
+    for topic, numbers in given.items():
+        is_fit = isinstance(numbers, Sequence) and all(type(each) is int for each in numbers)
+        if topic not in topics or not is_fit or min(numbers, default=-1) < 0:
+            raise ArgumentError(
+                f"partitions are numbers, or topic → numbers, got {brief(partitions)}"
+            )
+    return {topic: sorted(set(numbers)) for topic, numbers in given.items()}
+
+
+def _check_begin(begin: Any) -> str | datetime:
+    is_time = isinstance(begin, datetime) and begin.tzinfo is not None
+    if not is_time and begin not in ("earliest", "latest"):
+        raise ArgumentError(
+            f"begin is 'earliest', 'latest' or an aware datetime, got {brief(begin)}"
+        )
+    return begin  # type: ignore[no-any-return]

@@ -1,0 +1,288 @@
+"""Streams from Kafka, over TCP from the mock cluster of librdkafka."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_cluster import KafkaCluster
+from sink_input import wait_until
+
+import rxtemporal as rxt
+from rxtemporal.brokers import kafka_cursor
+
+SCHEMA = {"p": int, "n": int}
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    """Return a cluster of one broker."""
+    with KafkaCluster() as made:
+        yield made
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    """Return a new topic with three partitions."""
+    name = f"topic-{next(_numbers)}"
+    cluster.create(name, 3)
+    return name
+
+
+class Results(rxt.Collect):
+    """Results, and how many there are."""
+
+    rows = 0
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Take a batch."""
+        super().write(batch)
+        self.rows += len(batch)
+
+
+def rows(partition: int, begin: int, end: int, *, step: int = 10) -> list[dict[str, int]]:
+    """Return numbered rows of a partition, in the order of time."""
+    return [{"time": n * step + partition, "p": partition, "n": n} for n in range(begin, end)]
+
+
+def read(stream: rxt.Streamable, least: int, **options: Any) -> list[dict[str, Any]]:
+    """Run a stream until it has so many results, and return them."""
+    results = Results()
+    process = stream.run(results, **options)
+    try:
+        wait_until(lambda: results.rows >= least or process.ended, 20)
+        if process.error is not None:
+            raise process.error
+    finally:
+        process.stop()
+    return results.to_dicts(time="ticks")
+
+
+def fail(stream: rxt.Streamable, **options: Any) -> BaseException:
+    """Run a stream until it ends with an error, and return that."""
+    process = stream.run(rxt.Collect(), **options)
+    try:
+        wait_until(lambda: process.ended, 20)
+        assert process.error is not None
+        return process.error
+    finally:
+        process.stop()
+
+
+def test_all_rows_come_once_in_order(cluster: KafkaCluster, topic: str) -> None:
+    """A backlog of three partitions: no row is late, whatever comes first from the broker."""
+    for partition in range(3):
+        cluster.send(topic, rows(partition, 0, 2_000), partition)
+    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA)
+    found = read(stream, 5_999)
+    numbers = defaultdict(list)
+    for row in found:
+        numbers[row["p"]].append(row["n"])
+    assert [len(found), sorted(numbers)] == [5_999, [0, 1, 2]]
+    for each in numbers.values():
+        assert each == list(range(len(each)))
+    assert [row["start_time"] for row in found] == sorted(row["start_time"] for row in found)
+
+
+def test_partition_that_is_far_behind_holds_the_others_back(
+    cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions of unlike density are merged by time; those ahead are paused meanwhile."""
+    monkeypatch.setattr(kafka_cursor, "MOST_ROWS", 300)
+    monkeypatch.setattr(kafka_cursor, "MOST_MESSAGES", 100)
+    cluster.send(topic, rows(0, 0, 2_000, step=1), 0)
+    cluster.send(topic, rows(1, 0, 20, step=100), 1)
+    cluster.send(topic, rows(2, 0, 200, step=10), 2)
+    found = read(rxt.from_kafka(cluster.servers, topic, schema=SCHEMA), 2_219)
+    assert len(found) >= 2_219
+    assert len({(row["p"], row["n"]) for row in found}) == len(found)
+
+
+def test_run_goes_on_at_its_offsets(cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
+    """Offsets are in the checkpoint; those committed are only looked at."""
+    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, group=topic)
+    found = []
+    for life in range(3):
+        for partition in range(3):
+            cluster.send(topic, rows(partition, life * 10, life * 10 + 10), partition)
+        # of the last time one row waits for the next CTI
+        found += read(stream, 29 + (life > 0), resume=tmp_path)
+    assert [(row["p"], row["n"]) for row in found] == [(p, n) for n in range(30) for p in range(3)][
+        : len(found)
+    ]
+    assert len(found) == 89
+    assert [cluster.find_committed(topic, topic, p) for p in range(3)] == [30, 30, 30]
+
+
+def test_silent_stream_holds_up_no_other_of_the_run(cluster: KafkaCluster, topic: str) -> None:
+    """Of two streams the one behind is read first; it has nothing, and the other is read."""
+    cluster.create(f"silent-{topic}")
+    cluster.send(topic, rows(0, 0, 50))
+    results = Results()
+    app = rxt.Application("house")
+    for name in (f"silent-{topic}", topic):
+        app.query(name, rxt.from_kafka(cluster.servers, name, schema=SCHEMA))
+    process = app.run(sinks={f"silent-{topic}": rxt.Collect(), topic: results})
+    wait_until(lambda: results.rows >= 49, 20)
+    cluster.send(topic, rows(0, 50, 60))
+    wait_until(lambda: results.rows >= 59, 20)
+    process.stop()
+
+
+def test_messages_that_do_not_fit_are_kept_apart(
+    cluster: KafkaCluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are counted, logged once for each kind of reason and given to a function."""
+    good = rows(0, 0, 4)
+    bad = [b"{", b"[1]", b"", {"time": 1, "p": 0}, {"time": 1, "p": 0, "n": "x"}]
+    cluster.send(topic, [good[0], *bad, None, *bad, good[1], b'{"time": 20,\n"p": 0, "n": 2}'])
+    cluster.send(topic, [good[3]])
+    rejected: list[rxt.Rejected] = []
+    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, on_reject=rejected.append)
+    results = Results()
+    process = stream.run(results)
+    wait_until(lambda: results.rows >= 3, 20)
+    (described,) = process.diagnostics().streams
+    process.stop()
+    assert [row["n"] for row in results.to_dicts()] == [0, 1, 2]
+    assert [each.index for each in rejected] == [1, 2, 3, 4, 5, 7, 8, 9, 10, 11]
+    assert rejected[0].row == b"{"
+    assert rejected[0].input == f"{topic}/0"
+    stats = described.inputs[f"{topic}/0"]
+    assert (stats.events, stats.rejected, stats.skipped) == (4, 10, 1)
+    logged = [each for each in caplog.records if "does not fit" in each.getMessage()]
+    assert 3 <= len(logged) <= 5
+
+
+def test_message_that_does_not_fit_can_end_the_run(cluster: KafkaCluster, topic: str) -> None:
+    """With Rejects.RAISE the error names topic, partition and offset."""
+    cluster.send(topic, [*rows(1, 0, 2), b"{"], 1)
+    error = fail(rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, rejects=rxt.Rejects.RAISE))
+    assert isinstance(error, rxt.SchemaError)
+    assert f"offset 2 of {topic}/1" in str(error)
+
+
+def test_timestamp_of_a_message_is_the_start(cluster: KafkaCluster, topic: str) -> None:
+    """start=None: the rows have no field for their time."""
+    for n in range(2):
+        cluster.send(topic, [{"p": 0, "n": n}], stamp=1_700_000_000_000 + n)
+    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, start=None)
+    results = Results()
+    process = stream.run(results)
+    wait_until(lambda: results.rows >= 1, 20)
+    process.stop()
+    (row,) = results.to_dicts()
+    assert row["start_time"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+def test_stream_begins_where_it_is_told(cluster: KafkaCluster, topic: str) -> None:
+    """At the latest messages, or in some partitions only."""
+    cluster.send(topic, rows(0, 0, 5), 0)
+    cluster.send(topic, rows(1, 0, 5), 1)
+    some = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, partitions=[1])
+    assert {row["p"] for row in read(some, 4)} == {1}
+    latest = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, begin="latest")
+    results = Results()
+    process = latest.run(results)
+    wait_until(lambda: bool(process.diagnostics().streams[0].inputs), 20)
+    cluster.send(topic, rows(0, 5, 7), 0)
+    wait_until(lambda: results.rows >= 1, 20)
+    process.stop()
+    assert [row["n"] for row in results.to_dicts()] == [5]
+
+
+def test_idle_run_is_stopped(cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
+    """A run without messages ends when it is told to, also while the broker is away."""
+    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, group="idle")
+    for away in (False, True):
+        process = stream.run(rxt.Collect(), resume=tmp_path / str(away))
+        wait_until(lambda p=process: bool(p.diagnostics().streams[0].inputs), 20)
+        try:
+            if away:
+                cluster.set_down()
+            stop = threading.Thread(target=process.stop)
+            stop.start()
+            stop.join(15)
+            assert not stop.is_alive()
+            assert process.ended
+            assert process.error is None
+        finally:
+            cluster.set_down(down=False)
+
+
+def test_broker_that_is_away_is_waited_for(
+    cluster: KafkaCluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run says so once, and goes on when the broker is back."""
+    caplog.set_level(logging.INFO)
+    cluster.send(topic, rows(0, 0, 3))
+    results = Results()
+    process = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA).run(results)
+    wait_until(lambda: results.rows >= 2, 20)
+    cluster.set_down()
+    wait_until(lambda: "the broker is away" in caplog.text, 20)
+    cluster.set_down(down=False)
+    cluster.send(topic, rows(0, 3, 6))
+    wait_until(lambda: results.rows >= 5, 20)
+    process.stop()
+    assert caplog.text.count("the broker is away") == 1
+    assert "the broker answers again" in caplog.text
+
+
+def test_messages_deleted_before_they_were_read_are_an_error(
+    cluster: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    """The error names topic, partition and offsets; nothing is skipped in silence."""
+    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA)
+    cluster.send(topic, rows(2, 0, 5), 2)
+    read(stream, 4, resume=tmp_path)
+    cluster.send(topic, rows(2, 5, 20), 2)
+    cluster.delete(topic, 2, 12)
+    error = fail(stream, resume=tmp_path)
+    assert isinstance(error, rxt.SourceError)
+    assert f"topic {topic!r}, partition 2: the run goes on at offset 5" in str(error)
+    assert "from 12 up to 20" in str(error)
+
+
+def test_topic_that_is_missing_is_an_error(cluster: KafkaCluster) -> None:
+    """A topic is not created by reading it."""
+    error = fail(rxt.from_kafka(cluster.servers, "nowhere", schema=SCHEMA))
+    assert isinstance(error, rxt.SourceError)
+    assert "topic 'nowhere' cannot be read" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"topics": []}, "topics are different names"),
+        ({"begin": "now"}, "begin is 'earliest'"),
+        ({"begin": datetime(2026, 1, 1)}, "begin is 'earliest'"),
+        ({"partitions": [-1]}, "partitions are numbers"),
+        ({"config": {"group.id": "x"}}, "config has 'group.id'"),
+        ({"delay": 1, "advance_time": rxt.INCREASING_START_TIME}, "cannot be combined"),
+        ({"on_reject": 1}, "on_reject is a function"),
+    ],
+)
+def test_wrong_arguments_are_errors(arguments: dict[str, Any], message: str) -> None:
+    """Each argument is checked when the stream is made."""
+    given: dict[str, Any] = {"servers": "localhost:1", "topics": "t", "schema": SCHEMA}
+    with pytest.raises(rxt.ArgumentError, match=message):
+        rxt.from_kafka(**{**given, **arguments})
+
+
+def test_secrets_of_settings_are_in_no_error() -> None:
+    """librdkafka repeats the value of a setting that it refuses."""
+    stream = rxt.from_kafka(
+        "localhost:1", "t", schema=SCHEMA, config={"socket.timeout.ms": "hunter2"}
+    )
+    with pytest.raises(rxt.ArgumentError) as caught:
+        stream.run(rxt.Collect())
+    assert "hunter2" not in str(caught.value)
