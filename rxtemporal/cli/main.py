@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rxtemporal import __version__
+from rxtemporal.cli.top import add_top
 from rxtemporal.errors import RxTemporalError
 
 INTERRUPTED = 130
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_inspect(commands, shared)
     _add_doctor(commands, shared)
     _add_serve(commands, shared)
+    add_top(commands, shared)
     return parser
 
 
