@@ -151,6 +151,11 @@ def _explain(error: Exception) -> str:
     return message if message.isprintable() and message else describe_error(error)
 
 
+def has_texts(schema: pl.Schema) -> bool:
+    """Return True if a field has a type for which JSON has no value."""
+    return any(type(dtype) in _TEXTS for dtype in schema.values())
+
+
 def convert_texts(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> None:
     """Replace texts by values of the types for which JSON has no value; keep what is none."""
     for name, dtype in schema.items():

@@ -1,0 +1,217 @@
+"""Way in of a service: rows and CTIs that are posted, each request with its receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+from rxtemporal.core.events import Cti
+from rxtemporal.core.fields import UnfitError
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, time_ticks
+from rxtemporal.errors import ArgumentError, EventError, SchemaError
+from rxtemporal.ingress.rejected import Rejected
+from rxtemporal.ingress.row_times import plain_time
+from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.serve.bodies import DisconnectError, read_body, read_head
+from rxtemporal.serve.body_rows import BodyError, BodyRows, find_form, make_raw_reader, read_rows
+from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters
+from rxtemporal.serve.ingest_stream import IngestStream, make_streams
+from rxtemporal.serve.overload import Load, Rates
+from rxtemporal.serve.receipts import list_refused, make_cti_receipt, make_receipt
+from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, send_json
+from rxtemporal.serve.service import Service
+from rxtemporal.serve.tokens import Access
+
+# so long a request waits for its receipt
+ANSWER_SECONDS = 30.0
+
+
+class Ingest:
+    """Requests that push rows and CTIs into the sources of a service.
+
+    A receipt leaves when the accepted rows are durable and what was refused is in the dead letters.
+    Everything is for one event loop, and a thread of its own writes the dead letters.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.limits = service.settings.limits
+        self.load, self.rates = Load(self.limits), Rates()
+        self.dead_letters = DeadLetters(service.settings.dead_letters)
+        self._streams = make_streams(service.sources, self.limits)
+        self._writer = ThreadPoolExecutor(1, "rxtemporal dead letters")
+
+    def find_stream(self, name: str, access: Access) -> IngestStream:
+        """Return a stream that the sender may write. ``RequestError``: 403, 404."""
+        if not access.may_write(name):
+            raise RequestError(403, f"the token {access.name!r} may not write this stream")
+        stream = self._streams.get(name)
+        if stream is None:
+            raise RequestError(404, "there is no such stream that takes rows")
+        return stream
+
+    # Requests -------------------------------------------------------------------------------------
+
+    async def post_rows(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer ``POST /streams/{name}``: push the rows of the body, send their receipt."""
+        access = scope["access"]
+        stream = self.find_stream(scope["path_params"]["name"], access)
+        head = read_head(scope)
+        form = find_form(head.kind)
+        sender = stream.find_sender(access, head.source)
+        share = self.load.share()
+        limits = self.limits
+        try:
+            body = await read_body(receive, head, limits.body_bytes, limits.body_seconds, share.add)
+            receipt = await self.push(stream, access, sender, body, form, head.first)
+        except DisconnectError:
+            return
+        finally:
+            share.release()
+        await send_json(send, 200, receipt)
+
+    async def post_cti(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer ``POST /streams/{name}/cti``: push a CTI, send the CTI of the stream."""
+        access = scope["access"]
+        stream = self.find_stream(scope["path_params"]["name"], access)
+        head = read_head(scope)
+        sender = stream.find_sender(access, head.source)
+        share = self.load.share()
+        try:
+            body = await read_body(receive, head, 4_096, self.limits.body_seconds, share.add)
+        except DisconnectError:
+            return
+        finally:
+            share.release()
+        cti = _read_cti(body, self.limits)
+        self.rates.take(access, 1)
+        verdict = await self._push(stream, cti, 1, sender, None)
+        self.service.counts.receipts += 1
+        await send_json(send, 200, make_cti_receipt(verdict.cti, self.service.is_durable))
+
+    # Rows -----------------------------------------------------------------------------------------
+
+    async def push(
+        self,
+        stream: IngestStream,
+        access: Access,
+        sender: str | None,
+        body: bytes,
+        form: str | None,
+        first: int | None,
+    ) -> bytes:
+        """Push the rows of a body, numbered from ``first``; return their receipt.
+
+        ``RequestError``: the body is refused as a whole.
+        """
+        try:
+            rows = read_rows(body, form, stream.limits)
+        except BodyError as error:
+            self.rates.take(access, 1)
+            await self._keep_body(stream, sender, body, error.reason)
+            raise
+        self.rates.take(access, rows.rows)
+        try:
+            verdict = await self._push_rows(stream, rows, sender, first)
+        except (SchemaError, ArgumentError) as error:
+            await self._keep_body(stream, sender, body, str(error))
+            raise RequestError(400, str(error)) from error
+        if verdict.rejected or rows.refused:
+            await self._keep_rows(stream, sender, body, rows, verdict)
+        self.service.counts.receipts += 1
+        return make_receipt(verdict, self.service.is_durable, rows.refused, rows.places)
+
+    async def _push_rows(
+        self, stream: IngestStream, rows: BodyRows, sender: str | None, first: int | None
+    ) -> Verdict:
+        items, places = rows.items, rows.places
+        pushed = rows.rows - len(rows.refused)
+        if not pushed:
+            return Verdict(cti=stream.source.cti)
+        stream.convert(items)
+        seq: Any = None
+        if first is not None:
+            seq = count(first) if places is None else [first + place for place in places]
+        return await self._push(stream, items, pushed, sender, seq)
+
+    async def _push(
+        self, stream: IngestStream, item: Any, rows: int, sender: str | None, seq: Any
+    ) -> Verdict:
+        """Push within the bounds of what may wait."""
+        self.load.add_rows(stream.name, stream.source, rows)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await stream.source.push_async(item, input=sender, seq=seq)
+        except TimeoutError:
+            raise RequestError(
+                503,
+                "the query has not answered in time; the rows may be in it. "
+                "Hint: send them again with the same sequence numbers",
+                retry_after=self.limits.retry_after,
+            ) from None
+        finally:
+            self.load.remove_rows(stream.name, rows)
+
+    # Dead letters ---------------------------------------------------------------------------------
+
+    async def _keep_body(
+        self, stream: IngestStream, sender: str | None, body: bytes, reason: str
+    ) -> None:
+        letter = DeadLetter(stream.name, sender, None, reason, body)
+        refused = [Rejected(0, reason, body)]
+        await self._run_writer(self._write, stream, sender, [letter], refused)
+
+    async def _keep_rows(
+        self,
+        stream: IngestStream,
+        sender: str | None,
+        body: bytes,
+        rows: BodyRows,
+        verdict: Verdict,
+    ) -> None:
+        refused = list_refused(verdict, rows.refused, rows.places)
+        await self._run_writer(self._write_rows, stream, sender, body, rows, refused)
+
+    async def _run_writer(self, write: Any, *arguments: Any) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._writer, write, *arguments)
+
+    def _write_rows(
+        self,
+        stream: IngestStream,
+        sender: str | None,
+        body: bytes,
+        rows: BodyRows,
+        refused: Sequence[Rejected],
+    ) -> None:
+        read_raw = make_raw_reader(body, rows.form)
+        letters = [
+            DeadLetter(stream.name, sender, each.index, each.reason, read_raw(each, each.index))
+            for each in refused
+        ]
+        # the source itself has told of those that it has seen
+        self._write(stream, sender, letters, rows.refused)
+
+    def _write(
+        self,
+        stream: IngestStream,
+        sender: str | None,
+        letters: Sequence[DeadLetter],
+        refused: Sequence[Rejected],
+    ) -> None:
+        self.dead_letters.write(letters)
+        stream.tell_refused(refused, sender)
+
+
+def _read_cti(body: bytes, limits: Any) -> Cti:
+    value = read_rows(body, "JSON", limits).items
+    time = value.get("time") if type(value) is dict else None
+    try:
+        cti = Cti(plain_time(time, "time"))
+        if not MIN_TIME < time_ticks(cti.start_time) < MAX_TIME:
+            raise UnfitError("'time' lies outside of time")
+    except (UnfitError, EventError, ArgumentError, ValueError, OverflowError) as error:
+        raise BodyError(str(error), byte=0) from error
+    return cti

@@ -1,0 +1,135 @@
+"""WebSocket into a stream: each message is a body, and is answered by its receipt, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.serve.bodies import read_head
+from rxtemporal.serve.ingest import Ingest
+from rxtemporal.serve.ingest_stream import IngestStream
+from rxtemporal.serve.responses import (
+    Receive,
+    RequestError,
+    Scope,
+    Send,
+    dumps,
+    to_request_error,
+)
+from rxtemporal.serve.tokens import Access
+
+_log = get_logger(__name__)
+
+# so many messages of one WebSocket wait for their receipts; then none is read
+MOST_MESSAGES = 64
+# closing codes of RFC 6455
+_TOO_BIG, _RESTART = 1009, 1012
+
+
+class IngestSocket:
+    """One WebSocket that pushes rows.
+
+    The next messages are read while the first ones wait for their receipts. A message that is
+    refused gets ``{"error": …, "status": …}`` in the place of a receipt, and the WebSocket stays
+    open; it is closed if a message is too large (1009), or if the service stops (1012).
+    """
+
+    def __init__(
+        self,
+        ingest: Ingest,
+        stream: IngestStream,
+        access: Access,
+        sender: str | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self._ingest, self._stream, self._access, self._sender = ingest, stream, access, sender
+        self._receive, self._send = receive, send
+        self._reader: asyncio.Task[int | None]
+        self._answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(MOST_MESSAGES)
+
+    async def run(self) -> None:
+        """Answer messages until one side closes."""
+        service = self._ingest.service
+        await self._send({"type": "websocket.accept"})
+        reader = asyncio.create_task(self._read())
+        writer = asyncio.create_task(self._write())
+        # a sender that takes no receipts any more gets none
+        writer.add_done_callback(lambda _: reader.cancel())
+        self._reader = reader
+        service.add_drain_callback(self._stop)
+        code: int | None = _RESTART
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                code = await reader
+            if not writer.done():
+                await self._answers.put(None)
+                await writer
+            if code is not None and not writer.cancelled() and writer.exception() is None:
+                await self._send({"type": "websocket.close", "code": code})
+        finally:
+            service.remove_drain_callback(self._stop)
+            reader.cancel()
+            writer.cancel()
+
+    def _stop(self) -> None:
+        """Read no more messages."""
+        self._reader.cancel()
+
+    async def _read(self) -> int | None:
+        """Read messages until the end; return the code to close with, None if it is closed."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return None
+            if message["type"] != "websocket.receive":
+                continue
+            text = message.get("text")
+            # a text of lone surrogates is no JSON, and is told so
+            body = message["bytes"] if text is None else text.encode("utf-8", "surrogatepass")
+            if len(body) > self._ingest.limits.message_bytes:
+                return _TOO_BIG
+            await self._answers.put(asyncio.create_task(self._answer(body)))
+
+    async def _write(self) -> None:
+        while (answer := await self._answers.get()) is not None:
+            await self._send({"type": "websocket.send", "text": (await answer).decode()})
+
+    async def _answer(self, body: bytes) -> bytes:
+        ingest = self._ingest
+        share = ingest.load.share()
+        try:
+            ingest.service.check_takes()
+            share.add(len(body))
+            return await ingest.push(self._stream, self._access, self._sender, body, None, None)
+        except Exception as error:
+            return self._encode_error(error)
+        finally:
+            share.release()
+
+    def _encode_error(self, error: Exception) -> bytes:
+        known = to_request_error(error, self._ingest.limits.retry_after)
+        if known is None:
+            _log.exception("a message has failed", stream=self._stream.name)
+            known = RequestError(500, "the service has failed with this message")
+        answer = {"error": known.reason, "status": known.status, **known.more}
+        if known.retry_after is not None:
+            answer["retry_after"] = known.retry_after
+        return dumps(answer)
+
+
+async def open_socket(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer the WebSocket ``/streams/{name}``."""
+    access = scope["access"]
+    stream = ingest.find_stream(scope["path_params"]["name"], access)
+    head = read_head(scope)
+    if head.first is not None:
+        raise RequestError(
+            400,
+            "a WebSocket takes no header Sequence: a message that is refused would shift the "
+            "numbers. Hint: send the numbers in the rows",
+        )
+    sender = stream.find_sender(access, head.source)
+    await receive()  # websocket.connect
+    await IngestSocket(ingest, stream, access, sender, receive, send).run()

@@ -1,0 +1,79 @@
+"""Stream of a service into which senders push."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
+from rxtemporal.ingress.rejected import Rejected
+from rxtemporal.ingress.settings import WhenFull
+from rxtemporal.query.push_source import PushSource
+from rxtemporal.serve.dead_letters import show_bytes
+from rxtemporal.serve.responses import RequestError
+from rxtemporal.serve.settings import Limits
+from rxtemporal.serve.tokens import Access
+
+# each name that has come costs memory for good
+MOST_SOURCES = 100_000
+# so much of a body is in the stream of rejected rows
+_MOST_SHOWN = 65_536
+
+
+class IngestStream:
+    """A source that is pushed into, its name, and the limits of a request for it."""
+
+    __slots__ = ("_schema", "_senders", "limits", "name", "source")
+
+    def __init__(self, name: str, source: PushSource, limits: Limits) -> None:
+        self.name, self.source = name, source
+        entrance: Any = source.stream._node.source
+        self._schema = entrance.schema if has_texts(entrance.schema) else None
+        self._senders: set[str] = set()
+        hand_off = entrance.hand_off
+        if hand_off is not None and hand_off.when_full is WhenFull.BLOCK:
+            # more would have to wait inside of a push
+            limits = dataclasses.replace(limits, rows=min(limits.rows, hand_off.max_rows))
+        self.limits = limits
+
+    def find_sender(self, access: Access, source: str | None) -> str | None:
+        """Return the source of a request's rows; None is the stream's own input.
+
+        ``RequestError`` (403): the token may not send as this one, or there are too many.
+        """
+        sender = access.default_source if source is None else source
+        if not access.may_name(sender):
+            name = "the stream's own source" if sender is None else f"the source {sender!r}"
+            raise RequestError(403, f"the token {access.name!r} may not send as {name}")
+        if sender is not None and sender not in self._senders:
+            if len(self._senders) >= MOST_SOURCES:
+                raise RequestError(403, f"the stream has {MOST_SOURCES} sources, and takes no more")
+            self._senders.add(sender)
+        return sender
+
+    def convert(self, items: Any) -> None:
+        """Replace texts of JSON by the values of types for which it has none."""
+        if self._schema is None or not isinstance(items, dict | list):
+            return
+        rows = [items] if isinstance(items, dict) else [row for row in items if type(row) is dict]
+        convert_texts(rows, self._schema)
+
+    def tell_refused(self, refused: Sequence[Rejected], sender: str | None) -> None:
+        """Publish rows, or a body, that never came to the source in its ``rejects``."""
+        if not refused:
+            return
+        shown = [
+            dataclasses.replace(each, row=_show(each.row)) if type(each.row) is bytes else each
+            for each in refused
+        ]
+        self.source.rejects.push(shown, "source" if sender is None else sender)
+
+
+def _show(raw: bytes) -> str:
+    return next(iter(show_bytes(raw[:_MOST_SHOWN]).values()))
+
+
+def make_streams(sources: Mapping[str, PushSource], limits: Limits) -> dict[str, IngestStream]:
+    """Return the streams of a service by name."""
+    return {name: IngestStream(name, source, limits) for name, source in sources.items()}

@@ -1,0 +1,255 @@
+"""The way in over HTTP: receipts, refusals and their dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+
+import polars as pl
+import pytest
+
+from rxtemporal.serve.settings import (
+    DeadLetterSettings,
+    Limits,
+    Settings,
+    StateSettings,
+    TokenSettings,
+)
+from rxtemporal.serve.tokens import make_token
+from tests.support.service_clients import make_house, open_client, reading
+
+ROWS = "/streams/readings"
+
+
+def read_letters(folder):
+    """Return the dead letters of a folder."""
+    files = sorted(folder.glob("*.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
+
+
+def post(body, settings=None, house=None, path=ROWS, **headers):
+    """Return the answer to one request to a service of its own."""
+
+    async def run():
+        async with open_client(house or make_house()[0], settings) as client:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return await client.post(path, content=content, headers=headers)
+
+    return asyncio.run(run())
+
+
+def test_each_row_has_its_fate_in_the_receipt(tmp_path):
+    """A receipt has what was accepted, late, a duplicate or refused, and says that it is safe."""
+    settings = Settings(state=StateSettings(folder=tmp_path))
+    rows = [reading(500, n=1), reading(500, n=1), reading(9), reading(501, temp="hot")]
+    answer = post(rows, settings)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    reason = "field 'temp' is Float64 and cannot hold 'hot' (str)"
+    assert answer.json() == {
+        "accepted": 1,
+        "late": [{"index": 2, "reason": "dropped", "by": 391}],
+        "duplicates": 1,
+        "refused": [{"index": 3, "reason": reason}],
+        "cti": 400,
+        "durable": True,
+    }
+
+
+def test_a_service_without_a_folder_says_so():
+    """Without a folder nothing is durable."""
+    assert post(reading(5)).json()["durable"] is False
+
+
+def make_arrow(rows=3):
+    """Return an Arrow stream."""
+    file = io.BytesIO()
+    frame = pl.DataFrame({"time": range(rows), "device": ["a"] * rows, "temp": [0.5] * rows})
+    frame.write_ipc_stream(file)
+    return file.getvalue()
+
+
+LINES = b"".join(json.dumps(reading(n)).encode() + b"\r\n\n" for n in range(3))
+ARRAY = json.dumps([reading(n) for n in range(3)]).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (ARRAY, "application/json"),
+        (ARRAY, "application/json; charset=utf-8"),
+        (ARRAY, ""),
+        (b" " + ARRAY, "application/x-www-form-urlencoded"),
+        (LINES, "application/x-ndjson"),
+        (LINES, ""),
+        (make_arrow(), "application/vnd.apache.arrow.stream"),
+        (make_arrow(), ""),
+    ],
+    ids=range(8),
+)
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_bodies_come_in_several_forms(body, kind, encoding):
+    """JSON, JSON lines and Arrow, told by the content type or as they begin; also compressed."""
+    sent = gzip.compress(body[:9]) + gzip.compress(body[9:]) if encoding else body
+    headers = {"content-type": kind, "content-encoding": encoding}
+    assert post(sent, **headers).json()["accepted"] == 3
+
+
+def test_times_are_iso_texts_and_lateness_is_in_seconds():
+    """With times of ISO 8601 the receipt has the CTI so, too."""
+    rows = [reading("2026-05-01T12:00:00Z"), reading("2026-05-01T11:59:00+00:00")]
+    receipt = post(rows, house=make_house(delay=0)[0]).json()
+    assert receipt["cti"] == "2026-05-01T12:00:00Z"
+    assert receipt["late"] == [{"index": 1, "reason": "dropped", "by": 60.0}]
+
+
+def test_a_header_numbers_the_rows():
+    """Sequence: is the number of the first row; a repeat is a duplicate, within its source."""
+    rows = [reading(5), {"device": "no time"}, reading(6)]
+
+    async def run():
+        async with open_client(make_house()[0], sequence="7", source="device 7") as client:
+            first = await client.post(ROWS, json=rows)
+            again = await client.post(ROWS, json=rows)
+            third = await client.post(ROWS, json=reading(6), headers={"sequence": "9"})
+            other = await client.post(ROWS, json=rows, headers={"source": "device 8"})
+            wide = await client.post(ROWS, json=rows, headers={"sequence": str(2**63 - 1)})
+            return [each.json() for each in (first, again, third, other, wide)]
+
+    first, again, third, other, wide = asyncio.run(run())
+    assert (first["accepted"], first["duplicates"]) == (2, 0)
+    assert (again["accepted"], again["duplicates"]) == (0, 2)
+    assert (third["accepted"], third["duplicates"]) == (0, 1)
+    assert other["accepted"] == 2
+    assert "seq is a number" in wide["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"time": 5,', {"line": 1, "byte": 11}),
+        (b'[{"time": 5},\n NaN]', {"line": 2, "byte": 15}),
+        (b'["\xff"]', {"line": 1, "byte": 2}),
+        (b"[" * 100_000, {"line": 1, "byte": 0}),
+        (b'{"time": ' + b"9" * 5_000 + b"}", {"line": 1, "byte": 0}),
+        (b'{"time": 1e999}', {"line": 1, "byte": 0}),
+        (b'{"a": "\\ud800"}', {"line": 1, "byte": 15}),
+        (b"", {"line": 1, "byte": 0}),
+        (b"5", {"byte": 0}),
+        (b"\xff\xff\xff\xff\x10\x00\x00\x00", {"byte": 0}),
+        (make_arrow()[:-100], {"byte": 232}),
+    ],
+    ids=range(11),
+)
+def test_a_body_that_cannot_be_read_is_told_with_its_place(tmp_path, body, place):
+    """It is refused as a whole with 400, and is in the dead letters with its bytes."""
+    answer = post(body, Settings(dead_letters=DeadLetterSettings(folder=tmp_path)), source="d 7")
+    assert answer.status_code == 400
+    assert {name: answer.json().get(name) for name in place} == place
+    (letter,) = read_letters(tmp_path)
+    assert (letter["stream"], letter["source"]) == ("readings", "d 7")
+    assert letter["reason"] == answer.json()["error"]
+    assert "text" in letter or "base64" in letter
+
+
+def test_rows_beyond_the_limits_are_refused_by_index(tmp_path):
+    """Too many fields, a text that is too long: this row alone, in each form of a body."""
+    settings = Settings(
+        limits=Limits(fields=5, text=20), dead_letters=DeadLetterSettings(folder=tmp_path)
+    )
+    rows = [reading(1), reading(2, "a" * 21), reading(3, b=1, c=2, d=3), reading(4, x=["y" * 21])]
+    answer = post(rows, settings, sequence="0").json()
+    assert [each["index"] for each in answer["refused"]] == [1, 2, 3]
+    assert answer["accepted"] == 1
+    lines = b"\n".join(json.dumps(row).encode() for row in rows)
+    assert post(lines, settings).json()["refused"] == answer["refused"]
+    letters = read_letters(tmp_path)
+    assert [json.loads(each["text"]) for each in letters] == 2 * rows[1:]
+    assert [each["index"] for each in letters] == 2 * [1, 2, 3]
+    file = io.BytesIO()
+    frame = pl.DataFrame({"time": [1, 2], "device": ["a", "b" * 21], "temp": [0.5, 1.0]})
+    frame.write_ipc_stream(file)
+    answer = post(file.getvalue(), settings).json()
+    assert (answer["accepted"], [each["index"] for each in answer["refused"]]) == (1, [1])
+
+
+def test_what_is_refused_can_be_queried():
+    """Rows and whole bodies are in the stream of rejected rows."""
+    house, _ = make_house()
+
+    async def run():
+        settings = Settings(limits=Limits(fields=3))
+        async with open_client(house, settings, source="device 7") as client:
+            seen = []
+            client.served.service.sources["readings"].rejects.subscribe(seen.append)
+            await client.post(ROWS, content=b'{"time')
+            await client.post(ROWS, content=json.dumps(reading(1, a=2)).encode())
+            await client.post(ROWS, json={"device": "a"})
+            return [(each.input, each.row) for each in seen]
+
+    rows = ['{"time', {"time": 1, "device": "a", "temp": 1.0, "a": 2}, {"device": "a"}]
+    assert asyncio.run(run()) == [("device 7", row) for row in rows]
+
+
+def test_a_cti_can_be_posted():
+    """A CTI counts less the delay; its receipt has the CTI of the stream."""
+    path = f"{ROWS}/cti"
+    assert post({"time": 500}, path=path).json() == {"cti": 400, "durable": False}
+    answer = post({"time": "2026-05-01T12:00:00Z"}, path=path, house=make_house(delay=0)[0])
+    assert answer.json()["cti"] == "2026-05-01T12:00:00Z"
+    for body in (b"[]", {"time": "noon"}, {"time": 2**70}, {"time": True}, {}, b"x" * 9_999):
+        assert post(body, path=path).status_code in (400, 413)
+
+
+def test_a_token_decides_what_may_be_written():
+    """No token, a wrong one: 401; another's stream or source: 403, whether it is there or not."""
+    text, digest = make_token()
+    rights = TokenSettings(digest, write=("readings",), sources=("device 7",))
+    settings = Settings(tokens={"gateway": rights})
+    bearer = f"Bearer {text}"
+    assert post(reading(1), settings).status_code == 401
+    assert post(reading(1), settings, authorization="Bearer x").status_code == 401
+    assert post(reading(1), settings, authorization=bearer).status_code == 200
+    other = post(reading(1), settings, path="/streams/commands", authorization=bearer)
+    assert other.status_code == 403
+    named = post(reading(1), settings, authorization=bearer, source="device 8")
+    assert named.status_code == 403
+    assert post(reading(1), path="/streams/commands").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["..", "../..", "%2e%2e", "..%2f..%2fetc", "%00", "a%0d%0ab"])
+def test_names_never_become_paths(tmp_path, name):
+    """Whatever a stream or a source is called, only the folder of dead letters has files."""
+    folder = tmp_path / "in" / "letters"
+    settings = Settings(dead_letters=DeadLetterSettings(folder=folder))
+    assert post(b"{", settings, path=f"/streams/{name}").status_code in (404, 405)
+    assert post(b"{", settings, source=name).status_code == 400
+    assert [path.parent for path in tmp_path.rglob("*.jsonl")] == [folder]
+    assert {path.name for path in tmp_path.iterdir()} == {"in"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "image/png"}, 415),
+        ({"content-encoding": "br"}, 415),
+        ({"content-encoding": "gzip"}, 400),
+        ({"sequence": "-1"}, 400),
+        ({"sequence": "9" * 5_000}, 400),
+        ({"sequence": "1_0"}, 400),
+        ({"source": "x" * 513}, 400),
+        ({"source": b"\xff"}, 400),
+        ({"source": ""}, 400),
+    ],
+)
+def test_headers_that_are_none_are_refused(headers, status):
+    """A header that cannot be read is the sender's mistake."""
+    assert post(reading(1), **headers).status_code == status
+
+
+def test_texts_become_values_for_which_json_has_no_type():
+    """A date is a text in JSON, as in JSON lines."""
+    house, _ = make_house(schema={"day": pl.Date})
+    assert post([{"time": 1, "day": "2026-05-01"}, 5], house=house).json()["accepted"] == 1
