@@ -27,6 +27,7 @@ from rxtemporal.serve.responses import (
 from rxtemporal.serve.routes import WEBSOCKET, Need, Route, Routes
 from rxtemporal.serve.service import Service, ServiceState
 from rxtemporal.serve.settings import Settings
+from rxtemporal.serve.tokens import Access
 
 _log = get_logger(__name__)
 _access = get_logger("rxtemporal.serve.access")
@@ -113,20 +114,20 @@ class ServiceApp:
         method = WEBSOCKET if scope["type"] == "websocket" else scope["method"]
         route, scope["path_params"] = self._routes.find(path, method)
         if route.need is not Need.NOBODY:
+            scope["access"] = self._find_access(scope, route)
             await self._wait_for_start()
-            self._check(scope, route)
+            if route.need is Need.WRITE:
+                self.service.check_takes()
         await route.handler(scope, receive, send)
 
-    def _check(self, scope: Scope, route: Route) -> None:
-        """Find the rights of the caller, and refuse one who lacks that of the route."""
+    def _find_access(self, scope: Scope, route: Route) -> Access:
+        """Return the rights of the caller; refuse one who lacks that of the route."""
         access = self.service.tokens.find(find_header(scope, b"authorization"))
         if access is None:
             raise RequestError(401, "this path needs a token: Authorization: Bearer TOKEN")
-        if route.need is Need.WRITE:
-            self.service.check_takes()
-        elif not access.may_read:
+        if route.need is Need.READ and not access.may_read:
             raise RequestError(403, f"the token {access.name!r} may not read")
-        scope["access"] = access
+        return access
 
     async def _answer_error(self, answer: _Answer, error: Exception) -> None:
         wait = self.service.settings.limits.retry_after

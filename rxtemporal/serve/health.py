@@ -101,7 +101,7 @@ def describe(service: Service) -> dict[str, Any]:
         "name": service.name,
         "state": service.state.value,
         "durable": service.is_durable,
-        "last_error": None if error is None else f"{type(error).__name__}: {show(error)}",
+        "last_error": None if error is None else show(error),
         "counts": to_plain(service.counts, "ticks"),
     }
     if service.process is None:

@@ -79,7 +79,7 @@ class Service:
         self._application: Application | None = None
         self._lock = threading.RLock()
         self._wake = threading.Event()
-        self._failures, self._began = 0, 0.0
+        self.failures, self._began = 0, 0.0
         self._drain_callbacks: list[Callable[[], None]] = []
         self.pairs: dict[str, SinkPair] = {}
         if isinstance(what, Application):
@@ -115,7 +115,7 @@ class Service:
             return
         if self.state is ServiceState.ENDED:
             raise RequestError(503, "the query has ended and takes no events any more")
-        wait = max(self.settings.limits.retry_after, self._restart_delay())
+        wait = max(self.settings.limits.retry_after, self.restart_delay())
         reason = {
             ServiceState.FAILED: "the query has failed",
             ServiceState.DRAINING: "the service stops",
@@ -155,7 +155,7 @@ class Service:
                 return
             self.error = process.error
             if time.monotonic() - self._began > self.settings.state.restart_most:
-                self._failures = 0
+                self.failures = 0
             if self.error is None or self._application is None:
                 self.state = ServiceState.ENDED if self.error is None else ServiceState.FAILED
                 return
@@ -164,20 +164,21 @@ class Service:
                 target=self._restart, name=f"rxtemporal {self.name} restarts", daemon=True
             ).start()
 
-    def _restart_delay(self) -> float:
+    def restart_delay(self) -> float:
+        """Return the seconds from a failure to the next start."""
         state = self.settings.state
-        return min(state.restart_after * 2.0**self._failures, state.restart_most)
+        return min(state.restart_after * 2.0**self.failures, state.restart_most)
 
     def _restart(self) -> None:
         while True:
-            delay = self._restart_delay()
+            delay = self.restart_delay()
             _log.error("service.failed", error=show(self.error), restart_after=delay)
             if self._wake.wait(delay):
                 return
             with self._lock:
                 if self.state is not ServiceState.FAILED:
                     return
-                self._failures += 1
+                self.failures += 1
                 self.counts.restarts += 1
                 try:
                     self._run()

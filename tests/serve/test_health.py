@@ -1,0 +1,92 @@
+"""Health of a service: each condition of taking work, and the devices furthest behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from served import Faulty, make_house
+
+import rxtemporal as rxt
+from rxtemporal.serve import Service, Settings, health
+from rxtemporal.serve.health import describe, list_conditions
+
+
+def start(path: Path | None = None, **options: Any) -> tuple[Service, rxt.PushSource]:
+    """Return a service that runs, and its source."""
+    app, source = make_house(**options)
+    state = {} if path is None else {"folder": str(path)}
+    service = Service(app, Settings.parse({"state": state}), {"totals": Faulty()})
+    service.start()
+    return service, source
+
+
+def test_a_service_that_runs_is_ready(tmp_path: Path) -> None:
+    """Each condition is true while it runs; afterwards it says why not."""
+    app, _ = make_house()
+    service = Service(app, Settings.parse({"state": {"folder": str(tmp_path)}}))
+    assert dict(list_conditions(service)) == {"running": "the service is new"}
+    service.start()
+    names = ["running", "recovered", "log", "hand_off", "sinks"]
+    assert dict(list_conditions(service)) == dict.fromkeys(names, True)
+    service.stop()
+    assert dict(list_conditions(service))["recovered"] == "the run has ended"
+
+
+def test_a_full_or_missing_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log whose disk is full, or whose folder cannot be written, makes it not ready."""
+    service, _ = start(tmp_path)
+    disk = SimpleNamespace(f_bavail=10, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: disk)
+    assert dict(list_conditions(service))["log"] == "the disk of the log is full"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert dict(list_conditions(service))["log"] == "the folder of the log is not writable"
+    monkeypatch.undo()
+
+    def missing(path: Path) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "statvfs", missing)
+    assert "No such file" in str(dict(list_conditions(service))["log"])
+    monkeypatch.undo()
+    service.stop()
+
+
+def test_a_full_hand_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream whose hand-off has no room makes it not ready."""
+    service, source = start()
+    monkeypatch.setattr(source, "has_room", lambda rows: False)
+    assert dict(list_conditions(service))["hand_off"] == "the hand-off of readings is full"
+    service.stop()
+
+
+def test_a_write_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink whose write takes too long makes it not ready."""
+    service, _ = start()
+    monkeypatch.setattr(health, "SINK_PATIENCE", -1.0)
+    assert "a write of totals takes over" in str(dict(list_conditions(service))["sinks"])
+    service.stop()
+
+
+def test_diagnostics_have_the_ten_furthest_behind() -> None:
+    """Of many devices those furthest behind are listed, and the number of all."""
+    service, source = start(delay=1000)
+    for number in range(30):
+        source.push({"ts": 1000 - 10 * number, "device": "x", "temp": 1}, input=f"device {number}")
+    told = describe(service)
+    stream = told["run"]["streams"][0]
+    assert list(stream["inputs"]) == [f"device {n}" for n in range(29, 19, -1)]
+    assert told["inputs"] == {"readings": 30}
+    assert told["service"]["state"] == "running"
+    service.stop()
+
+
+def test_an_error_is_in_the_diagnostics_alone() -> None:
+    """The last error is told to those who may read, and not by the conditions."""
+    service, _ = start()
+    service.error = OSError("password=4711")
+    assert describe(service)["service"]["last_error"] == "OSError('password=4711')"
+    assert "4711" not in str(dict(list_conditions(service)))
+    service.stop()

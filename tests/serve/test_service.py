@@ -1,0 +1,192 @@
+"""Service: its runs one after the other, its sources, and its sinks beside the feeds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from served import Faulty, make_house, rows
+
+import rxtemporal as rxt
+from rxtemporal.core.events import EventShape
+from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
+from rxtemporal.serve import Service, Settings
+from rxtemporal.serve.responses import RequestError
+from rxtemporal.serve.service import ServiceState
+
+PATIENCE = 20.0
+
+
+def make_settings(path: Path, **state: object) -> Settings:
+    """Settings with a folder, and a quick restart."""
+    return Settings.parse({"state": {"folder": str(path), "restart_after": 0.01, **state}})
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait for something that another thread brings about."""
+    tick = threading.Event()
+    for _ in range(int(PATIENCE / 0.01)):
+        if holds():
+            return
+        tick.wait(0.01)
+    raise AssertionError("it has not come about")
+
+
+def wait_for(service: Service, state: ServiceState) -> None:
+    """Wait until a service has a state."""
+    wait_until(lambda: service.state is state)
+
+
+def test_a_run_that_failed_is_started_again_and_goes_on(tmp_path: Path) -> None:
+    """What was accepted before a sink failed is in the results of the next run, once."""
+    app, source = make_house()
+    sink = Faulty()
+    service = Service(app, make_settings(tmp_path), {"totals": sink})
+    service.start()
+    assert source.push(rows(range(5))).accepted == 5
+    sink.error = OSError("the table is away")
+    # this closes the first window, whose row the sink refuses
+    source.push(rows(range(10, 12)))
+    wait_until(lambda: service.counts.restarts > 0)
+    sink.error = None
+    assert isinstance(service.error, OSError)
+    wait_until(lambda: service.state is ServiceState.RUNNING and sink.rows != [])
+    assert source.push(rows(range(10, 12))).duplicates == 2
+    source.push(rows(range(20, 21)))
+    service.stop()
+    assert [(row["start_time"], row["count"]) for row in sink.rows] == [(0, 5), (10, 2)]
+    assert sink.opened >= 2
+
+
+def test_a_push_into_a_run_that_has_failed_is_told_to_come_again(tmp_path: Path) -> None:
+    """While a failed run waits for its restart, work is refused with the time of that."""
+    app, source = make_house()
+    sink = Faulty()
+    service = Service(app, make_settings(tmp_path, restart_after=30), {"totals": sink})
+    service.start()
+    sink.error = OSError("the table is away")
+    source.push(rows(range(11)))
+    wait_for(service, ServiceState.FAILED)
+    with pytest.raises(RequestError) as caught:
+        service.check_takes()
+    assert (caught.value.status, caught.value.retry_after) == (503, 30)
+    with pytest.raises(ProcessEndedError):
+        source.push(rows(range(20, 21)))
+    service.stop()
+    assert service.state is ServiceState.STOPPED
+    assert service.counts.restarts == 0
+
+
+def test_the_wait_for_a_restart_doubles(tmp_path: Path) -> None:
+    """After each failure in a row the wait is twice as long, up to a most."""
+    app, _ = make_house()
+    service = Service(app, make_settings(tmp_path, restart_after=1, restart_most=5))
+    waits = []
+    for failures in range(5):
+        service.failures = failures
+        waits.append(service.restart_delay())
+    assert waits == [1, 2, 4, 5, 5]
+
+
+def test_an_error_of_the_first_start_is_raised(tmp_path: Path) -> None:
+    """A service whose first run cannot begin is not started, and can be tried again."""
+    app, _ = make_house()
+    (tmp_path / "file").write_text("no folder")
+    service = Service(app, make_settings(tmp_path / "file"))
+    with pytest.raises(Exception, match="file"):
+        service.start()
+    assert service.state is ServiceState.NEW
+
+
+def test_a_completed_source_ends_the_service() -> None:
+    """A run that completes is not started again, and work is refused for good."""
+    app, source = make_house()
+    service = Service(app)
+    service.start()
+    process = service.process
+    assert process is not None
+    source.close()
+    process.wait(PATIENCE)
+    wait_for(service, ServiceState.ENDED)
+    with pytest.raises(RequestError, match="has ended") as caught:
+        service.check_takes()
+    assert caught.value.retry_after is None
+
+
+def test_clocks_are_guarded_unless_a_source_says_otherwise() -> None:
+    """A source without ``ahead=`` gets that of the settings, one with it keeps its own."""
+    for own, setting, expected in [
+        (None, 60, 60_000_000),
+        (timedelta(seconds=5), 60, 5_000_000),
+        (None, "off", None),
+    ]:
+        app, source = make_house(ahead=own)
+        service = Service(app, Settings.parse({"limits": {"ahead": setting}}))
+        service.start()
+        settings = source.stream._node.source.settings  # type: ignore[union-attr]
+        assert settings is not None
+        assert settings.ahead_ticks == expected
+        service.stop()
+
+
+def test_a_process_of_its_owner_is_served_and_left_running() -> None:
+    """A service of a process has its sources and feeds, and does not stop it."""
+    app, source = make_house()
+    with pytest.raises(ArgumentError, match="Application or a Process"):
+        Service(source)  # type: ignore[arg-type]
+    process = app.run(sinks={"totals": rxt.Collect()})
+    with pytest.raises(ArgumentError, match="a process has its own"):
+        Service(process, sinks={"totals": rxt.Collect()})
+    service = Service(process)
+    service.start()
+    assert service.sources == {"readings": source}
+    service.check_takes()
+    service.stop()
+    assert process.running
+    process.stop()
+
+
+def test_names_are_those_of_the_application() -> None:
+    """A source has the name that the application gives its stream; two with one are refused."""
+    one, two = (rxt.PushSource("readings", schema={"x": int}) for _ in range(2))
+    app = rxt.Application("house")
+    app.define_stream("first", one.stream)
+    app.query("a", one.stream)
+    app.query("b", two.rejects.stream)
+    assert Service(app).sources == {"first": one, "readings": two}
+    app.query("c", rxt.PushSource("readings", schema={"x": int}).stream)
+    with pytest.raises(BindingError, match="two sources are called 'readings'"):
+        Service(app)
+
+
+def test_sinks_are_those_of_queries() -> None:
+    """A sink of no query, and one of another shape, are refused when the service is made."""
+    app, _ = make_house()
+    with pytest.raises(BindingError, match="no query 'sums'; it has 'totals'"):
+        Service(app, sinks={"sums": rxt.Collect()})
+    with pytest.raises(BindingError, match="gets intervals, got one of edges"):
+        Service(app, sinks={"totals": rxt.Collect(EventShape.EDGE)})
+    with pytest.raises(BindingError, match="no query at all"):
+        Service(rxt.Application("empty"))
+
+
+def test_draining_tells_whoever_waits_once() -> None:
+    """The callbacks are called when draining begins; one that was removed is not."""
+    app, _ = make_house()
+    service = Service(app)
+    calls: list[str] = []
+    gone = lambda: calls.append("gone")  # noqa: E731
+    service.add_drain_callback(lambda: calls.append("reader"))
+    service.add_drain_callback(gone)
+    service.remove_drain_callback(gone)
+    service.start()
+    service.drain()
+    service.drain()
+    assert calls == ["reader"]
+    with pytest.raises(RequestError) as caught:
+        service.check_takes()
+    assert (caught.value.status, caught.value.close) == (503, True)
+    service.stop()

@@ -1,0 +1,107 @@
+"""Settings of a service: what a file may say, and how a mistake in it is told."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.serve import Settings
+from rxtemporal.serve.settings import Limits, ServerSettings, TokenSettings
+
+HASH = "sha256:" + "0123456789abcdef" * 4
+FILE = f"""
+[server]
+port = 8123
+proxies = ["10.0.0.1"]
+
+[state]
+folder = "state"
+restart_after = 2
+
+[limits]
+ahead = "off"
+
+[tokens."device 7"]
+hash = "{HASH}"
+write = ["readings"]
+rate = 100
+"""
+
+
+def load(path: Path, text: str) -> Settings:
+    """Settings from a file with this text."""
+    file = path / "serve.toml"
+    file.write_text(text, "utf-8")
+    return Settings.load(file)
+
+
+def test_a_file_has_the_values_that_it_names(tmp_path: Path) -> None:
+    """The values of a file are the settings, in their types; the others have their defaults."""
+    settings = load(tmp_path, FILE)
+    assert settings.server == ServerSettings(port=8123, proxies=("10.0.0.1",))
+    assert (settings.state.folder, settings.state.restart_after) == (Path("state"), 2.0)
+    assert settings.limits == Limits(ahead=None)
+    assert settings.tokens == {
+        "device 7": TokenSettings(hash=HASH, write=("readings",), rate=100.0)
+    }
+
+
+def test_a_description_is_such_a_file_without_its_secrets(tmp_path: Path) -> None:
+    """What is described is read again as the same settings, but for the hash of a token."""
+    settings = load(tmp_path, FILE)
+    text = settings.describe()
+    assert HASH not in text
+    table = tomllib.loads(text)
+    assert table["tokens"]["device 7"].pop("hash") == "(hidden)"
+    table["tokens"]["device 7"]["hash"] = HASH
+    assert Settings.parse(table) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[server]\nporf = 1", "[server] has no key 'porf'. Hint: its keys are host, port"),
+        ("[sever]\nport = 1", "there is no section [sever]. Hint: there are server, state"),
+        ("port = 1", "there is no section [port]"),
+        ("server = 1", "[server] is a table, got 1"),
+        ("[server]\nport = '1'", "[server] port is an integer, at least 0, got '1'"),
+        ("[server]\nport = true", "[server] port is an integer, at least 0, got True"),
+        ("[server]\nport = 65536", "[server] port is at most 65535, got 65536"),
+        ("[server]\nkey = 'a.pem'", "no effect without certificate"),
+        ("[server]\nproxies = '*'", "[server] proxies is a list of texts, got '*'"),
+        ("[limits]\nrows = 0", "[limits] rows is an integer, at least 1, got 0"),
+        ("[limits]\nahead = -1", "[limits] ahead is a number, at least 0 or off, got -1"),
+        ("[limits]\nahead = nan", "[limits] ahead is a number, at least 0 or off, got nan"),
+        ("[state]\nrestart_most = inf", "[state] restart_most is a number, at least 0, got inf"),
+        ("[state]\ndurable = 1", "[state] durable is true or false, got 1"),
+        ("[state]\nfolder = ''", "[state] folder is a path or off, got ''"),
+        ("[tokens.a]\nwrite = ['x']", "[tokens.a] needs the key 'hash'"),
+        ("[tokens]\na = 1", "[tokens.a] is a table, got 1"),
+        ("[server", "is no TOML"),
+    ],
+)
+def test_a_mistake_is_told_by_its_key(tmp_path: Path, text: str, words: str) -> None:
+    """An error names the file, the key, what is allowed and what there was."""
+    with pytest.raises(ArgumentError) as caught:
+        load(tmp_path, text)
+    assert words in str(caught.value)
+    assert "serve.toml" in str(caught.value)
+
+
+def test_a_token_in_place_of_its_hash_is_not_shown(tmp_path: Path) -> None:
+    """An error about a hash does not have what was there: it may be the token."""
+    for value in ('"the token itself"', "4711"):
+        with pytest.raises(ArgumentError, match="hash") as caught:
+            load(tmp_path, f"[tokens.a]\nhash = {value}")
+        assert value.strip('"') not in str(caught.value)
+
+
+def test_settings_in_python_are_checked_like_those_of_a_file() -> None:
+    """A value of a section that Python makes is held to the same rules."""
+    with pytest.raises(ArgumentError, match=r"\[limits\] text is an integer"):
+        Limits(text=1.5)  # type: ignore[arg-type]
+    assert Limits(ahead=3).ahead == 3.0
+    assert Settings().change("server", port=0).server.port == 0
