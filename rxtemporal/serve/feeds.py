@@ -59,11 +59,6 @@ class SinkPair(Sink):
         self._busy: float | None = None
 
     @property
-    def restarts(self) -> int:  # type: ignore[override]
-        """The number of times that one of them has begun anew."""
-        return sum(sink.restarts for sink in self._sinks)
-
-    @property
     def busy_for(self) -> float:
         """The seconds that the current write has taken; 0 between two."""
         began = self._busy
