@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 # a device that has no answer by then asks again
 TIMEOUT = 10.0
 MOST_BYTES = 1 << 20
+NO_ANSWER = (OSError, EOFError, ValueError, asyncio.LimitOverrunError)
 
 
 class DeviceAnswer(NamedTuple):
@@ -24,8 +25,8 @@ class DeviceAnswer(NamedTuple):
 class DeviceConnection:
     """Connection of one device, which stays open for its next request.
 
-    ``source`` names the device. Errors: ``OSError``, ``asyncio.IncompleteReadError`` and
-    ``ValueError`` if there is no answer that can be read; the next request connects again.
+    ``source`` names the device. Errors: one of ``NO_ANSWER`` if there is no answer that can be
+    read; the next request connects again.
     """
 
     def __init__(self, host: str, port: int, source: str, token: str | None = None) -> None:
@@ -74,4 +75,5 @@ def _parse_head(head: bytes) -> tuple[int, Mapping[str, str]]:
     """Return the status and the headers, whose names are in small letters."""
     first, *lines = head.decode("latin-1").split("\r\n")
     pairs = (line.partition(":") for line in lines if line)
-    return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
+    status = first.split()[1:2]
+    return int("".join(status)), {name.lower(): value.strip() for name, _, value in pairs}

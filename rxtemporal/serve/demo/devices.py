@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.serve.demo.connection import DeviceConnection
+from rxtemporal.serve.demo.connection import NO_ANSWER, DeviceConnection
 
 _log = get_logger(__name__)
 
@@ -84,42 +84,42 @@ class _Simulation:
     def __init__(self, device: Device, connection: DeviceConnection) -> None:
         self.device, self._connection = device, connection
         self._waiting: list[tuple[int, dict[str, Any]]] = []
+        # True once the service has refused it for good
+        self.refused = False
 
     def read(self, number: int, due: int) -> None:
         """Take a reading, which is to be sent at a time."""
         self._waiting = [*self._waiting[-MOST_WAITING:], (due, self.device.read(number))]
 
-    async def send(self, now: int) -> bool:
-        """Send what is due, and wait for the receipt; return False if the service refuses it."""
+    async def send(self, now: int) -> None:
+        """Send what is due, and wait for the receipt."""
         due = [reading for at, reading in self._waiting if at <= now]
-        if not due:
-            return True
+        if not due or self.refused:
+            return
         try:
             answer = await self._connection.post(PATH, due)
-        except (OSError, EOFError, ValueError) as error:  # no receipt: again, with the same numbers
+        except NO_ANSWER as error:  # again, with the same numbers
             _log.debug("no receipt", device=self.device.name, error=repr(error))
-            return True
+            return
         if answer.status == 200:
             self._waiting = [each for each in self._waiting if each[0] > now]
         elif answer.status in HOPELESS:
             _log.warning("a device is refused", device=self.device.name, status=answer.status)
-            return False
+            self.refused = True
         else:
             await asyncio.sleep(answer.retry_after)
-        return True
 
     async def run(self) -> None:
         """Read and send each second, until the task is cancelled or the service refuses it."""
         done = int(time.time())
-        while True:
+        while not self.refused:
             await asyncio.sleep(max(done + PERIOD - time.time(), 0.0))
             now = int(time.time())
             # a device that had to wait has read meanwhile
             for number in range(max(done + 1, now - MOST_WAITING), now + 1):
                 self.read(number, self.device.find_due(number))
             done = max(now, done)
-            if not await self.send(now):
-                return
+            await self.send(now)
             if self.device.is_repeat(now):
                 self.read(now, now)
                 await self.send(now)
