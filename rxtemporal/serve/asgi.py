@@ -13,7 +13,7 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
-from rxtemporal.serve import health, ingest_routes, metrics
+from rxtemporal.serve import event_streams, health, ingest_routes, metrics
 from rxtemporal.serve.responses import (
     Message,
     Receive,
@@ -208,5 +208,5 @@ class _Answer:
 
 def _list_routes(service: Service) -> list[Route]:
     """Return the routes of a service; each module has its own."""
-    modules = health, metrics, ingest_routes
+    modules = event_streams, health, ingest_routes, metrics
     return [route for module in modules for route in module.list_routes(service)]

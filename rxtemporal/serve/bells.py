@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Callable
 
 
 class Bell:
     """Wakes whoever waits for news, in any event loop, at most once in each turn of a loop.
 
-    To wait: ``add`` a future, look once more for news, await the future, ``discard`` it.
-
-    Threads: ``ring`` any, at little cost if nobody waits; the others in the future's event loop.
+    Threads: ``ring`` any, at little cost if nobody waits; ``wait`` in an event loop.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loops: tuple[_LoopBell, ...] = ()
 
-    def add(self, waiter: asyncio.Future[None]) -> None:
-        """Set the result of this future at the next ring."""
-        self._find(waiter.get_loop()).waiting.add(waiter)
-
-    def discard(self, waiter: asyncio.Future[None]) -> None:
-        """Forget this future."""
-        self._find(waiter.get_loop()).waiting.discard(waiter)
+    async def wait(
+        self, has_news: Callable[[], bool], seconds: float, left: asyncio.Future[None]
+    ) -> None:
+        """Wait for a ring, unless there is news; at most so long, and until ``left`` is done."""
+        loop = asyncio.get_running_loop()
+        waiter, waiting = loop.create_future(), self._find(loop).waiting
+        waiting.add(waiter)
+        try:
+            # looked for once more, since whoever has news saw nobody until now
+            if not has_news():
+                both = waiter, left
+                await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.discard(waiter)
 
     def ring(self) -> None:
         """Wake all who wait now."""

@@ -33,11 +33,34 @@ class FeedEvent(NamedTuple):
     ``gap``   rows are gone that the reader has not read           ``{"from": …, "oldest": …}``
     ``end``   the query has completed: nothing follows             ``{}``
     ========= ==================================================== ===========================
+
+    Without a position a reader that comes back does not continue.
     """
 
     kind: str
-    position: int
+    position: int | None
     data: bytes
+
+
+class FeedReader:
+    """Reader of a feed, from a position on."""
+
+    def __init__(self, feed: ResultFeed, position: int) -> None:
+        self._feed, self.position = feed, position
+
+    def read(self) -> FeedEvent | None:
+        """Return the next event; None if there is no news."""
+        event = self._feed.read(self.position)
+        if event is not None and event.position is not None:
+            self.position = event.position
+        return event
+
+    async def wait(self, seconds: float, left: asyncio.Future[None]) -> None:
+        """Wait for news, at most so many seconds and until ``left`` is done."""
+        await self._feed.bell.wait(lambda: self._feed.has_news(self.position), seconds, left)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
 
 
 class ResultFeed(Sink):
@@ -68,7 +91,8 @@ class ResultFeed(Sink):
         # True when the query has completed
         self.ended = False
         self._kept = KeptRows(rows)
-        self._bell = Bell()
+        # rings when there is news for readers
+        self.bell = Bell()
         self._loaded = False
         self._form: Callable[[], TimeForm] = lambda: "datetime"
         # parts as JSON by position, for readers at the same place
@@ -92,7 +116,7 @@ class ResultFeed(Sink):
     def write(self, batch: EventBatch) -> None:
         """Keep the rows and wake the readers, without waiting for one."""
         self._kept.append(batch)
-        self._bell.ring()
+        self.bell.ring()
 
     def close(self, error: BaseException | None) -> None:
         """Tell the readers the end, if the query has completed; else they wait for the next run."""
@@ -100,7 +124,7 @@ class ResultFeed(Sink):
         self._form = lambda: form
         if error is None:
             self.ended = True
-            self._bell.ring()
+            self.bell.ring()
 
     def save(self) -> bytes:
         """Return the kept rows."""
@@ -152,17 +176,6 @@ class ResultFeed(Sink):
         oldest = self.oldest
         times = {"from": self.tell_time(position), "oldest": self.tell_time(oldest)}
         return FeedEvent("gap", oldest, dumps(times))
-
-    async def wait(self, position: int, seconds: float, left: asyncio.Future[None]) -> None:
-        """Wait for news behind a position, at most so many seconds and until ``left`` is done."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._bell.add(waiter)
-        try:
-            if self.has_news(position):
-                return
-            await asyncio.wait((waiter, left), timeout=seconds, return_when="FIRST_COMPLETED")
-        finally:
-            self._bell.discard(waiter)
 
     def has_news(self, position: int) -> bool:
         """Return True if there is news for a reader at a position."""

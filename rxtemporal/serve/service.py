@@ -19,6 +19,7 @@ from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Settings
+from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import Tokens
 
 _log = get_logger(__name__)
@@ -88,6 +89,7 @@ class Service:
             self.feeds, self.pairs = make_sinks(what, self.settings.results, sinks or {})
         else:
             self._adopt(what, sinks)
+        self.taps = {name: StreamTap() for name in self.sources}
 
     def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
         if sinks:

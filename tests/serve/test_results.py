@@ -19,6 +19,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve import ResultFeed
+from rxtemporal.serve.results import FeedReader
 
 SCHEMA = pl.Schema({"x": pl.Int64})
 
@@ -52,6 +53,7 @@ class Client:
             event = feed.read(self.position)
             if event is None:
                 break
+            assert event.position is not None
             self.position = event.position
             self.kinds.append(event.kind)
             if event.kind == "rows":
@@ -60,6 +62,11 @@ class Client:
                 break
             events = None if events is None else events - 1
         return self
+
+
+async def wait(feed: ResultFeed, position: int, left: asyncio.Future[None]) -> None:
+    """Wait as a reader at a position does."""
+    await FeedReader(feed, position).wait(60, left)
 
 
 def starts(rows: list[dict[str, Any]]) -> list[int]:
@@ -108,6 +115,7 @@ def test_rows_with_one_start_are_read_together(monkeypatch: pytest.MonkeyPatch) 
     feed.write(batch([1, 1, 2, 2, 2, 2, 2, 2, 3, 4], 9))
     client, parts = Client(), []
     while (event := feed.read(client.position)) is not None:
+        assert event.position is not None
         client.position = event.position
         parts.append((starts(json.loads(event.data)), event.position))
     assert parts == [([1, 1], 2), ([2] * 6, 3), ([3, 4], 9)]
@@ -275,7 +283,7 @@ def test_readers_are_woken_once_in_a_turn_of_their_loop() -> None:
 
         loop.call_soon_threadsafe = count  # type: ignore[method-assign]
         client, left = Client(), loop.create_future()
-        waiting = asyncio.ensure_future(feed.wait(client.position, 60, left))
+        waiting = asyncio.ensure_future(wait(feed, client.position, left))
         await asyncio.sleep(0)
         for number in range(1_000):  # the loop takes no turn in here
             feed.write(batch([number], number + 1, number))
@@ -302,7 +310,7 @@ def test_a_reader_wakes_whatever_the_thread_that_writes() -> None:
         thread = threading.Thread(target=write)
         thread.start()
         while "end" not in client.read(feed).kinds:
-            await feed.wait(client.position, 60, left)
+            await wait(feed, client.position, left)
         thread.join()
         return client
 
@@ -312,9 +320,12 @@ def test_a_reader_wakes_whatever_the_thread_that_writes() -> None:
 def test_a_loop_that_has_been_closed_is_no_hindrance() -> None:
     """A reader that never comes back is not waited for."""
     feed = open_feed()
+
     loop = asyncio.new_event_loop()
-    feed._bell.add(loop.create_future())
+    task = loop.create_task(wait(feed, MIN_TIME, loop.create_future()))
+    loop.run_until_complete(asyncio.sleep(0))
     loop.close()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
     feed.write(batch([1], 2))
     assert starts(Client().read(feed).rows) == [1]
 
