@@ -141,16 +141,17 @@ class Packer:
         # this runs once for each event that is pushed
         kind, waiting, door = type(event), self._waiting, self.door
         if kind in _COMPLETE:
-            if len(waiting) < self._free and (event.start >= door.cti or self._judged):
+            count = len(waiting)
+            if count < self._free and (event.start >= door.cti or self._judged):
                 door.events += 1
                 waiting.append(event)  # type: ignore[arg-type]
                 return True
-            if len(waiting) < self._behind and self._time is not None:
+            if count < self._behind and self._time is not None:
                 before = door.cti
                 if door.pass_row(event.start):
                     waiting.append(event)  # type: ignore[arg-type]
                     if (cti := door.cti) > before:
-                        self._ctis.append((len(waiting), cti))
+                        self._ctis.append((count + 1, cti))
                         if self._limit != self._least or cti <= self.sent:
                             self._set_limit()
                     return True

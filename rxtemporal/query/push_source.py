@@ -208,8 +208,10 @@ class PushSource:
         event = None if seq is not None else self._rows.read_plain(item)
         if event is None:
             verdict = self._judge(entry, item, name, seq)
+        elif (kept := entry.keep(event, name)) is not None:
+            return kept  # in time, and without a log
         else:
-            verdict = entry.keep(event, name) or entry.judge_one(event, name, None)
+            verdict = entry.judge_one(event, name, None)
         if entry.is_logged:
             entry.settle()
         if verdict.late or verdict.rejected:

@@ -72,7 +72,8 @@ class PushEntry:
         self._refuses_ahead = reader.source.refuses_ahead
         self.is_logged = reader.event_log is not None
         self._keeper = RowKeeper(reader, pushed.inputs, self._fail, self._check_failed)
-        self.keep, self.keep_all = self._keeper.keep, self._keeper.keep_all
+        self.keep = self._keeper.keep if self._keeper.is_plain else _keep_nothing
+        self.keep_all = self._keeper.keep_all
 
     @property
     def accepts(self) -> bool:
@@ -382,6 +383,11 @@ class _PushedRows(NamedTuple):
 
     def list_events(self, time: TimeForm | None) -> Iterator[tuple[RowEvent, int]]:
         return zip(list_events(self.batch, time or "ticks"), self.places.tolist(), strict=True)
+
+
+def _keep_nothing(event: PointEvent, name: str) -> Verdict | None:
+    """Leave each row to ``judge_one``."""
+    return None
 
 
 def _with_index(late: LateEvent, index: int) -> LateEvent:

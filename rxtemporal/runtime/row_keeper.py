@@ -59,22 +59,44 @@ class RowKeeper:
 
         None, with nothing changed, for another row: it is for ``judge_one``.
         """
-        # this runs once for each row that is pushed
-        if not self.is_plain:
-            return None
-        reader, run_end = self._reader, self._run_end
+        # This runs once for each row that is pushed, and calls only what it must. Nothing waits
+        # while it has the lock, and no batch is made.
+        run_end, verdict = self._run_end, None
         failed: BaseException | None = None
         self._acquire()
         try:
-            # nothing waits in here, and no batch is made
-            is_live = reader.state is _READING and run_end.accepts and not self._flow.active
-            verdict = self._keep(event, name) if is_live else None
+            reader, door = self._reader, self._door
+            high = door.high
+            if (
+                reader.state is _READING
+                and run_end.accepts
+                and not self._flow.active
+                and self._packer.keep(event)
+            ):
+                of, start = self._inputs[name], event.start
+                accepted = of.accepted
+                of.accepted = accepted + 1
+                if start > of.reached:
+                    of.reached = start
+                if start < high and high - start > of.largest_lateness:
+                    of.largest_lateness = high - start
+                if not accepted % CLOCK_ROWS:
+                    of.clock.note(start, reader.clock.now())
+                reader.sender = name
+                cti = door.cti
+                if cti == self._told:
+                    verdict = self._in_time
+                elif self._shows_ticks and cti > MIN_TIME:
+                    self._told = cti
+                    self._in_time = verdict = make_accepted(cti)
+                else:
+                    verdict = self.tell()
         except BaseException as error:
             failed = error
         finally:
             self._release()
         if failed is not None:
-            with reader.lock:
+            with self._reader.lock:
                 raise self._fail(failed) from failed
         if not run_end.accepts:
             self._check_failed()
@@ -97,7 +119,7 @@ class RowKeeper:
                 reader.held.hold()
             try:
                 for event, name in rows:
-                    if (verdict := self._keep(event, name)) is None:
+                    if (verdict := self.keep(event, name)) is None:
                         break
                     verdicts.append(verdict)
                     sent.append(
@@ -110,30 +132,6 @@ class RowKeeper:
                 raise self._fail(error) from error
         self._check_failed()
         return verdicts
-
-    def _keep(self, event: PointEvent, name: str) -> Verdict | None:
-        """Keep a row if it only has to wait, and count it."""
-        door = self._door
-        high = door.high
-        if not self._packer.keep(event):
-            return None
-        of, start = self._inputs[name], event.start
-        accepted = of.accepted
-        of.accepted = accepted + 1
-        if start > of.reached:
-            of.reached = start
-        if start < high and high - start > of.largest_lateness:
-            of.largest_lateness = high - start
-        if not accepted % CLOCK_ROWS:
-            of.clock.note(start, self._reader.clock.now())
-        self._reader.sender = name
-        cti = door.cti
-        if cti == self._told:
-            return self._in_time
-        if not self._shows_ticks or cti <= MIN_TIME:
-            return self.tell()
-        self._told, self._in_time = cti, make_accepted(cti)
-        return self._in_time
 
     def tell(self) -> Verdict:
         """Return the verdict on one row in time that has just been accepted."""
