@@ -16,9 +16,16 @@ from kafka_cluster import KafkaCluster
 from sink_input import wait_until
 
 import rxtemporal as rxt
-from rxtemporal.brokers import kafka_cursor
+from rxtemporal.brokers import kafka_client, kafka_cursor
 
 SCHEMA = {"p": int, "n": int}
+# the mock cluster answers a fetch late, and librdkafka tries again late
+SOON = {
+    "fetch.wait.max.ms": 20,
+    "fetch.error.backoff.ms": 20,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+}
 _numbers = count()
 
 
@@ -53,6 +60,11 @@ def rows(partition: int, begin: int, end: int, *, step: int = 10) -> list[dict[s
     return [{"time": n * step + partition, "p": partition, "n": n} for n in range(begin, end)]
 
 
+def make_stream(cluster: KafkaCluster, topic: str, **options: Any) -> rxt.Streamable:
+    """Return the stream of a topic."""
+    return rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, config=SOON, **options)
+
+
 def read(stream: rxt.Streamable, least: int, **options: Any) -> list[dict[str, Any]]:
     """Run a stream until it has so many results, and return them."""
     results = Results()
@@ -81,7 +93,7 @@ def test_all_rows_come_once_in_order(cluster: KafkaCluster, topic: str) -> None:
     """A backlog of three partitions: no row is late, whatever comes first from the broker."""
     for partition in range(3):
         cluster.send(topic, rows(partition, 0, 2_000), partition)
-    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA)
+    stream = make_stream(cluster, topic)
     found = read(stream, 5_999)
     numbers = defaultdict(list)
     for row in found:
@@ -101,14 +113,14 @@ def test_partition_that_is_far_behind_holds_the_others_back(
     cluster.send(topic, rows(0, 0, 2_000, step=1), 0)
     cluster.send(topic, rows(1, 0, 20, step=100), 1)
     cluster.send(topic, rows(2, 0, 200, step=10), 2)
-    found = read(rxt.from_kafka(cluster.servers, topic, schema=SCHEMA), 2_219)
+    found = read(make_stream(cluster, topic), 2_219)
     assert len(found) >= 2_219
     assert len({(row["p"], row["n"]) for row in found}) == len(found)
 
 
 def test_run_goes_on_at_its_offsets(cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
     """Offsets are in the checkpoint; those committed are only looked at."""
-    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, group=topic)
+    stream = make_stream(cluster, topic, group=topic)
     found = []
     for life in range(3):
         for partition in range(3):
@@ -129,7 +141,7 @@ def test_silent_stream_holds_up_no_other_of_the_run(cluster: KafkaCluster, topic
     results = Results()
     app = rxt.Application("house")
     for name in (f"silent-{topic}", topic):
-        app.query(name, rxt.from_kafka(cluster.servers, name, schema=SCHEMA))
+        app.query(name, make_stream(cluster, name))
     process = app.run(sinks={f"silent-{topic}": rxt.Collect(), topic: results})
     wait_until(lambda: results.rows >= 49, 20)
     cluster.send(topic, rows(0, 50, 60))
@@ -146,7 +158,7 @@ def test_messages_that_do_not_fit_are_kept_apart(
     cluster.send(topic, [good[0], *bad, None, *bad, good[1], b'{"time": 20,\n"p": 0, "n": 2}'])
     cluster.send(topic, [good[3]])
     rejected: list[rxt.Rejected] = []
-    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, on_reject=rejected.append)
+    stream = make_stream(cluster, topic, on_reject=rejected.append)
     results = Results()
     process = stream.run(results)
     wait_until(lambda: results.rows >= 3, 20)
@@ -165,7 +177,7 @@ def test_messages_that_do_not_fit_are_kept_apart(
 def test_message_that_does_not_fit_can_end_the_run(cluster: KafkaCluster, topic: str) -> None:
     """With Rejects.RAISE the error names topic, partition and offset."""
     cluster.send(topic, [*rows(1, 0, 2), b"{"], 1)
-    error = fail(rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, rejects=rxt.Rejects.RAISE))
+    error = fail(make_stream(cluster, topic, rejects=rxt.Rejects.RAISE))
     assert isinstance(error, rxt.SchemaError)
     assert f"offset 2 of {topic}/1" in str(error)
 
@@ -174,7 +186,7 @@ def test_timestamp_of_a_message_is_the_start(cluster: KafkaCluster, topic: str) 
     """start=None: the rows have no field for their time."""
     for n in range(2):
         cluster.send(topic, [{"p": 0, "n": n}], stamp=1_700_000_000_000 + n)
-    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, start=None)
+    stream = make_stream(cluster, topic, start=None)
     results = Results()
     process = stream.run(results)
     wait_until(lambda: results.rows >= 1, 20)
@@ -187,9 +199,9 @@ def test_stream_begins_where_it_is_told(cluster: KafkaCluster, topic: str) -> No
     """At the latest messages, or in some partitions only."""
     cluster.send(topic, rows(0, 0, 5), 0)
     cluster.send(topic, rows(1, 0, 5), 1)
-    some = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, partitions=[1])
+    some = make_stream(cluster, topic, partitions=[1])
     assert {row["p"] for row in read(some, 4)} == {1}
-    latest = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, begin="latest")
+    latest = make_stream(cluster, topic, begin="latest")
     results = Results()
     process = latest.run(results)
     wait_until(lambda: bool(process.diagnostics().streams[0].inputs), 20)
@@ -199,9 +211,30 @@ def test_stream_begins_where_it_is_told(cluster: KafkaCluster, topic: str) -> No
     assert [row["n"] for row in results.to_dicts()] == [5]
 
 
+def test_partition_that_is_added_is_read_whole(
+    cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at the topic's metadata now and then finds it, whatever begin= says."""
+    found = [0, 1]
+    monkeypatch.setattr(kafka_client.KafkaClient, "list_partitions", lambda *_: list(found))
+    monkeypatch.setattr(kafka_cursor, "LOOK_EVERY", 0.05)
+    for partition in range(3):
+        cluster.send(topic, rows(partition, 0, 3), partition)
+    results = Results()
+    stream = make_stream(cluster, topic, begin="latest", delay=1_000)
+    process = stream.run(results)
+    wait_until(lambda: bool(process.diagnostics().streams[0].inputs), 20)
+    found.append(2)
+    wait_until(lambda: process.diagnostics().streams[0].events_in >= 3, 20)
+    cluster.send(topic, rows(0, 1_000, 1_001), 0)
+    wait_until(lambda: results.rows >= 3, 20)
+    process.stop()
+    assert [(row["p"], row["n"]) for row in results.to_dicts()] == [(2, 0), (2, 1), (2, 2)]
+
+
 def test_idle_run_is_stopped(cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
     """A run without messages ends when it is told to, also while the broker is away."""
-    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA, group="idle")
+    stream = make_stream(cluster, topic, group="idle")
     for away in (False, True):
         process = stream.run(rxt.Collect(), resume=tmp_path / str(away))
         wait_until(lambda p=process: bool(p.diagnostics().streams[0].inputs), 20)
@@ -225,7 +258,7 @@ def test_broker_that_is_away_is_waited_for(
     caplog.set_level(logging.INFO)
     cluster.send(topic, rows(0, 0, 3))
     results = Results()
-    process = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA).run(results)
+    process = make_stream(cluster, topic).run(results)
     wait_until(lambda: results.rows >= 2, 20)
     cluster.set_down()
     wait_until(lambda: "the broker is away" in caplog.text, 20)
@@ -241,7 +274,7 @@ def test_messages_deleted_before_they_were_read_are_an_error(
     cluster: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     """The error names topic, partition and offsets; nothing is skipped in silence."""
-    stream = rxt.from_kafka(cluster.servers, topic, schema=SCHEMA)
+    stream = make_stream(cluster, topic)
     cluster.send(topic, rows(2, 0, 5), 2)
     read(stream, 4, resume=tmp_path)
     cluster.send(topic, rows(2, 5, 20), 2)
@@ -254,7 +287,7 @@ def test_messages_deleted_before_they_were_read_are_an_error(
 
 def test_topic_that_is_missing_is_an_error(cluster: KafkaCluster) -> None:
     """A topic is not created by reading it."""
-    error = fail(rxt.from_kafka(cluster.servers, "nowhere", schema=SCHEMA))
+    error = fail(make_stream(cluster, "nowhere"))
     assert isinstance(error, rxt.SourceError)
     assert "topic 'nowhere' cannot be read" in str(error)
 

@@ -1,0 +1,126 @@
+"""Crashes of a run over Kafka: each message is in its result once.
+
+``RXTEMPORAL_CRASH_ROUNDS`` is the number of rounds of the full run, ``RXTEMPORAL_CRASH_SEED``
+repeats a draw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from child_process import HERE, environment
+from kafka_cluster import KafkaCluster
+from kafka_run import DELAY
+
+PARTITIONS = 3
+ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
+TOPIC = "rows"
+# a machine that is busy takes long
+PATIENCE = 120
+
+
+class Sender(threading.Thread):
+    """Sends numbered rows into drawn partitions, with one time for all, until it is ended."""
+
+    def __init__(self, cluster: KafkaCluster, seed: int) -> None:
+        super().__init__()
+        self._cluster, self._draw = cluster, random.Random(seed)
+        self._ended = threading.Event()
+        self._time = 0
+        self.sent = [0] * PARTITIONS
+
+    def run(self) -> None:
+        """Send some rows at a time."""
+        while not self._ended.wait(0.005):
+            for partition in self._draw.sample(range(PARTITIONS), 2):
+                self._send(partition, self._draw.randrange(1, 20))
+
+    def end(self) -> None:
+        """Send the last rows, behind which all others are due."""
+        self._ended.set()
+        self.join()
+        self._time += 2 * DELAY
+        for partition in range(PARTITIONS):
+            self._send(partition, 1)
+
+    def _send(self, partition: int, count: int) -> None:
+        rows = []
+        for _ in range(count):
+            rows.append({"time": self._time, "p": partition, "n": self.sent[partition]})
+            self.sent[partition] += 1
+            self._time += 1
+        self._cluster.send(TOPIC, rows, partition)
+
+
+def run_once(cluster: KafkaCluster, folder: Path, least: int, *, kill: bool) -> int:
+    """Run until so many rows have been written, then kill or stop it; return how many."""
+    command = [sys.executable, "-P", str(HERE / "kafka_run.py")]
+    command += [cluster.servers, TOPIC, str(folder)]
+    rows = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stdout is not None
+        limit = threading.Timer(PATIENCE, process.kill)
+        limit.start()
+        while rows < least and (line := process.stdout.readline()):
+            rows += int(line)
+        process.kill() if kill else process.terminate()
+        rest = process.stdout.read()
+        code = process.wait()
+        limit.cancel()
+    assert code == (-signal.SIGKILL if kill else 0)
+    return rows + (0 if kill else sum(map(int, rest.split())))
+
+
+def run_crashes(folder: Path, kills: int, seed: int) -> None:
+    """Kill a run at random while messages come; then check its result."""
+    draw = random.Random(seed)
+    with KafkaCluster() as cluster:
+        cluster.create(TOPIC, PARTITIONS)
+        sender = Sender(cluster, seed)
+        sender.start()
+        try:
+            for _ in range(kills):
+                run_once(cluster, folder, draw.randrange(1, 3_000), kill=True)
+        finally:
+            sender.end()
+        # the last rows wait for a CTI behind them
+        expected = Counter((p, n) for p, sent in enumerate(sender.sent) for n in range(sent - 1))
+        wait_for_all(cluster, folder, len(expected))
+    found = Counter((row["p"], row["n"]) for row in read_rows(folder))
+    last = {(p, sent - 1) for p, sent in enumerate(sender.sent)}
+    assert Counter({each: n for each, n in found.items() if each not in last}) == expected
+
+
+def wait_for_all(cluster: KafkaCluster, folder: Path, rows: int) -> None:
+    """Run until the file has so many rows."""
+    while (left := rows - len(read_rows(folder))) > 0:
+        run_once(cluster, folder, left, kill=False)
+
+
+def read_rows(folder: Path) -> list[dict[str, int]]:
+    """Return the rows in the result, which is a hidden file until the stream ends."""
+    lines = (folder / ".rows.jsonl.part").read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def test_each_message_is_in_the_result_once(tmp_path: Path) -> None:
+    """Two kills at random."""
+    run_crashes(tmp_path, 2, 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_each_message_is_in_the_result_once_after_many_crashes(tmp_path: Path, number: int) -> None:
+    """Twenty kills at random."""
+    seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
+    print(f"RXTEMPORAL_CRASH_SEED={seed}, round {number}")
+    run_crashes(tmp_path, 20, seed)

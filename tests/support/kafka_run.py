@@ -1,0 +1,49 @@
+"""A run over a topic of Kafka, to be killed: its rows go into a file.
+
+    python kafka_run.py SERVERS TOPIC FOLDER
+
+It saves itself after almost every batch, and prints the number of rows that it has written. SIGTERM
+stops it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import rxtemporal as rxt
+from rxtemporal.runtime import checkpoint
+
+# rows of different partitions may come as far out of order; each has its own time
+DELAY = 2_000
+
+
+class CountedFile(rxt.File):
+    """A file that tells how many rows are written."""
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Append rows."""
+        super().write(batch)
+        if len(batch):
+            print(len(batch), flush=True)
+
+
+def main(servers: str, topic: str, folder: Path) -> None:
+    """Run until SIGTERM."""
+    checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    rows = rxt.from_kafka(
+        servers, topic, schema={"p": int, "n": int}, delay=DELAY, group="run", name="rows"
+    )
+    process = rows.run(CountedFile(folder / "rows.jsonl"), resume=folder / "state")
+    stopped.wait()
+    process.stop()
+    if process.error is not None:
+        raise process.error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
