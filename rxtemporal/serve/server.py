@@ -9,7 +9,7 @@ import math
 import os
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import TypeAlias
 
@@ -74,6 +74,8 @@ class Server(uvicorn.Server):
             self._report(f"listening on {describe_address(each, self.config.is_ssl)}")
             if self._senders is not None:
                 self._sending = asyncio.create_task(self._senders(*each.getsockname()[:2]))
+        for words in list_warnings(self._app.service.settings):
+            self._report(words)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests end, save the run and stop."""
@@ -136,6 +138,16 @@ def check_address(settings: Settings) -> None:
             f"localhost), got host {settings.server.host!r}. Hint: `rxtemporal serve --new-token "
             "NAME` makes a token and prints its section of the configuration."
         )
+
+
+def list_warnings(settings: Settings) -> Iterator[str]:
+    """Yield what somebody who starts the service should know."""
+    if settings.state.folder is None:
+        yield "no folder for the state: nothing is durable"
+    if not settings.tokens:
+        yield "no tokens: everybody on this machine may read and write"
+    elif settings.server.certificate is None and not is_loopback(settings.server.host):
+        yield "no certificate: tokens are sent as clear text"
 
 
 def is_loopback(host: str) -> bool:

@@ -1,0 +1,118 @@
+"""The server as a process: it begins, ends without loss, begins again, and leaves at once."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from served import make_house
+from service_process import PATIENCE
+
+from rxtemporal.errors import ArgumentError
+from rxtemporal.serve import Settings, app
+from rxtemporal.serve.server import Server, check_address, is_loopback, list_warnings
+
+# Limits, with a server in a thread ----------------------------------------------------------------
+
+
+@pytest.fixture
+def address() -> Iterator[tuple[str, int]]:
+    """The address of a server with narrow limits."""
+    limits = {"head_bytes": 2048, "head_seconds": 0.3, "max_connections": 3, "port": 0}
+    served = app(make_house()[0], Settings.parse({"server": limits}))
+    said: list[str] = []
+    ready = threading.Event()
+
+    def report(words: str) -> None:
+        said.append(words)
+        ready.set()
+
+    server = Server(served, report)
+    thread = threading.Thread(target=server.listen)
+    thread.start()
+    assert ready.wait(PATIENCE)
+    url = urlsplit(said[0].partition("listening on ")[2])
+    assert url.hostname is not None
+    assert url.port is not None
+    yield url.hostname, url.port
+    server.handle_exit(signal.SIGTERM, None)
+    thread.join(PATIENCE)
+    assert said[1:3] == [
+        "no folder for the state: nothing is durable",
+        "no tokens: everybody on this machine may read and write",
+    ]
+    assert said[3:] == ["draining", "stopped"]
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Return what comes until the server closes the connection."""
+    connection.settimeout(PATIENCE)
+    received = b""
+    while data := connection.recv(65536):
+        received += data
+    return received
+
+
+def test_a_head_is_limited_in_size_and_time(address: tuple[str, int]) -> None:
+    """Headers without end get 431, a head that does not come on 408, and silence nothing."""
+    with socket.create_connection(address) as large:
+        large.sendall(b"GET /healthz HTTP/1.1\r\n" + b"A: " + b"x" * 4000)
+        assert read_all(large).startswith(b"HTTP/1.1 431 ")
+    with socket.create_connection(address) as slow:
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n")
+        assert read_all(slow).startswith(b"HTTP/1.1 408 ")
+    with socket.create_connection(address) as silent:
+        assert read_all(silent) == b""
+
+
+def test_a_second_head_is_limited_as_the_first(address: tuple[str, int]) -> None:
+    """On a connection that stays open each head has its own count and its own time."""
+    request = b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: " + b"x" * 1500 + b"\r\n\r\n"
+    with socket.create_connection(address) as connection:
+        for _ in range(3):
+            connection.sendall(request)
+            answer = b""
+            while not answer.endswith(b'{"state":"running"}'):
+                answer += connection.recv(65536)
+        connection.sendall(request[:-10])
+        assert read_all(connection).startswith(b"HTTP/1.1 408 ")
+
+
+def test_connections_are_limited(address: tuple[str, int]) -> None:
+    """One connection too many is answered 503; when another has gone there is room again."""
+    with socket.create_connection(address), socket.create_connection(address):
+        with socket.create_connection(address), socket.create_connection(address) as fourth:
+            answer = read_all(fourth)
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"retry-after: 1" in answer
+        assert httpx.get("http://{}:{}/healthz".format(*address)).status_code == 200
+
+
+# Addresses ----------------------------------------------------------------------------------------
+
+
+def test_without_tokens_only_this_machine_connects() -> None:
+    """Another address than that of this machine needs a token."""
+    hosts = ["127.0.0.1", "127.8.9.1", "::1", "localhost", "0.0.0.0", "::", "10.0.0.1", "house"]
+    assert [is_loopback(host) for host in hosts] == [True] * 4 + [False] * 4
+    outside = {"server": {"host": "0.0.0.0"}}
+    with pytest.raises(ArgumentError, match="without tokens a service listens on this machine"):
+        check_address(Settings.parse(outside))
+    token = {"hash": "sha256:" + "0" * 64}
+    settings = Settings.parse({**outside, "state": {"folder": "x"}, "tokens": {"a": token}})
+    check_address(settings)
+    assert list(list_warnings(settings)) == ["no certificate: tokens are sent as clear text"]
+
+
+def test_a_port_in_use_is_told() -> None:
+    """An address that cannot be used is an error with a hint."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings.parse({"server": {"port": taken.getsockname()[1]}})
+        server = Server(app(make_house()[0], settings), lambda words: None)
+        with pytest.raises(ArgumentError, match="another service may have the port"):
+            server.listen()
