@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from served import make_client, make_house
+from served import Faulty, make_client, make_house, rows
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -211,6 +211,36 @@ def test_a_start_that_fails_is_refused_and_tried_again(tmp_path: Path) -> None:
         await asyncio.to_thread(served.service.stop)
 
     asyncio.run(run())
+
+
+def test_a_failed_run_is_told_to_senders_until_it_is_there_again(tmp_path: Path) -> None:
+    """When a sink has failed, rows get 503 with a time; then they are accepted, each once."""
+    house, _ = make_house()
+    sink = Faulty()
+    state = {"folder": str(tmp_path), "restart_after": 0.3}
+    served = app(house, Settings.parse({"state": state}), sinks={"totals": sink})
+
+    async def send(time: int) -> httpx.Response:
+        async with make_client(served) as client:
+            return await client.post("/streams/readings", json=rows(range(time, time + 1)))
+
+    async def run() -> None:
+        async with served.lifespan():
+            assert (await send(5)).json()["accepted"] == 1
+            sink.error = OSError("the table is away")
+            await send(15)  # it closes the first window, whose row the sink refuses
+            refused = await send(16)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert "table" not in refused.text
+            sink.error = None
+            while (again := await send(16)).status_code == 503:
+                await asyncio.sleep(0.05)
+            assert again.json()["accepted"] == 1
+            assert (await send(15)).json()["duplicates"] == 1
+            await send(25)
+
+    asyncio.run(run())
+    assert [(row["start_time"], row["count"]) for row in sink.rows] == [(0, 1), (10, 2)]
 
 
 def test_settings_are_given_once() -> None:

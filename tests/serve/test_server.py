@@ -2,20 +2,79 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from served import make_house
-from service_process import PATIENCE
+from service_process import PATIENCE, serve, write_house
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve import Settings, app
 from rxtemporal.serve.server import Server, check_address, is_loopback, list_warnings
+
+SENDERS = 4
+
+
+def send_all(url: str, sender: int, enough: threading.Event) -> list[int]:
+    """Send one row after the other as a device; return the numbers of those acknowledged."""
+    acknowledged = []
+    with httpx.Client(base_url=url, headers={"Source": f"device {sender}"}) as client:
+        for number in itertools.count():
+            row = {"ts": number, "device": "a", "temp": 1, "n": number}
+            try:
+                answer = client.post("/streams/readings", json=row)
+            except httpx.TransportError:
+                return acknowledged
+            if answer.status_code == 503:
+                assert "retry-after" in answer.headers
+                return acknowledged
+            receipt = answer.raise_for_status().json()
+            assert (receipt["accepted"], receipt["durable"]) == (1, True)
+            acknowledged.append(number)
+            if number == 20:
+                enough.set()
+    raise AssertionError
+
+
+def test_what_was_acknowledged_is_there_after_each_end(tmp_path: Path) -> None:
+    """SIGTERM under load: status 0, and no receipt is broken; a second one leaves at once."""
+    arguments = [write_house(tmp_path), "--port", "0", "--state", str(tmp_path / "state")]
+    with serve(*arguments) as first, ThreadPoolExecutor(SENDERS) as pool:
+        url, enough = first.listen(), threading.Event()
+        sent = [pool.submit(send_all, url, each, enough) for each in range(SENDERS)]
+        assert enough.wait(PATIENCE)
+        first.process.send_signal(signal.SIGTERM)
+        assert first.wait() == 0
+        first.wait_for("stopped")
+        acknowledged = [each.result() for each in sent]
+    assert min(map(len, acknowledged)) > 0
+
+    with serve(*arguments) as second:
+        url = second.listen()
+        for sender, numbers in enumerate(acknowledged):
+            rows = [{"ts": n, "device": "a", "temp": 1, "n": n} for n in numbers]
+            again = httpx.post(
+                f"{url}/streams/readings", json=rows, headers={"Source": f"device {sender}"}
+            ).json()
+            assert (again["accepted"], again["duplicates"]) == (0, len(numbers))
+        with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)) as slow:
+            slow.sendall(
+                b"POST /streams/readings HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n["
+            )
+            httpx.get(f"{url}/healthz")  # the body has begun
+            second.process.send_signal(signal.SIGTERM)
+            second.wait_for("draining")
+            second.process.send_signal(signal.SIGTERM)
+            assert second.wait() == 128 + signal.SIGTERM
+
 
 # Limits, with a server in a thread ----------------------------------------------------------------
 

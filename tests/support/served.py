@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -56,17 +55,6 @@ def make_house(**options: Any) -> tuple[rxt.Application, rxt.PushSource]:
 def rows(times: range) -> list[dict[str, Any]]:
     """Return a reading for each time, numbered by it."""
     return [{"ts": time, "device": "a", "temp": 1, "n": time} for time in times]
-
-
-@contextmanager
-def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an object another attribute for a while."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def make_client(app: Callable[..., Any], **options: Any) -> httpx.AsyncClient:
