@@ -84,8 +84,7 @@ def read_rows(body: bytes, form: str | None, limits: Limits) -> BodyRows:
         _check_values(body, limits)
     read = _read_lines if form == LINES else _read_json if form == JSON else _read_either
     rows = read(body, limits)
-    # a body that is shorter has no text and no row that is longer
-    return rows if len(body) <= min(limits.text, 5 * limits.fields) else _refuse_long(rows, limits)
+    return _refuse_long(rows, limits) if _may_be_long(body, rows, limits) else rows
 
 
 def _check_values(body: bytes, limits: Limits) -> None:
@@ -205,6 +204,21 @@ def find_place(body: bytes, error: Exception) -> dict[str, int]:
         # a value out of range is told without its place
         byte = int(digits) if digits.isdigit() else 0
     return {"line": body.count(b"\n", 0, byte) + 1, "byte": byte}
+
+
+def _may_be_long(body: bytes, read: BodyRows, limits: Limits) -> bool:
+    """Return False if no row has too many fields or too long texts; it costs little."""
+    # a field takes five bytes
+    if len(body) > 5 * limits.fields:
+        rows = [read.items] if type(read.items) is dict else read.items
+        if max((len(row) for row in rows if type(row) is dict), default=0) > limits.fields:
+            return True
+    if len(body) <= limits.text:
+        return False
+    if read.form == LINES:
+        return max(map(len, body.split(b"\n"))) > limits.text
+    # an escaped quotation mark does not end a text
+    return b"\\" in body or max(map(len, body.split(b'"'))) > limits.text
 
 
 def _refuse_long(read: BodyRows, limits: Limits) -> BodyRows:
