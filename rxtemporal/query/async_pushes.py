@@ -23,9 +23,10 @@ _log = get_logger(__name__)
 MOST_PUSHES = 1_024
 
 
-# the entry of the run that is to take a push, its item, input and number, and the future of its
-# verdict; and an answer to a push: its verdict or its error
-AsyncPush: TypeAlias = "tuple[PushEntry, Any, str, Any, asyncio.Future[Verdict]]"
+# the entry of the run that is to take a push, its item, input and number, the future of its
+# verdict, and whether that waits until the rows are durable; and an answer to a push: its verdict
+# or its error
+AsyncPush: TypeAlias = "tuple[PushEntry, Any, str, Any, asyncio.Future[Verdict], bool]"
 _Answer: TypeAlias = tuple[AsyncPush, Verdict | None, BaseException | None]
 
 
@@ -55,11 +56,16 @@ class AsyncPushes:
         self._waiting: SimpleQueue[AsyncPush | None] = SimpleQueue()
         self._is_running = False
 
-    def push(self, entry: PushEntry, item: Any, input: str, seq: Any) -> asyncio.Future[Verdict]:
-        """Return the future of a verdict; called in an event loop."""
+    def push(
+        self, entry: PushEntry, item: Any, input: str, seq: Any, durable: bool
+    ) -> asyncio.Future[Verdict]:
+        """Return the future of a verdict; called in an event loop.
+
+        Unless ``durable``, it does not wait for the disk.
+        """
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.put((entry, item, input, seq, future))
+            self._waiting.put((entry, item, input, seq, future, durable))
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(
@@ -101,6 +107,8 @@ class AsyncPushes:
                 answers += self._keep(pushes, events, begin)
             if len(answers) == begin:
                 answers.append(self._judge_one(pushes[begin]))
+        if hasty := [answer for answer in answers if not answer[0][5]]:
+            _answer(hasty)
         return self._settle(answers)
 
     def _read_one(self, push: AsyncPush) -> PointEvent | None:
@@ -171,8 +179,8 @@ def _answer(answers: Sequence[_Answer]) -> None:
 
 
 def _resolve(answers: Sequence[_Answer]) -> None:
-    for (*_, future), verdict, error in answers:
-        if future.done():  # it was cancelled
+    for (_, _, _, _, future, _), verdict, error in answers:
+        if future.done():  # it was cancelled, or did not wait for the disk
             continue
         if error is not None:
             future.set_exception(error)

@@ -219,18 +219,19 @@ class PushSource:
         return verdict
 
     async def push_async(
-        self, item: Any, *, input: str | None = None, seq: Numbers = None
+        self, item: Any, *, input: str | None = None, seq: Numbers = None, durable: bool = True
     ) -> Verdict:
         """Push as ``push`` does, without blocking the event loop.
 
         One thread accepts the pushes of all event loops in their order, and makes durable all that
-        wait at once. A push that is cancelled may have been accepted.
+        wait at once. A push that is cancelled may have been accepted. With ``durable=False`` the
+        verdict does not wait for the disk: the rows are lost if the process ends before that.
         """
         entry = self._find_entry()
         if not entry.accepts:
             raise entry.refuse()
         name = OWN if input is None else check_name(input)
-        return await self._async.push(entry, item, name, seq)
+        return await self._async.push(entry, item, name, seq, durable)
 
     def has_room(self, rows: int, waiting: int = 0) -> bool:
         """Return True if a push of so many rows would not wait for room in the hand-off.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from rxtemporal.core.events import Cti
 from rxtemporal.core.fields import UnfitError
@@ -15,18 +15,26 @@ from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.row_times import plain_time
 from rxtemporal.ingress.verdict import Verdict
-from rxtemporal.serve.bodies import DisconnectError, read_body, read_head
+from rxtemporal.serve.bodies import DisconnectError, Head, read_body, read_head
 from rxtemporal.serve.body_rows import BodyError, BodyRows, find_form, make_raw_reader, read_rows
 from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters
 from rxtemporal.serve.ingest_stream import IngestStream, make_streams
 from rxtemporal.serve.overload import Load, Rates
 from rxtemporal.serve.receipts import list_refused, make_cti_receipt, make_receipt
-from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, send_json
+from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, find_header, send_json
 from rxtemporal.serve.service import Service
-from rxtemporal.serve.tokens import Access
+from rxtemporal.serve.tokens import OPEN, Access
 
 # so long a request waits for its receipt
 ANSWER_SECONDS = 30.0
+
+
+class Sender(NamedTuple):
+    """Sender of a request: the stream that it writes, its rights, and the source of its rows."""
+
+    stream: IngestStream
+    access: Access
+    source: str | None
 
 
 class Ingest:
@@ -44,29 +52,30 @@ class Ingest:
         self._streams = make_streams(service.sources, self.limits)
         self._writer = ThreadPoolExecutor(1, "rxtemporal dead letters")
 
-    def find_stream(self, name: str, access: Access) -> IngestStream:
-        """Return a stream that the sender may write. ``RequestError``: 403, 404."""
+    def admit(self, scope: Scope, head: Head) -> Sender:
+        """Return the sender of a request. ``RequestError``: 403, 404."""
+        access, name = scope["access"], scope["path_params"]["name"]
         if not access.may_write(name):
             raise RequestError(403, f"the token {access.name!r} may not write this stream")
+        if access is OPEN:
+            _check_origin(scope)
         stream = self._streams.get(name)
         if stream is None:
             raise RequestError(404, "there is no such stream that takes rows")
-        return stream
+        return Sender(stream, access, stream.find_source(access, head.source))
 
     # Requests -------------------------------------------------------------------------------------
 
     async def post_rows(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer ``POST /streams/{name}``: push the rows of the body, send their receipt."""
-        access = scope["access"]
-        stream = self.find_stream(scope["path_params"]["name"], access)
         head = read_head(scope)
         form = find_form(head.kind)
-        sender = stream.find_sender(access, head.source)
+        sender = self.admit(scope, head)
         share = self.load.share()
         limits = self.limits
         try:
             body = await read_body(receive, head, limits.body_bytes, limits.body_seconds, share.add)
-            receipt = await self.push(stream, access, sender, body, form, head.first)
+            receipt = await self.push(sender, body, form, head.first)
         except DisconnectError:
             return
         finally:
@@ -75,10 +84,8 @@ class Ingest:
 
     async def post_cti(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer ``POST /streams/{name}/cti``: push a CTI, send the CTI of the stream."""
-        access = scope["access"]
-        stream = self.find_stream(scope["path_params"]["name"], access)
         head = read_head(scope)
-        sender = stream.find_sender(access, head.source)
+        sender = self.admit(scope, head)
         share = self.load.share()
         try:
             body = await read_body(receive, head, 4_096, self.limits.body_seconds, share.add)
@@ -87,64 +94,55 @@ class Ingest:
         finally:
             share.release()
         cti = _read_cti(body, self.limits)
-        self.rates.take(access, 1)
-        verdict = await self._push(stream, cti, 1, sender, None)
+        self.rates.take(sender.access, 1)
+        verdict = await self._push(sender, cti, 1, None)
         self.service.counts.receipts += 1
         await send_json(send, 200, make_cti_receipt(verdict.cti, self.service.is_durable))
 
     # Rows -----------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        stream: IngestStream,
-        access: Access,
-        sender: str | None,
-        body: bytes,
-        form: str | None,
-        first: int | None,
-    ) -> bytes:
+    async def push(self, sender: Sender, body: bytes, form: str | None, first: int | None) -> bytes:
         """Push the rows of a body, numbered from ``first``; return their receipt.
 
         ``RequestError``: the body is refused as a whole.
         """
         try:
-            rows = read_rows(body, form, stream.limits)
+            rows = read_rows(body, form, sender.stream.limits)
         except BodyError as error:
-            self.rates.take(access, 1)
-            await self._keep_body(stream, sender, body, error.reason)
+            self.rates.take(sender.access, 1)
+            await self._keep_body(sender, body, error.reason)
             raise
-        self.rates.take(access, rows.rows)
+        self.rates.take(sender.access, rows.rows)
         try:
-            verdict = await self._push_rows(stream, rows, sender, first)
+            verdict = await self._push_rows(sender, rows, first)
         except (SchemaError, ArgumentError) as error:
-            await self._keep_body(stream, sender, body, str(error))
+            await self._keep_body(sender, body, str(error))
             raise RequestError(400, str(error)) from error
         if verdict.rejected or rows.refused:
-            await self._keep_rows(stream, sender, body, rows, verdict)
+            await self._keep_rows(sender, body, rows, verdict)
         self.service.counts.receipts += 1
         return make_receipt(verdict, self.service.is_durable, rows.refused, rows.places)
 
-    async def _push_rows(
-        self, stream: IngestStream, rows: BodyRows, sender: str | None, first: int | None
-    ) -> Verdict:
+    async def _push_rows(self, sender: Sender, rows: BodyRows, first: int | None) -> Verdict:
         items, places = rows.items, rows.places
         pushed = rows.rows - len(rows.refused)
         if not pushed:
-            return Verdict(cti=stream.source.cti)
-        stream.convert(items)
+            return Verdict(cti=sender.stream.source.cti)
+        sender.stream.convert(items)
         seq: Any = None
         if first is not None:
             seq = count(first) if places is None else [first + place for place in places]
-        return await self._push(stream, items, pushed, sender, seq)
+        return await self._push(sender, items, pushed, seq)
 
-    async def _push(
-        self, stream: IngestStream, item: Any, rows: int, sender: str | None, seq: Any
-    ) -> Verdict:
+    async def _push(self, sender: Sender, item: Any, rows: int, seq: Any) -> Verdict:
         """Push within the bounds of what may wait."""
+        stream, durable = sender.stream, self.service.settings.state.durable
         self.load.add_rows(stream.name, stream.source, rows)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await stream.source.push_async(item, input=sender, seq=seq)
+                return await stream.source.push_async(
+                    item, input=sender.source, seq=seq, durable=durable
+                )
         except TimeoutError:
             raise RequestError(
                 503,
@@ -157,52 +155,43 @@ class Ingest:
 
     # Dead letters ---------------------------------------------------------------------------------
 
-    async def _keep_body(
-        self, stream: IngestStream, sender: str | None, body: bytes, reason: str
-    ) -> None:
-        letter = DeadLetter(stream.name, sender, None, reason, body)
-        refused = [Rejected(0, reason, body)]
-        await self._run_writer(self._write, stream, sender, [letter], refused)
+    async def _keep_body(self, sender: Sender, body: bytes, reason: str) -> None:
+        letter = DeadLetter(sender.stream.name, sender.source, None, reason, body)
+        await self._run_writer(self._write, sender, [letter], [Rejected(0, reason, body)])
 
     async def _keep_rows(
-        self,
-        stream: IngestStream,
-        sender: str | None,
-        body: bytes,
-        rows: BodyRows,
-        verdict: Verdict,
+        self, sender: Sender, body: bytes, rows: BodyRows, verdict: Verdict
     ) -> None:
         refused = list_refused(verdict, rows.refused, rows.places)
-        await self._run_writer(self._write_rows, stream, sender, body, rows, refused)
+        await self._run_writer(self._write_rows, sender, body, rows, refused)
 
     async def _run_writer(self, write: Any, *arguments: Any) -> None:
         await asyncio.get_running_loop().run_in_executor(self._writer, write, *arguments)
 
     def _write_rows(
-        self,
-        stream: IngestStream,
-        sender: str | None,
-        body: bytes,
-        rows: BodyRows,
-        refused: Sequence[Rejected],
+        self, sender: Sender, body: bytes, rows: BodyRows, refused: Sequence[Rejected]
     ) -> None:
         read_raw = make_raw_reader(body, rows.form)
+        name, source = sender.stream.name, sender.source
         letters = [
-            DeadLetter(stream.name, sender, each.index, each.reason, read_raw(each, each.index))
+            DeadLetter(name, source, each.index, each.reason, read_raw(each, each.index))
             for each in refused
         ]
         # the source itself has told of those that it has seen
-        self._write(stream, sender, letters, rows.refused)
+        self._write(sender, letters, rows.refused)
 
     def _write(
-        self,
-        stream: IngestStream,
-        sender: str | None,
-        letters: Sequence[DeadLetter],
-        refused: Sequence[Rejected],
+        self, sender: Sender, letters: Sequence[DeadLetter], refused: Sequence[Rejected]
     ) -> None:
         self.dead_letters.write(letters)
-        stream.tell_refused(refused, sender)
+        sender.stream.tell_refused(refused, sender.source)
+
+
+def _check_origin(scope: Scope) -> None:
+    """Refuse the pages of other sites, which a browser lets send to whoever has no tokens."""
+    origin = find_header(scope, b"origin")
+    if origin is not None and origin.partition(b"://")[2] != find_header(scope, b"host"):
+        raise RequestError(403, "a page of another site may not write without a token")
 
 
 def _read_cti(body: bytes, limits: Any) -> Cti:

@@ -7,8 +7,7 @@ import contextlib
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.serve.bodies import read_head
-from rxtemporal.serve.ingest import Ingest
-from rxtemporal.serve.ingest_stream import IngestStream
+from rxtemporal.serve.ingest import Ingest, Sender
 from rxtemporal.serve.responses import (
     Receive,
     RequestError,
@@ -17,7 +16,6 @@ from rxtemporal.serve.responses import (
     dumps,
     to_request_error,
 )
-from rxtemporal.serve.tokens import Access
 
 _log = get_logger(__name__)
 
@@ -38,13 +36,11 @@ class IngestSocket:
     def __init__(
         self,
         ingest: Ingest,
-        stream: IngestStream,
-        access: Access,
-        sender: str | None,
+        sender: Sender,
         receive: Receive,
         send: Send,
     ) -> None:
-        self._ingest, self._stream, self._access, self._sender = ingest, stream, access, sender
+        self._ingest, self._sender = ingest, sender
         self._receive, self._send = receive, send
         self._reader: asyncio.Task[int | None]
         self._answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(MOST_MESSAGES)
@@ -102,7 +98,7 @@ class IngestSocket:
         try:
             ingest.service.check_takes()
             share.add(len(body))
-            return await ingest.push(self._stream, self._access, self._sender, body, None, None)
+            return await ingest.push(self._sender, body, None, None)
         except Exception as error:
             return self._encode_error(error)
         finally:
@@ -111,7 +107,7 @@ class IngestSocket:
     def _encode_error(self, error: Exception) -> bytes:
         known = to_request_error(error, self._ingest.limits.retry_after)
         if known is None:
-            _log.exception("a message has failed", stream=self._stream.name)
+            _log.exception("a message has failed", stream=self._sender.stream.name)
             known = RequestError(500, "the service has failed with this message")
         answer = {"error": known.reason, "status": known.status, **known.more}
         if known.retry_after is not None:
@@ -121,15 +117,13 @@ class IngestSocket:
 
 async def open_socket(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer the WebSocket ``/streams/{name}``."""
-    access = scope["access"]
-    stream = ingest.find_stream(scope["path_params"]["name"], access)
     head = read_head(scope)
+    sender = ingest.admit(scope, head)
     if head.first is not None:
         raise RequestError(
             400,
             "a WebSocket takes no header Sequence: a message that is refused would shift the "
             "numbers. Hint: send the numbers in the rows",
         )
-    sender = stream.find_sender(access, head.source)
     await receive()  # websocket.connect
-    await IngestSocket(ingest, stream, access, sender, receive, send).run()
+    await IngestSocket(ingest, sender, receive, send).run()

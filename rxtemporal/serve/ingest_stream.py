@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
+from rxtemporal.ingress.pushed_inputs import OWN
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.settings import WhenFull
 from rxtemporal.query.push_source import PushSource
@@ -24,33 +25,33 @@ _MOST_SHOWN = 65_536
 class IngestStream:
     """A source that is pushed into, its name, and the limits of a request for it."""
 
-    __slots__ = ("_schema", "_senders", "limits", "name", "source")
+    __slots__ = ("_schema", "_sources", "limits", "name", "source")
 
     def __init__(self, name: str, source: PushSource, limits: Limits) -> None:
         self.name, self.source = name, source
         entrance: Any = source.stream._node.source
         self._schema = entrance.schema if has_texts(entrance.schema) else None
-        self._senders: set[str] = set()
+        self._sources: set[str] = set()
         hand_off = entrance.hand_off
         if hand_off is not None and hand_off.when_full is WhenFull.BLOCK:
             # more would have to wait inside of a push
             limits = dataclasses.replace(limits, rows=min(limits.rows, hand_off.max_rows))
         self.limits = limits
 
-    def find_sender(self, access: Access, source: str | None) -> str | None:
+    def find_source(self, access: Access, source: str | None) -> str | None:
         """Return the source of a request's rows; None is the stream's own input.
 
         ``RequestError`` (403): the token may not send as this one, or there are too many.
         """
-        sender = access.default_source if source is None else source
-        if not access.may_name(sender):
-            name = "the stream's own source" if sender is None else f"the source {sender!r}"
+        source = access.default_source if source is None else source
+        if not access.may_name(source):
+            name = "the stream's own source" if source is None else f"the source {source!r}"
             raise RequestError(403, f"the token {access.name!r} may not send as {name}")
-        if sender is not None and sender not in self._senders:
-            if len(self._senders) >= MOST_SOURCES:
+        if source is not None and source not in self._sources:
+            if len(self._sources) >= MOST_SOURCES:
                 raise RequestError(403, f"the stream has {MOST_SOURCES} sources, and takes no more")
-            self._senders.add(sender)
-        return sender
+            self._sources.add(source)
+        return source
 
     def convert(self, items: Any) -> None:
         """Replace texts of JSON by the values of types for which it has none."""
@@ -59,7 +60,7 @@ class IngestStream:
         rows = [items] if isinstance(items, dict) else [row for row in items if type(row) is dict]
         convert_texts(rows, self._schema)
 
-    def tell_refused(self, refused: Sequence[Rejected], sender: str | None) -> None:
+    def tell_refused(self, refused: Sequence[Rejected], source: str | None) -> None:
         """Publish rows, or a body, that never came to the source in its ``rejects``."""
         if not refused:
             return
@@ -67,7 +68,7 @@ class IngestStream:
             dataclasses.replace(each, row=_show(each.row)) if type(each.row) is bytes else each
             for each in refused
         ]
-        self.source.rejects.push(shown, "source" if sender is None else sender)
+        self.source.rejects.push(shown, OWN if source is None else source)
 
 
 def _show(raw: bytes) -> str:

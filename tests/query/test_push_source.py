@@ -732,3 +732,26 @@ def test_a_name_that_a_log_cannot_hold_is_refused(name, tmp_path):
             refused()
     assert source.push({"time": 1, "n": 1}).accepted == 1
     process.stop()
+
+
+def test_a_verdict_need_not_wait_for_the_disk(tmp_path, results):
+    """With durable=False the verdict comes before the rows are in the log, which have them then."""
+
+    async def push(source):
+        process = source.stream.run(results, log=tmp_path)
+        tape = next(iter(process._execution.readers)).event_log
+        flush, release = tape.flush, threading.Event()
+        tape.flush = lambda: release.wait(10) and flush()
+        try:
+            safe = asyncio.ensure_future(source.push_async(reading(6)))
+            hasty = await source.push_async(reading(5), durable=False)
+            assert not safe.done()
+        finally:
+            release.set()
+        assert (await safe).accepted == hasty.accepted == 1
+        process.stop()
+
+    asyncio.run(push(make_source()))
+    source = make_source()
+    source.stream.run(results, log=tmp_path).stop()
+    assert source.stats().accepted == 2
