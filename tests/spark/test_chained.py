@@ -124,6 +124,7 @@ def test_by_way_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     same(events(frames(found)), expected(lambda s: warmest(hourly(s))))
 
 
+@pytest.mark.full
 def test_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
     """One streaming query has both stages, and goes on from its checkpoint.
 

@@ -71,6 +71,7 @@ def test_one_full_disk_for_all_is_waited_for(tmp_path: Path) -> None:
         assert read_table(table) == expected_rows(9)
 
 
+@pytest.mark.full
 def test_a_target_that_stays_full_is_told_and_the_next_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

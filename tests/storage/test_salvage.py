@@ -44,12 +44,13 @@ def salvaged(folder: Path) -> list[int] | None:
     return there
 
 
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.full)])
 @pytest.mark.parametrize("fault", [*FAULTS, "replace"])
 @pytest.mark.parametrize("state", ["killed", "closed"])
 @pytest.mark.parametrize("way", WAYS)
-def test_an_inspection_says_what_a_run_would(way: str, state: str, fault: str) -> None:
+def test_an_inspection_says_what_a_run_would(way: str, state: str, fault: str, count: int) -> None:
     """A folder is damaged if, and only if, it is refused; its copy has events of it, in order."""
-    for place, folder in list_damage(way, state, fault, 2):
+    for place, folder in list_damage(way, state, fault, count):
         try:
             damage = inspect(folder).damage
         except SpoolError as error:
