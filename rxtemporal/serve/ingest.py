@@ -120,6 +120,8 @@ class Ingest:
             raise RequestError(400, str(error)) from error
         if verdict.rejected or rows.refused:
             await self._keep_rows(sender, body, rows, verdict)
+        if (tap := self.service.taps[sender.stream.name]).readers:
+            tap.offer(rows.items, verdict, sender.source)
         self.service.counts.receipts += 1
         return make_receipt(verdict, self.service.is_durable, rows.refused, rows.places)
 

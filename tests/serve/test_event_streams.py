@@ -487,9 +487,13 @@ def test_a_stream_is_tapped_over_http() -> None:
         task = asyncio.ensure_future(served(request.scope, request.receive, request.send))
         tap = served.service.taps["readings"]
         await request.until(lambda: tap.readers)
-        tap.offer({"time": 1}, Verdict(1), "a")
+        transport = httpx.ASGITransport(served)
+        async with httpx.AsyncClient(transport=transport, base_url="http://house") as client:
+            rows = [{"time": 9, "x": 1}, {"time": 1, "x": 2}, {"time": 10, "x": "?"}]
+            answer = await client.post("/streams/readings", json=rows, headers={"Source": "a"})
+        assert answer.json()["accepted"] == 1
         await request.until(lambda: request.events)
-        assert request.events == [("rows", None, {"source": "a", "rows": [{"time": 1}]})]
+        assert request.events == [("rows", None, {"source": "a", "rows": [{"time": 9, "x": 1}]})]
         request.left.set()
         await task
 
