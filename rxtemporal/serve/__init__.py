@@ -9,6 +9,7 @@ from rxtemporal.errors import BindingError
 
 try:
     from rxtemporal.serve.asgi import ServiceApp, app
+    from rxtemporal.serve.post_sink import HttpPost
     from rxtemporal.serve.results import ResultFeed
     from rxtemporal.serve.service import Service
     from rxtemporal.serve.settings import Settings
@@ -20,4 +21,4 @@ except ModuleNotFoundError as error:
         "Hint: pip install 'rxtemporal[serve]'."
     ) from error
 
-__all__ = ["ResultFeed", "Service", "ServiceApp", "Settings", "app"]
+__all__ = ["HttpPost", "ResultFeed", "Service", "ServiceApp", "Settings", "app"]

@@ -1,0 +1,246 @@
+"""Sink that posts the results of a query to a web service, as JSON lines."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import ArgumentError, RxTemporalError
+from rxtemporal.serve.retry_after import read_retry_after
+from rxtemporal.sinks import Sink
+
+_log = get_logger(__name__)
+
+# seconds before the second attempt, and the most between two
+_FIRST_PAUSE, _MOST_PAUSE = 0.1, 10.0
+# bytes of an answer that are read, and characters of it in an error
+_MOST_READ, _MOST_SHOWN = 65_536, 500
+# answers that a later attempt may turn into success
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+# of the request itself, and so not for users
+_OWN = frozenset({"content-length", "transfer-encoding", "host", "idempotency-key"})
+_encode_lines: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=str).encode_lines
+
+
+class HttpPost(Sink):
+    """Sink that posts each batch of results to a URL, as JSON lines, and waits for the answer.
+
+    Rows have ``start_time``, ``end_time`` (null: never ends) and the fields. ``headers`` are sent
+    with each request, ``Authorization`` for example. ``rows`` is about the most in one request.
+
+    * Answers: 2xx is success. After 408, 425, 429, 5xx but 501, and after errors of the connection,
+      the request is sent again with growing pauses, or after ``Retry-After``, for ``patience``
+      seconds. Any other answer, and the end of patience, ends the run with what the server said.
+    * Again: the header ``Idempotency-Key`` has the name of the query and the CTI of the rows. All
+      rows before that CTI have been sent with or before it, so a receiver that has seen the key may
+      drop the request. After a crash the results since the last checkpoint are sent again, cut
+      into other requests perhaps: ``Results-From`` and ``Results-To`` say, in ticks, that a request
+      has exactly the rows from one time up to another, where the next one continues; a receiver who
+      notes the last ``Results-To`` takes each row once.
+    * The query waits for each answer. With a hand-off, those who push do not.
+
+    >>> HttpPost("https://example.org/results", headers={"Authorization": "Bearer …"})
+    HttpPost('https://example.org/results')
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        rows: int = 10_000,
+        timeout: float = 10.0,
+        patience: float = 60.0,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        _check(url, headers or {}, rows, timeout, patience)
+        self.url = url
+        self._headers = {"Content-Type": "application/x-ndjson", **(headers or {})}
+        self._rows, self._timeout, self._patience = rows, timeout, patience
+        self._context = context
+        self._query = ""
+        # up to here the rows have been taken, and True if a checkpoint says so
+        self._position, self._loaded = MIN_TIME, False
+        self._form: Callable[[], TimeForm] = lambda: "datetime"
+        self._connection: HTTPConnection | None = None
+        self._cancelled = threading.Event()
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"HttpPost({self.url!r})"
+
+    def set_time_form(self, form: Callable[[], TimeForm]) -> None:
+        """Set the function that returns the form of the sources' times."""
+        self._form = form
+
+    def open(self, query: str, schema: pl.Schema) -> None:
+        """Begin; the connection is made by the first request."""
+        self._query = query
+        if not self._loaded:
+            self._position = MIN_TIME
+        self._loaded = False
+        self._cancelled.clear()
+        self._error = None
+
+    def write(self, batch: EventBatch) -> None:
+        """Post the rows, and return when the server has taken them."""
+        for rows, cti in _split(batch, self._rows):
+            self._post(_encode_lines(rows.to_dicts(self._form())), cti)
+            self._position = cti
+
+    def close(self, error: BaseException | None) -> None:
+        """Close the connection."""
+        self._disconnect()
+        form = self._form()
+        self._form = lambda: form
+
+    def cancel(self, error: BaseException) -> None:
+        """Make a ``write`` that waits raise this error."""
+        self._error = error
+        self._cancelled.set()
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            # wakes the thread that reads; it closes the connection itself
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def save(self) -> bytes:
+        """Return the position up to which all rows have been taken."""
+        return str(self._position).encode()
+
+    def load(self, state: bytes) -> None:
+        """Continue at the position of a checkpoint."""
+        self._position, self._loaded = int(state), True
+
+    # Requests -------------------------------------------------------------------------------------
+
+    def _post(self, body: bytes, cti: int) -> None:
+        headers = {
+            **self._headers,
+            "Idempotency-Key": f"{quote(self._query)}:{cti}",
+            "Results-From": str(self._position),
+            "Results-To": str(cti),
+        }
+        end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        while True:
+            wait, reason = self._attempt(body, headers)
+            if wait is None:
+                return
+            wait = wait or pause * random.uniform(0.5, 1)
+            pause = min(2 * pause, _MOST_PAUSE)
+            if time.monotonic() + wait > end:
+                raise RxTemporalError(
+                    f"{self.url} has not taken results of query {self._query!r} for "
+                    f"{self._patience:g} seconds: {reason}. Hint: patience= allows for more; a run "
+                    "with resume= continues where it was."
+                )
+            _log.warning("post.again", url=self.url, query=self._query, error=reason, seconds=wait)
+            self._cancelled.wait(wait)
+
+    def _attempt(self, body: bytes, headers: Mapping[str, str]) -> tuple[float | None, str]:
+        """Send one request; return None on success, else seconds to wait, or 0, and the reason."""
+        self._check_cancelled()
+        is_used = self._connection is not None
+        try:
+            answer, text = self._send(body, headers)
+        except (OSError, HTTPException) as error:
+            self._disconnect()
+            self._check_cancelled()
+            if is_used and not isinstance(error, TimeoutError):
+                # the server may have closed a connection that was silent
+                return self._attempt(body, headers)
+            return 0.0, f"{type(error).__name__}: {error}"
+        if 200 <= answer.status < 300:
+            return None, ""
+        said = f"{answer.status} {answer.reason}: {text}"
+        if answer.status not in _PASSING:
+            raise RxTemporalError(f"{self.url} refuses results of query {self._query!r}: {said}")
+        return read_retry_after(answer.headers.get("Retry-After")), said
+
+    def _send(self, body: bytes, headers: Mapping[str, str]) -> tuple[HTTPResponse, str]:
+        """Return the answer to one request, and the beginning of its text."""
+        if self._connection is None:
+            self._connection = self._connect()
+        connection, parts = self._connection, urlsplit(self.url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", path, body, dict(headers))
+        answer = connection.getresponse()
+        text = answer.read(_MOST_READ)
+        if answer.will_close or not answer.isclosed():
+            self._disconnect()
+        return answer, text[: 4 * _MOST_SHOWN].decode("utf-8", "replace")[:_MOST_SHOWN].strip()
+
+    def _connect(self) -> HTTPConnection:
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        if parts.scheme == "https":
+            return HTTPSConnection(
+                parts.hostname, parts.port, timeout=self._timeout, context=self._context
+            )
+        return HTTPConnection(parts.hostname, parts.port, timeout=self._timeout)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set() and self._error is not None:
+            raise self._error
+
+
+def _split(batch: EventBatch, most: int) -> Iterator[tuple[EventBatch, int]]:
+    """Yield about ``most`` rows and the CTI after them; rows with one start stay together."""
+    begin, count = 0, len(batch)
+    while count - begin > most:
+        start = batch.start[begin + most]
+        end = int(np.searchsorted(batch.start, start))
+        if end <= begin:
+            end = int(np.searchsorted(batch.start, batch.start[begin], "right"))
+        if end == count:
+            break
+        yield batch.slice(begin, end), int(batch.start[end])
+        begin = end
+    if count > begin:
+        yield batch.slice(begin, count) if begin else batch, batch.cti
+
+
+def _check(
+    url: Any, headers: Mapping[str, str], rows: Any, timeout: float, patience: float
+) -> None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except (ValueError, TypeError, AttributeError):
+        valid = False
+    if not valid or not str(url).isascii() or any(each <= " " for each in url):
+        raise ArgumentError(f"url is an absolute URL of http or https, got {url!r}")
+    if parts.username is not None:
+        raise ArgumentError(
+            "a URL with a password is logged. Hint: headers={'Authorization': …} are not."
+        )
+    if own := [name for name in headers if name.lower() in _OWN]:
+        raise ArgumentError(f"the header {own[0]!r} is set by the sink")
+    if any(not f"{name}{value}".isprintable() for name, value in headers.items()):
+        raise ArgumentError("the name and the value of a header are printable texts")
+    if not isinstance(rows, int) or rows < 1:
+        raise ArgumentError(f"rows must be positive, got {rows!r}")
+    if not timeout > 0 or not patience >= 0:
+        raise ArgumentError(
+            f"timeout is positive and patience not negative, got {timeout!r} and {patience!r}"
+        )
