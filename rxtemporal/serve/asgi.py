@@ -14,6 +14,7 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
 from rxtemporal.serve import event_streams, health, ingest_routes, metrics
+from rxtemporal.serve.origins import check_host, check_origin
 from rxtemporal.serve.responses import (
     Message,
     Receive,
@@ -68,6 +69,8 @@ class ServiceApp:
         self.service = Service(what, settings, sinks)
         self._routes = Routes(_list_routes(self.service))
         self._starting: asyncio.Future[None] | None = None
+        # True if only this machine may connect
+        self.is_local = False
 
     def __repr__(self) -> str:
         return f"ServiceApp({self.service!r})"
@@ -122,6 +125,10 @@ class ServiceApp:
 
     def _find_access(self, scope: Scope, route: Route) -> Access:
         """Return the rights of the caller; refuse one who lacks that of the route."""
+        if self.service.tokens.is_open:
+            check_origin(scope)
+            if self.is_local:
+                check_host(scope)
         access = self.service.tokens.find(find_header(scope, b"authorization"))
         if access is None:
             raise RequestError(401, "this path needs a token: Authorization: Bearer TOKEN")

@@ -44,14 +44,16 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of the head, and read them."""
+        """Read the data; limit a head that is not complete."""
         if self._head is not None:
-            if self._head_timer is None:
-                self._watch_head()
             self._head += len(data)
         super().data_received(data)
-        if self._head is not None and self._head > self._limits.head_bytes:
+        if not self._head:
+            return
+        if self._head > self._limits.head_bytes:
             self._refuse(b"431 Request Header Fields Too Large")
+        elif self._head_timer is None:
+            self._watch_head()
 
     def on_headers_complete(self) -> None:
         """Begin with the body."""

@@ -45,10 +45,12 @@ class Server(uvicorn.Server):
     ) -> None:
         self._app, self._report, self._senders = app, report, senders
         self._settings = app.service.settings.server
+        app.is_local = not app.service.settings.tokens
         limits = app.service.settings.limits
         super().__init__(make_config(app, self._settings, limits.message_bytes))
         self._sending: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._error: BaseException | None = None
 
     def listen(self) -> None:
         """Serve until a signal comes. An error of the first start, or of the last save, is raised.
@@ -61,9 +63,8 @@ class Server(uvicorn.Server):
             self.run(sockets=[listener])
         finally:
             listener.close()
-        process = self._app.service.process
-        if process is not None and process.error is not None:
-            raise process.error
+        if self._error is not None:
+            raise self._error
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and start the service; requests wait for that."""
@@ -84,7 +85,11 @@ class Server(uvicorn.Server):
             self._sending.cancel()
         self._app.service.drain()
         await super().shutdown(sockets)
+        process = self._app.service.process
+        was_running = process is not None and process.error is None
         await asyncio.to_thread(self._app.service.stop)
+        if was_running and process is not None:
+            self._error = process.error
         self._report("stopped")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

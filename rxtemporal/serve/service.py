@@ -107,9 +107,11 @@ class Service:
     @property
     def is_durable(self) -> bool:
         """True if what a receipt has accepted is on disk."""
-        return self._application is None or (
-            self.settings.state.durable and self.settings.state.folder is not None
-        )
+        if not self.settings.state.durable:
+            return False
+        if self._application is not None:
+            return self.settings.state.folder is not None
+        return self.process is not None and self.process._log is not None
 
     def check_takes(self) -> None:
         """Raise a ``RequestError`` unless the service takes work."""

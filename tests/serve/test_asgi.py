@@ -133,6 +133,35 @@ def test_a_token_opens_what_it_names(caplog: pytest.LogCaptureFixture) -> None:
         assert secret not in "".join(own)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"}, 200),
+        ({"Host": "[::1]:8000"}, 200),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://evil.example"}, 403),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:9000"}, 403),
+        ({"Host": "127.0.0.1:8000", "Origin": "null"}, 403),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 403),
+        ({"Host": "1.evil.example"}, 403),
+        ({"Host": "["}, 403),
+    ],
+)
+def test_without_tokens_pages_of_other_sites_are_kept_out(
+    headers: dict[str, str], status: int
+) -> None:
+    """On this machine alone, neither another origin nor a name that leads here is taken."""
+
+    async def run() -> None:
+        served = make_app()
+        served.is_local = True
+        async with served.lifespan(), make_client(served) as client:
+            found = await client.get("/names/a", headers={"Host": "localhost", **headers})
+            assert found.status_code == status
+
+    asyncio.run(run())
+
+
 def test_a_service_that_drains_takes_no_work() -> None:
     """While it drains, work is refused and the connection closed; health still answers."""
 

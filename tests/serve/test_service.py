@@ -132,7 +132,7 @@ def test_clocks_are_guarded_unless_a_source_says_otherwise() -> None:
         service.stop()
 
 
-def test_a_process_of_its_owner_is_served_and_left_running() -> None:
+def test_a_process_of_its_owner_is_served_and_left_running(tmp_path: Path) -> None:
     """A service of a process has its sources and feeds, and does not stop it."""
     app, source = make_house()
     with pytest.raises(ArgumentError, match="Application or a Process"):
@@ -144,8 +144,12 @@ def test_a_process_of_its_owner_is_served_and_left_running() -> None:
     service.start()
     assert service.sources == {"readings": source}
     service.check_takes()
+    assert not service.is_durable
     service.stop()
     assert process.running
+    process.stop()
+    process = app.run(sinks={"totals": rxt.Collect()}, resume=tmp_path)
+    assert Service(process).is_durable
     process.stop()
 
 
