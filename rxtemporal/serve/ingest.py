@@ -21,9 +21,9 @@ from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters
 from rxtemporal.serve.ingest_stream import IngestStream, make_streams
 from rxtemporal.serve.overload import Load, Rates
 from rxtemporal.serve.receipts import list_refused, make_cti_receipt, make_receipt
-from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, find_header, send_json
+from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, send_json
 from rxtemporal.serve.service import Service
-from rxtemporal.serve.tokens import OPEN, Access
+from rxtemporal.serve.tokens import Access
 
 # so long a request waits for its receipt
 ANSWER_SECONDS = 30.0
@@ -57,8 +57,6 @@ class Ingest:
         access, name = scope["access"], scope["path_params"]["name"]
         if not access.may_write(name):
             raise RequestError(403, f"the token {access.name!r} may not write this stream")
-        if access is OPEN:
-            _check_origin(scope)
         stream = self._streams.get(name)
         if stream is None:
             raise RequestError(404, "there is no such stream that takes rows")
@@ -187,13 +185,6 @@ class Ingest:
     ) -> None:
         self.dead_letters.write(letters)
         sender.stream.tell_refused(refused, sender.source)
-
-
-def _check_origin(scope: Scope) -> None:
-    """Refuse the pages of other sites, which a browser lets send to whoever has no tokens."""
-    origin = find_header(scope, b"origin")
-    if origin is not None and origin.partition(b"://")[2] != find_header(scope, b"host"):
-        raise RequestError(403, "a page of another site may not write without a token")
 
 
 def _read_cti(body: bytes, limits: Any) -> Cti:
