@@ -870,6 +870,28 @@ def test_small_entries_are_merged(
     assert Run(left, schema=SCHEMA).push(PointEvent(20, 20)).ended().rows == [*range(21)]
 
 
+def test_large_entries_are_left_and_compressed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of thousands of rows are not written a second time, and each row comes again once."""
+    monkeypatch.setattr(stores, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(stores, "LARGE_ENTRY", 2_000)
+    source = rxt.PushSource("rows", schema={"x": int})
+    process = source.stream.run(Log(), log=folder)
+    for begin in range(0, 40_000, 4_000):
+        source.push([{"time": begin + n, "x": 7} for n in range(4_000)])
+    log = process._log
+    assert log is not None
+    assert log.store._connection.row("SELECT count(*) FROM parts") == (20,)
+    (content,) = log.store._connection.row("SELECT max(length(content)) FROM parts")
+    assert content < 4_000 * 8
+    process.dispose()
+    again = rxt.PushSource("rows", schema={"x": int})
+    process = again.stream.run(Log(), log=folder)
+    assert process.diagnostics().events_in == 40_000
+    process.dispose()
+
+
 def test_a_folder_of_an_earlier_version_is_refused(folder: Path) -> None:
     """One with a journal and segments: it is said what to do, and nothing of it is changed."""
     folder.mkdir()

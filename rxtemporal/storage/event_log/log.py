@@ -22,6 +22,9 @@ from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.plain_records import PlainRecords
 from rxtemporal.storage.event_log.senders import get_event
 
+# an entry of so many records is compressed
+COMPRESSED_ROWS = 1_024
+
 
 class Log:
     """Base class of event logs and recordings, which write the records noted on tapes.
@@ -241,7 +244,8 @@ class Tape:
         """
         content = self._plain.dump(items) if plain and self._plain is not None else None
         if content is None:
-            return dump_frame(self.to_frame(items))
+            frame = self.to_frame(items)
+            return dump_frame(frame, compress=frame.height >= COMPRESSED_ROWS)
         self._note_kinds(items)
         return content
 

@@ -56,9 +56,11 @@ from rxtemporal.storage.files import (
     sync_folder,
 )
 
-# bytes of small entries that are merged into a large one, and their number
+# bytes of small entries that are merged into a large one, and their number; entries of so many
+# bytes on average are left as they are
 MOST_BYTES = 8 * 2**20
 MOST_ENTRIES = 16_384
+LARGE_ENTRY = 2**16
 # a run with so many entries is worth a WAL of its full size
 LASTING_ENTRIES = 64
 # SQLite takes no content beyond a gigabyte
@@ -305,7 +307,8 @@ class RunStore(StoredLog):
 
     def _merge(self, connection: sqlite3.Connection) -> None:
         """Merge the small entries into one: it is a twentieth of their size, and faster to read."""
-        rows = self._connection.rows(f"{PARTS} WHERE id > ? ORDER BY id", self._header["merged"])
+        are_large = self._entries > 0 and self._small > self._entries * LARGE_ENTRY
+        rows = [] if are_large else self._list_small()
         if sum(row[1] == ORDER_PART for row in rows) > 1:
             runs: list[pl.DataFrame] = []
             contents: dict[int, list[bytes]] = {}
@@ -324,6 +327,9 @@ class RunStore(StoredLog):
         (last,) = self._connection.row("SELECT ifnull(max(id), 0) FROM parts")
         self._put_header(connection, merged=last, records=self.records)
         self._small = self._entries = 0
+
+    def _list_small(self) -> list[Any]:
+        return self._connection.rows(f"{PARTS} WHERE id > ? ORDER BY id", self._header["merged"])
 
     # Checkpoint -----------------------------------------------------------------------------------
 
