@@ -884,7 +884,7 @@ def test_large_entries_are_left_and_compressed(
     assert log is not None
     assert log.store._connection.row("SELECT count(*) FROM parts") == (20,)
     (content,) = log.store._connection.row("SELECT max(length(content)) FROM parts")
-    assert content < 4_000 * 8
+    assert content < 4_000 * 10
     process.dispose()
     again = rxt.PushSource("rows", schema={"x": int})
     process = again.stream.run(Log(), log=folder)
