@@ -1,98 +1,130 @@
-"""A service that receives JSON over TCP, and one query over all its connections.
+"""A service that receives readings over HTTP and MQTT, and writes their sums into a table.
 
-Each line is a message: a list of readings. The answer to a message says how many of its readings
-have been accepted; by then they are on disk. The service stops in the middle and starts again with
-the same folder, without losing one: each connection is an input of its own, in which a message that
-a client sends a second time is recognized by the numbers of its readings. The sample starts its own
-clients, and ends when they have sent everything.
+Each request gets a receipt once its readings are on disk, and each message of the broker is
+acknowledged then. A message that comes twice is known by the numbers of its readings. Spark writes
+the table, each row once, if there is Java. The sample starts its own devices, and ends when they
+have sent everything. It needs ``pip install 'rxtemporal[serve,mqtt]'``.
 
-    python samples/ingest_service.py
+    python samples/ingest_service.py [--no-spark] [--mqtt mqtt://localhost:1883]
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import contextlib
 import json
+import shutil
 import tempfile
+import threading
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import polars as pl
+import uvicorn
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.serve import Settings, app
 
-CLIENTS, MESSAGES, READINGS = 8, 20, 25
+MESSAGES, READINGS = 10, 50
 LAST = MESSAGES * READINGS
-SCHEMA = {"client": str, "value": int, "n": int}
 
 
-async def answer(source, reader, writer) -> None:
-    """Push the messages of one connection; its first line is the name of the client."""
-    with source.input((await reader.readline()).decode().strip()) as client:
-        async for line in reader:
-            verdict = await client.push_async(json.loads(line))
-            told = {"accepted": verdict.accepted, "duplicates": verdict.duplicates}
-            writer.write(json.dumps(told).encode() + b"\n")
-    writer.close()
+def application() -> rxt.Application:
+    fields = {"device": str, "value": int}
+    readings = rxt.PushSource("readings", schema=fields, delay=LAST, seq="n")
+    house = rxt.Application("house")
+    house.define_stream("readings", readings.stream)
+    windows = readings.stream.group_by("device").tumbling_window(100)
+    house.query("sums", windows.aggregate(readings=agg.count(), total=agg.sum("value")))
+    return house
 
 
-@contextlib.asynccontextmanager
-async def serve(folder: str, sink: rxt.Sink):
-    """Run the service over a folder; yield its source and its port."""
-    source = rxt.PushSource("readings", schema=SCHEMA, delay=LAST, seq="n")
-    counted = source.stream.group_by("client").tumbling_window(100)
-    totals = counted.aggregate(readings=agg.count(), total=agg.sum("value"))
-    process = totals.run(sink, resume=folder)
-    # somebody who operates it is told if it fails; until then each push raises ProcessEndedError
-    process.add_done_callback(lambda ended: ended.error and print("failed:", ended.error))
+def make_sink(folder: Path, with_spark: bool) -> rxt.Sink:
+    if not with_spark:
+        return rxt.File(folder / "sums.parquet")
+    from rxtemporal.spark import ParquetTable, SparkSink
+
+    return SparkSink(ParquetTable(folder / "sums.parquet"), path=folder / "spark")
+
+
+@contextlib.contextmanager
+def serve(settings: Settings, sink: rxt.Sink):
+    """Serve on a free port. For good it is ``rxtemporal serve ingest_service.py:application``."""
+    served = app(application(), settings, sinks={"sums": sink})
+    server = uvicorn.Server(uvicorn.Config(served, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while thread.is_alive() and not server.started:
+        time.sleep(0.01)
     try:
-        async with await asyncio.start_server(
-            lambda *streams: answer(source, *streams), "127.0.0.1", 0
-        ) as server:
-            yield source, server.sockets[0].getsockname()[1]
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield served.service, f"http://127.0.0.1:{port}/streams/readings"
     finally:
-        # the end of this run: its state is saved, and the stream goes on with the next one
-        await asyncio.to_thread(process.stop)
+        server.should_exit = True
+        thread.join()
 
 
-async def send(port: int, name: str, messages: range) -> dict[str, int]:
-    """Send messages, each after the answer to the one before; return the sums of the answers."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"{name}\n".encode())
-    sums = {"accepted": 0, "duplicates": 0}
-    for message in messages:
-        times = range(message * READINGS, (message + 1) * READINGS)
-        rows = [{"time": each, "client": name, "value": each, "n": each} for each in times]
-        writer.write(json.dumps(rows).encode() + b"\n")
-        for key, count in json.loads(await reader.readline()).items():
-            sums[key] += count
-    writer.close()
-    return sums
+def list_messages(device: str) -> list[bytes]:
+    rows = [{"time": n, "device": device, "value": n, "n": n} for n in range(LAST)]
+    cuts = range(0, LAST, READINGS)
+    return [json.dumps(rows[begin : begin + READINGS]).encode() for begin in cuts]
 
 
-async def send_all(port: int, messages: range) -> None:
-    """Send the messages of all clients at once, and print what has come of them."""
-    clients = [f"client {n}" for n in range(CLIENTS)]
-    sums = await asyncio.gather(*(send(port, name, messages) for name in clients))
-    accepted, duplicates = (sum(each[key] for each in sums) for key in ("accepted", "duplicates"))
-    print(f"{accepted:,} readings accepted, {duplicates} duplicates")
+def post_all(url: str, device: str) -> list[dict]:
+    """Post the messages of a device, the last one twice; return the receipts."""
+    headers = {"Source": device, "Content-Type": "application/json"}
+    messages = list_messages(device)
+    requests = [urllib.request.Request(url, each, headers) for each in [*messages, messages[-1]]]
+    return [json.load(urllib.request.urlopen(each)) for each in requests]
 
 
-async def main() -> None:
-    results = rxt.Collect()
-    with tempfile.TemporaryDirectory() as folder:
-        async with serve(folder, results) as (_, port):
-            await send_all(port, range(MESSAGES // 2))
-        async with serve(folder, results) as (source, port):
-            # the last message again: the service may have stopped before a client had its answer
-            await send_all(port, range(MESSAGES // 2 - 1, MESSAGES))
-            # a CTI by which all windows are final; it counts less the delay, like any reading
-            source.push(rxt.Cti(2 * LAST))
+def publish_all(broker: str, device: str) -> None:
+    from paho.mqtt import publish
 
-    totals = results.to_polars().group_by("client").agg(pl.sum("readings", "total")).sort("client")
-    for client, readings, total in totals.iter_rows():
-        print(f"{client}: {readings} readings, sum {total:,}")
+    host, _, port = broker.removeprefix("mqtt://").partition(":")
+    messages = [(f"house/{device}", each, 1, False) for each in list_messages(device)]
+    publish.multiple(messages, host, int(port or 1883))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no-spark", action="store_true", help="write the table without Spark")
+    parser.add_argument("--mqtt", metavar="URL", help="a broker, for two more devices")
+    options = parser.parse_args()
+    with_spark = not options.no_spark and shutil.which("java") is not None
+    over_http = [f"device {n}" for n in range(6)]
+    over_mqtt = ["radio 0", "radio 1"] if options.mqtt else []
+    print("Spark writes the table" if with_spark else "without Spark: a file sink writes the table")
+    print(f"a broker, for {len(over_mqtt)} devices" if over_mqtt else "no broker: HTTP alone")
+
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        sections: dict = {"state": {"folder": str(folder / "state")}}
+        if options.mqtt:
+            topics = {"topics": ["house/+"], "input": "house/{input}", "client_id": "sample"}
+            sections["mqtt"] = {"url": options.mqtt, **topics}
+        sink = make_sink(folder, with_spark)
+        with serve(Settings.parse(sections), sink) as (service, url), ThreadPoolExecutor() as pool:
+            posted = list(pool.map(lambda device: post_all(url, device), over_http))
+            for device in over_mqtt:
+                publish_all(options.mqtt, device)
+            readings = service.sources["readings"]
+            while readings.stats().accepted < LAST * len(over_http + over_mqtt):
+                time.sleep(0.05)
+            # the end of the sample: the last windows close, and the table is complete
+            readings.close()
+            service.process.wait()
+        table = pl.read_parquet(folder / "sums.parquet")
+    receipts = [each for of_device in posted for each in of_device]
+    accepted, twice = (sum(each[key] for each in receipts) for key in ("accepted", "duplicates"))
+    print(f"receipts: {accepted:,} readings accepted, {twice} duplicates")
+    sums = table.group_by("device").agg(pl.sum("readings", "total")).sort("device")
+    for device, count, total in sums.iter_rows():
+        print(f"{device}: {count} readings, sum {total:,}")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

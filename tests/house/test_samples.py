@@ -92,10 +92,11 @@ at ten minutes a second: 6 rows, 3 events too late
   the same, in 8.8 s
 """
 
-INGEST = """\
-2,000 readings accepted, 0 duplicates
-2,000 readings accepted, 200 duplicates
-""" + "".join(f"client {n}: 500 readings, sum 124,750\n" for n in range(8))
+INGEST_ROWS = """\
+no broker: HTTP alone
+receipts: 3,000 readings accepted, 300 duplicates
+""" + "".join(f"device {n}: 500 readings, sum 124,750\n" for n in range(6))
+INGEST = "without Spark: a file sink writes the table\n" + INGEST_ROWS
 
 SPARK_SINK = """\
 1,763 rows written, 0 were already in the table
@@ -125,7 +126,7 @@ RUNS = [
     ("devices.py", [], DEVICES),
     ("flights.py", [], FLIGHTS),
     ("joins.py", [], JOINS),
-    ("ingest_service.py", [], INGEST),
+    ("ingest_service.py", ["--no-spark"], INGEST),
     ("replay.py", [], REPLAY),
 ]
 
@@ -164,6 +165,14 @@ def test_the_spark_sample_goes_on_where_it_stopped(tmp_path: Path) -> None:
     need_java()
     assert run("spark_sink.py", [], tmp_path) == SPARK_SINK
     assert run("spark_sink.py", [], tmp_path) == SPARK_SINK_AGAIN
+
+
+@pytest.mark.java
+@pytest.mark.full
+def test_the_service_writes_a_table_of_spark(tmp_path: Path) -> None:
+    """With Java the same sums are in a table that Spark has written."""
+    need_java()
+    assert run("ingest_service.py", [], tmp_path) == "Spark writes the table\n" + INGEST_ROWS
 
 
 @pytest.mark.java
