@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 import time
@@ -24,6 +23,8 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
+
+from kill_points import kill_at, list_points
 
 import rxtemporal as rxt
 from rxtemporal.ingress.packer import Packer
@@ -46,37 +47,13 @@ STEPS: dict[str, tuple[type, str]] = {
     "save the sink": (Outlet, "save"),
     "write a checkpoint": (RunStore, "save"),
 }
-POINTS = [f"{when}: {step}" for step in STEPS for when in ("before", "after")]
+POINTS = list_points(STEPS)
 # rows of every third push on a thread come in a list
 LIST_ROWS = 7
 # rows of a list that is read as columns, and pushes at a time on an event loop
 COLUMN_ROWS, TASKS = 40, 8
 # an input waits for the slowest when it is so many rows ahead, so that this delay loses no row
 AHEAD, DELAY = 50, 120
-
-
-def kill_at(point: str, nth: int) -> None:
-    """Kill this process when it comes to a point for the n-th time."""
-    when, step = point.split(": ")
-    owner, name = STEPS[step]
-    made: Callable[..., Any] = vars(owner)[name]
-    count = 0
-
-    def pass_point() -> None:
-        nonlocal count
-        count += 1
-        if count == nth:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        if when == "before":
-            pass_point()
-        result = made(*arguments, **named)
-        if when == "after":
-            pass_point()
-        return result
-
-    setattr(owner, name, call)
 
 
 class Input:
@@ -144,7 +121,7 @@ def main(folder: Path, count: int, point: str, nth: int, inputs: dict[str, int])
     # a checkpoint after almost every push
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
     if point:
-        kill_at(point, nth)
+        kill_at(point, nth, STEPS)
     schema = {"device": str, "n": int}
     source = rxt.PushSource("rows", schema=schema, start="time", delay=DELAY, seq="n")
     process = source.stream.run(rxt.File(folder / "rows.jsonl"), resume=folder / "state")
