@@ -26,9 +26,9 @@ def reading(time, device="a", temp=1.0, **more):
 
 
 @contextlib.asynccontextmanager
-async def open_client(house, settings=None, **headers):
+async def open_client(house, settings=None, sinks=None, **headers):
     """Run a service; yield an HTTP client of it, which raises what the service does not answer."""
-    served = app(house, settings)
+    served = app(house, settings, sinks=sinks)
     async with served.lifespan():
         transport = httpx.ASGITransport(served, raise_app_exceptions=True)
         async with httpx.AsyncClient(
