@@ -49,24 +49,19 @@ class IngestSocket:
         """Answer messages until one side closes."""
         service = self._ingest.service
         await self._send({"type": "websocket.accept"})
-        reader = asyncio.create_task(self._read())
+        self._reader = asyncio.create_task(self._read())
         writer = asyncio.create_task(self._write())
-        # a sender that takes no receipts any more gets none
-        writer.add_done_callback(lambda _: reader.cancel())
-        self._reader = reader
         service.add_drain_callback(self._stop)
         code: int | None = _RESTART
         try:
             with contextlib.suppress(asyncio.CancelledError):
-                code = await reader
-            if not writer.done():
-                await self._answers.put(None)
-                await writer
-            if code is not None and not writer.cancelled() and writer.exception() is None:
+                code = await self._reader
+            await self._answers.put(None)
+            if await writer and code is not None:
                 await self._send({"type": "websocket.close", "code": code})
         finally:
             service.remove_drain_callback(self._stop)
-            reader.cancel()
+            self._reader.cancel()
             writer.cancel()
 
     def _stop(self) -> None:
@@ -88,9 +83,18 @@ class IngestSocket:
                 return _TOO_BIG
             await self._answers.put(asyncio.create_task(self._answer(body)))
 
-    async def _write(self) -> None:
+    async def _write(self) -> bool:
+        """Send the receipts; return False if the sender has gone, and has got only some."""
+        is_there = True
         while (answer := await self._answers.get()) is not None:
-            await self._send({"type": "websocket.send", "text": (await answer).decode()})
+            text = (await answer).decode()
+            if is_there:
+                try:
+                    await self._send({"type": "websocket.send", "text": text})
+                except Exception:  # each server has its own
+                    is_there = False
+                    self._stop()
+        return is_there
 
     async def _answer(self, body: bytes) -> bytes:
         ingest = self._ingest

@@ -92,7 +92,9 @@ def test_a_query_that_is_behind_refuses_and_does_not_hang(hand_off):
         settings = Settings(limits=Limits(waiting_rows=100, retry_after=3))
         async with open_client(house, settings, sinks={"all": stuck}) as client:
             posts = [
-                asyncio.ensure_future(client.post(ROWS, json=[reading(n * 10 + k) for k in range(9)]))
+                asyncio.ensure_future(
+                    client.post(ROWS, json=[reading(n * 10 + k) for k in range(9)])
+                )
                 for n in range(40)
             ]
             done, waiting = await asyncio.wait(posts, return_when=asyncio.FIRST_COMPLETED)
