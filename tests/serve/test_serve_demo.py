@@ -6,15 +6,21 @@ import asyncio
 import base64
 import hashlib
 import re
+import time
 
 import httpx
+from served_house import serve_house
 
 import rxtemporal as rxt
 from rxtemporal.serve.asgi import ServiceApp, app
 from rxtemporal.serve.demo import house, page
+from rxtemporal.serve.demo.devices import DEVICES, STORED
+
+# a tenth of a second each
+POLLS = 600
 
 
-def serve_house() -> ServiceApp:
+def make_house() -> ServiceApp:
     """Return the house as an application with its page, not started."""
     made = app(house.application())
     made.add_routes(page.list_routes(made.service))
@@ -75,7 +81,7 @@ def test_each_field_of_the_page_has_a_label():
 
 def test_the_page_runs_its_own_script_alone():
     """The policy has the hash of the script that is in the page."""
-    answer = ask(serve_house(), "/")
+    answer = ask(make_house(), "/")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     (script,) = re.findall(r"<script>(.*?)</script>", answer.text, re.S)
@@ -87,3 +93,25 @@ def test_the_page_runs_its_own_script_alone():
 def test_the_page_is_of_the_demonstration_alone():
     """Another service has nothing at this path."""
     assert ask(app(house.application()), "/").status_code == 404
+
+
+# The whole ----------------------------------------------------------------------------------------
+
+
+def test_the_devices_fill_the_house(tmp_path):
+    """They send what they have stored over HTTP, and there are results; a fast clock stands out."""
+    with serve_house(tmp_path / "state") as served, httpx.Client(base_url=served.url) as client:
+        assert "A house of sensors" in client.get("/").text
+        inputs: dict[str, dict] = {}
+        for _ in range(POLLS):
+            inputs = client.get("/diagnostics").json()["run"]["streams"][0]["inputs"]
+            if sum(each["events"] for each in inputs.values()) >= len(DEVICES) * STORED:
+                break
+            time.sleep(0.1)
+        assert {name for name, each in inputs.items() if each["ahead"]} == {"greenhouse"}
+        assert inputs["greenhouse"]["clock_offset"] > 200
+        with client.stream("GET", "/queries/by_device/events") as events:
+            rows = next(line for line in events.iter_lines() if line.startswith("data: ["))
+        assert '"device":"kitchen"' in rows
+        assert served.stop() == 0
+    assert not [line for line in served.lines if "WARN" in line or "ERROR" in line]
