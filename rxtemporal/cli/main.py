@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rxtemporal import __version__
+from rxtemporal.cli.tap import add_tap
 from rxtemporal.cli.top import add_top
 from rxtemporal.errors import RxTemporalError
 
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_doctor(commands, shared)
     _add_serve(commands, shared)
     add_top(commands, shared)
+    add_tap(commands, shared)
     return parser
 
 
