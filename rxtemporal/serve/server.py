@@ -58,6 +58,12 @@ class Server(uvicorn.Server):
         ``ArgumentError``: the address cannot be used, or others reach it though there is no token.
         """
         check_address(self._app.service.settings)
+        try:
+            self.config.load()
+        except OSError as error:  # those of ssl are, too
+            raise ArgumentError(
+                f"[server] certificate, key and client_ca cannot be read as PEM files: {error}"
+            ) from error
         listener = open_listener(self._settings)
         try:
             self.run(sockets=[listener])

@@ -168,6 +168,16 @@ def test_without_tokens_only_this_machine_connects() -> None:
     assert list(list_warnings(settings)) == ["no certificate: tokens are sent as clear text"]
 
 
+def test_a_wrong_certificate_is_told(tmp_path: Path) -> None:
+    """A file that is none of PEM is an error of the settings, before anything begins."""
+    (tmp_path / "cert.pem").write_text("no certificate")
+    for name in ("cert.pem", "missing.pem"):
+        settings = Settings.parse({"server": {"certificate": str(tmp_path / name), "port": 0}})
+        server = Server(app(make_house()[0], settings), lambda words: None)
+        with pytest.raises(ArgumentError, match="certificate, key and client_ca cannot be read"):
+            server.listen()
+
+
 def test_a_port_in_use_is_told() -> None:
     """An address that cannot be used is an error with a hint."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
