@@ -51,7 +51,8 @@ class KafkaClient:
         kafka = load_kafka()
         self._kafka = kafka
         self._servers, self._group = servers, group
-        self._is_away = False
+        # kinds of errors since a broker has answered
+        self._troubles: set[int] = set()
         settings = {
             "client.id": "rxtemporal",
             # it would log each attempt to connect
@@ -70,8 +71,6 @@ class KafkaClient:
                 f"librdkafka refuses the settings: {_hide(str(error), config)}. "
                 "Hint: config= has settings of librdkafka by their names there."
             ) from None
-        # places that are assigned
-        self._places: list[Place] = []
 
     def list_partitions(self, topic: str) -> list[int]:
         """Return the partitions of a topic.
@@ -117,15 +116,13 @@ class KafkaClient:
     def assign(self, offsets: Mapping[Place, int]) -> None:
         """Read further partitions, from these offsets on."""
         self._consumer.incremental_assign([self._at(*each) for each in offsets.items()])
-        self._places += offsets
 
     def pause(self, place: Place) -> None:
         """Fetch no more of a partition for now."""
         self._consumer.pause([self._at(place)])
 
-    def resume(self, place: Place, offset: int) -> None:
-        """Fetch a partition again, from an offset on."""
-        self._consumer.seek(self._at(place, offset))
+    def resume(self, place: Place) -> None:
+        """Fetch a partition again, after the last message that was consumed."""
         self._consumer.resume([self._at(place)])
 
     def consume(self, most: int, seconds: float) -> list[Message]:
@@ -137,7 +134,7 @@ class KafkaClient:
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         """Tell the broker how far the run has come, if there is a group; do not wait."""
-        if self._group is not None and offsets and not self._is_away:
+        if self._group is not None and offsets and not self._troubles:
             with suppress(self._kafka.KafkaException):
                 places = [self._at(*each) for each in offsets.items()]
                 self._consumer.commit(offsets=places, asynchronous=True)
@@ -189,8 +186,8 @@ class KafkaClient:
 
     def note_answer(self) -> None:
         """Note that a broker answers."""
-        if self._is_away:
-            self._is_away = False
+        if self._troubles:
+            self._troubles.clear()
             _log.info("the broker answers again", servers=self._servers)
 
     def _note_away(self, error: Any) -> AwayError:
@@ -198,9 +195,12 @@ class KafkaClient:
         return AwayError(str(error))
 
     def _note_error(self, error: KafkaError) -> None:
-        """Log an error after which librdkafka tries again; once until a broker answers."""
-        if not self._is_away:
-            self._is_away = True
+        """Log an error after which librdkafka tries again: each kind once until a broker answers.
+
+        There are few kinds, and the first one seldom says why.
+        """
+        if error.code() not in self._troubles:
+            self._troubles.add(error.code())
             _log.warning("the broker is away, and is waited for", servers=self._servers,
                          error=error.str())  # fmt: skip
 

@@ -29,8 +29,8 @@ _log = get_logger(__name__)
 WAIT = 0.1
 # messages that are read at once
 MOST_MESSAGES = 10_000
-# rows of one partition that wait for others before it is paused
-MOST_ROWS = 50_000
+# rows that wait for those of other partitions before theirs is paused, of all together; and of one
+MOST_ROWS, LEAST_ROWS = 500_000, 1_000
 # seconds between two looks for new partitions
 LOOK_EVERY = 30.0
 # kinds of rejected messages that are logged
@@ -171,12 +171,13 @@ class KafkaCursor(Cursor):
 
     def _balance(self) -> None:
         """Pause partitions of which many rows wait for others."""
+        most = max(MOST_ROWS // len(self._merge.partitions), LEAST_ROWS)
         for place, rows in self._merge.partitions.items():
-            if rows.rows > MOST_ROWS and place not in self._paused:
+            if rows.rows > most and place not in self._paused:
                 self._client.pause(place)
                 self._paused.add(place)
-            elif rows.rows < MOST_ROWS // 2 and place in self._paused:
-                self._client.resume(place, rows.next)
+            elif rows.rows < most // 2 and place in self._paused:
+                self._client.resume(place)
                 self._paused.discard(place)
 
     def _log_kind(self, rejected: Rejected) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
+from rxtemporal.core.log import get_logger
 from rxtemporal.errors import SchemaError
 from rxtemporal.ingress.encoded_rows import convert_texts, decode_objects
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects
@@ -20,6 +21,7 @@ from rxtemporal.query.batches import pack_rows
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+_log = get_logger(__name__)
 # the field of a message's own timestamp, which no JSON of a schema has by accident
 TIMESTAMP = "\0timestamp"
 _TICKS_PER_MS = 1_000
@@ -118,10 +120,17 @@ class MessageReader:
         )
         if self._rejects is Rejects.RAISE:
             raise _refuse(rejected[0])
-        if self._on_reject is not None:
-            for one in rejected:
-                self._on_reject(one)
+        for one in rejected:
+            self._tell(one)
         return rejected
+
+    def _tell(self, rejected: Rejected) -> None:
+        if self._on_reject is None:
+            return
+        try:
+            self._on_reject(rejected)
+        except Exception:  # it has no say in what is read
+            _log.exception("on_reject failed", stream=self._name, message=rejected.input)
 
 
 def describe_place(place: tuple[str, int]) -> str:
