@@ -9,6 +9,9 @@ from . import (
 from .brokers.kafka import (
     from_kafka as from_kafka,
 )
+from .brokers.mqtt import (
+    from_mqtt as from_mqtt,
+)
 from .core.batch import EventBatch as EventBatch
 from .core.events import (
     Cti as Cti,

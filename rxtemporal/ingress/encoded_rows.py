@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rxtemporal.core.safe_text import describe_error, type_name
+from rxtemporal.core.safe_text import brief, describe_error, type_name
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 
@@ -109,6 +109,89 @@ class ArrowIpc(_Encoded):
         return read(io.BytesIO(self.data))
 
 
+class JsonMessages:
+    """Rows as messages of a broker: each is a JSON object, an array of objects, or JSON lines.
+
+    Each object is read as a line of ``JsonLines``. A message that cannot be read is one rejected
+    row; of an array, and of JSON lines, each bad one is. An empty message has no rows.
+
+    >>> import rxtemporal as rxt
+    >>> messages = JsonMessages([b'{"ts": 5, "temp": 20}', b'[{"ts": 6, "temp": 21}]', b"?"])
+    >>> batch, rejected = rxt.make_batch(messages, schema={"temp": float}, start="ts")
+    >>> len(batch), rejected[0].index
+    (2, 2)
+    """
+
+    __slots__ = ("payloads",)
+
+    def __init__(self, payloads: Sequence[bytes]) -> None:
+        self.payloads = payloads
+        _load_msgspec()
+
+    def __repr__(self) -> str:
+        return f"JsonMessages({len(self.payloads)} messages)"
+
+    def read(self, read: Callable[[list[Any]], ReadRows], schema: pl.Schema) -> ReadRows:
+        """Return what ``read`` makes of the objects, and what is none."""
+        rows, places, bad = _decode_messages(self.payloads)
+        _convert_texts(rows, schema)
+        found = read(rows)
+        return _merge(found, places, bad) if bad else found
+
+
+def _decode_messages(
+    payloads: Sequence[bytes],
+) -> tuple[list[Any], Sequence[int], list[Rejected]]:
+    """Return the objects of all messages, their places among all rows, and what is none."""
+    json = _load_msgspec().json
+    decode = json.Decoder(dict).decode
+    with suppress(Exception):  # found one by one
+        return [decode(payload) for payload in payloads], range(len(payloads)), []
+    rows: list[Any] = []
+    places: list[int] = []
+    bad: list[Rejected] = []
+    for payload in payloads:
+        for item in _list_objects(payload, json.Decoder().decode):
+            place = len(rows) + len(bad)
+            if isinstance(item, Rejected):
+                bad.append(dataclasses.replace(item, index=place))
+            else:
+                rows.append(item)
+                places.append(place)
+    return rows, places, bad
+
+
+def _list_objects(payload: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
+    """Return the objects of one message; what is none as a rejected row."""
+    if not payload.strip(_SPACE):
+        return []
+    try:
+        value = decode(payload)
+    except Exception as error:
+        whole = Rejected(0, f"it is no JSON: {_explain(error)}", payload[:_MOST_KEPT])
+        lines = [_read_line(line, decode) for line in payload.split(b"\n") if line.strip(_SPACE)]
+        is_lines = any(isinstance(line, dict) for line in lines)
+        return lines if is_lines else [whole]
+    return (
+        [_check_object(item) for item in value]
+        if isinstance(value, list)
+        else [_check_object(value)]
+    )
+
+
+def _read_line(line: bytes, decode: Callable[[bytes], Any]) -> Any:
+    try:
+        return _check_object(decode(line))
+    except Exception as error:
+        return Rejected(0, f"it is no JSON: {_explain(error)}", line[:_MOST_KEPT])
+
+
+def _check_object(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value
+    return Rejected(0, f"it is no JSON object: {brief(value)}", value)
+
+
 def _load_msgspec() -> Any:
     try:
         import msgspec
@@ -183,5 +266,16 @@ def _place(
         found,
         index=[places[index] for index in found.index],
         rejected=tuple(rejected),
+        rows=found.rows + len(bad),
+    )
+
+
+def _merge(found: ReadRows, places: Sequence[int], bad: Sequence[Rejected]) -> ReadRows:
+    """Return rows with their places among all rows, and what is no object."""
+    misfits = [dataclasses.replace(each, index=places[each.index]) for each in found.rejected]
+    return dataclasses.replace(
+        found,
+        index=[places[index] for index in found.index],
+        rejected=tuple(sorted([*misfits, *bad], key=attrgetter("index"))),
         rows=found.rows + len(bad),
     )

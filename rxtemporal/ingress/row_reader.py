@@ -31,7 +31,7 @@ from rxtemporal.core.safe_text import brief, describe_error, encodable, type_nam
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, EventError
-from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines
+from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines, JsonMessages
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
 from rxtemporal.ingress.row_columns import (
     FrameReader,
@@ -268,7 +268,7 @@ class RowReader:
         Any other iterable of rows is read to its end first; what is none is one row.
         """
         try:
-            if type(items) is JsonLines:
+            if type(items) is JsonLines or type(items) is JsonMessages:
                 return items.read(self._read_rows, self.schema)
             if type(items) is ArrowIpc:
                 return self._read_frame(items.read_frame())

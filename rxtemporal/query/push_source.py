@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
@@ -31,6 +31,7 @@ from rxtemporal.ingress.settings import (
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_pushes import AsyncPushes
+from rxtemporal.query.push_group import judge_all
 from rxtemporal.query.push_input import Numbers, PushInput, check_number, number_rows
 from rxtemporal.query.reject_feed import RejectFeed
 from rxtemporal.query.streamable import Streamable
@@ -246,6 +247,14 @@ class PushSource:
         """
         entry = self._entry
         return entry is None or not entry.accepts or entry.has_room(rows, waiting)
+
+    def push_all(self, pushes: Iterable[tuple[str | None, Any]]) -> list[Verdict]:
+        """Push for several inputs, each with its rows, and make all durable at once.
+
+        None stands for no input. Otherwise as ``push``, and much cheaper with a log or a
+        checkpoint.
+        """
+        return judge_all(self._find_entry(), pushes, self._judge, self._tell)
 
     def _find_entry(self) -> PushEntry:
         if self._entry is None or self._closed:

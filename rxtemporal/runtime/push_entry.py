@@ -319,6 +319,10 @@ class PushEntry:
             raise error  # Ctrl-C is for the thread that pushes
         return self.refuse()
 
+    def fail(self, error: BaseException) -> None:
+        """End the run: what pushes cannot go on."""
+        self._reader.fail_unlogged(error)
+
     def _check_taken(self) -> None:
         """Raise if the rows are in nobody's hands, inside the lock: stop() delivers what is taken.
 

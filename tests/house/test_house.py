@@ -93,6 +93,7 @@ PUBLIC = [
     "from_async",
     "from_kafka",
     "from_events",
+    "from_mqtt",
     "from_observable",
     "from_polars",
     "from_source",

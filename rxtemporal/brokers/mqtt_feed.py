@@ -1,0 +1,192 @@
+"""Feed from an MQTT broker into a source: a message is acknowledged once its rows are durable."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+
+from rxtemporal.brokers.mqtt_connection import MqttMessage, load_paho
+from rxtemporal.brokers.mqtt_receiver import MqttReceiver
+from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import show
+from rxtemporal.errors import ProcessEndedError
+from rxtemporal.ingress.encoded_rows import JsonMessages
+from rxtemporal.query.push_source import PushSource
+
+_log = get_logger(__name__)
+
+# so many messages wait; a message without acknowledgement (QoS 0) that comes then is dropped
+MOST_WAITING = 20_000
+# so many messages are pushed at once
+MOST_PUSHED = 4_096
+# seconds between two pushes into a source that has no run
+_RETRY_SECONDS = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class MqttStats:
+    """Counters of a feed, since it was made.
+
+    ``messages`` have arrived, ``qos0`` of them without acknowledgement, of which ``dropped`` came
+    while too many waited. ``waiting`` have not been pushed yet. ``acknowledged`` have been. Of the
+    ``connections``, ``lost_sessions`` found that the broker had forgotten the session.
+    """
+
+    connected: bool
+    messages: int
+    qos0: int
+    dropped: int
+    waiting: int
+    acknowledged: int
+    connections: int
+    lost_sessions: int
+
+
+class MqttFeed:
+    """Feed from an MQTT broker into a ``PushSource``.
+
+    A message is a JSON object, an array of objects, or JSON lines; the rows of all messages that
+    wait are pushed together, and acknowledged once that push has returned: with ``log=`` or
+    ``resume=`` they are durable then. What cannot be read is in the source's ``rejects``, and is
+    acknowledged, too, or it would come for ever.
+
+    With ``retries`` the feed outlives a run of its source: messages wait, unacknowledged, for the
+    next one. Without, it ends with the run. ``fail`` is called with any other error that ends it.
+
+    Threads: any. Two threads of its own: one talks to the broker and never waits for the other,
+    which pushes; so a push that waits for a slow query costs no connection.
+    """
+
+    def __init__(
+        self,
+        source: PushSource,
+        settings: MqttSettings,
+        *,
+        retries: bool = True,
+        fail: Callable[[BaseException], object] = lambda error: None,
+    ) -> None:
+        load_paho()
+        self._source = source
+        self._inputs = TopicInputs(settings.input)
+        self._retries, self._fail = retries, fail
+        self._receiver = MqttReceiver(settings, self._take)
+        self._news = threading.Condition()
+        self._waiting: list[MqttMessage] = []
+        self._is_ending = False
+        self._thread = threading.Thread(
+            target=self._run, name=f"rxtemporal mqtt into {source.name}", daemon=True
+        )
+        self._messages = self._qos0 = self._dropped = 0
+        # the unexpected error that has ended the feed
+        self.error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"MqttFeed({self._source.name!r}, {self.stats()})"
+
+    def connect(self) -> None:
+        """Make the first connection, and raise ``SourceError`` if that fails.
+
+        Otherwise ``start`` makes it, and tries until it succeeds.
+        """
+        self._receiver.connect()
+
+    def start(self) -> None:
+        """Begin to push what arrives; call it when the source's run has begun."""
+        self._receiver.start()
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Take nothing more, and end soon; do not wait. Idempotent."""
+        self._receiver.pause()
+        with self._news:
+            self._is_ending = True
+            self._news.notify()
+
+    def join(self) -> None:
+        """Wait until what has arrived is pushed and acknowledged, and the feed has disconnected."""
+        own = threading.current_thread()
+        if self._thread.ident is not None and self._thread is not own:
+            self._thread.join()
+        if self._thread is not own:
+            self._receiver.join()
+
+    def stop(self) -> None:
+        """Push what has arrived, acknowledge what is durable, and disconnect."""
+        self.cancel()
+        self.join()
+
+    def stats(self) -> MqttStats:
+        """Return the current counters."""
+        receiver = self._receiver
+        return MqttStats(
+            connected=receiver.is_connected,
+            messages=self._messages,
+            qos0=self._qos0,
+            dropped=self._dropped,
+            waiting=len(self._waiting),
+            acknowledged=receiver.acknowledged,
+            connections=receiver.connections,
+            lost_sessions=receiver.lost_sessions,
+        )
+
+    # Arrival --------------------------------------------------------------------------------------
+
+    def _take(self, messages: Sequence[MqttMessage]) -> None:
+        """Take note of messages, on the thread that talks to the broker."""
+        without = sum(not message.qos for message in messages)
+        self._messages += len(messages)
+        self._qos0 += without
+        with self._news:
+            if without and len(self._waiting) + len(messages) > MOST_WAITING:
+                messages = [message for message in messages if message.qos]
+                self._drop(without)
+            self._waiting += messages
+            self._news.notify()
+
+    def _drop(self, count: int) -> None:
+        if not self._dropped:
+            _log.warning("too many messages wait: those of QoS 0 are dropped", feed=repr(self))
+        self._dropped += count
+
+    # The thread that pushes -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while messages := self._next():
+                self._push(messages)
+                self._receiver.acknowledge([message for message in messages if message.qos])
+        except ProcessEndedError as error:  # the broker keeps what is not acknowledged
+            _log.info("the run takes no messages any more", reason=str(error))
+        except BaseException as error:
+            self.error = error
+            _log.critical("a feed has ended by an error", feed=repr(self), error=show(error))
+            self._fail(error)
+        finally:
+            self._receiver.finish()
+
+    def _next(self) -> list[MqttMessage]:
+        """Wait for messages, and return those that have arrived; none when the feed ends."""
+        with self._news:
+            while not self._waiting and not self._is_ending:
+                self._news.wait()
+            messages = self._waiting[:MOST_PUSHED]
+            del self._waiting[:MOST_PUSHED]
+        return messages
+
+    def _push(self, messages: Sequence[MqttMessage]) -> None:
+        rows: dict[str | None, list[bytes]] = {}
+        find = self._inputs.find
+        for message in messages:
+            rows.setdefault(find(message.topic), []).append(message.payload)
+        pushes = [(name, JsonMessages(payloads)) for name, payloads in rows.items()]
+        while True:
+            try:
+                self._source.push_all(pushes)
+                return
+            except ProcessEndedError:
+                if not self._retries or self._is_ending:
+                    raise
+            with self._news:
+                self._news.wait_for(lambda: self._is_ending, _RETRY_SECONDS)
