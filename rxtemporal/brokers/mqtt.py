@@ -77,7 +77,7 @@ def from_mqtt(
     ...     input="sensors/{input}/temp", client_id="house 7",
     ... )
     >>> readings.where(lambda row: row["temp"] > 20).schema
-    Schema({'temp': Float64})
+    Schema([('temp', Float64)])
     """
     settings = MqttSettings(
         url,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import select
+import socket
 import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -13,6 +16,8 @@ from rxtemporal.errors import BindingError, SourceError
 
 # so long the broker may take to answer a CONNECT or a SUBSCRIBE
 ANSWER_SECONDS = 10.0
+# and so long to a DISCONNECT
+_FAREWELL_SECONDS = 2.0
 # so many packets are read before what has arrived is handed on
 _MOST_PACKETS = 1_000
 # the broker sends retained messages only if the subscription is new
@@ -216,6 +221,17 @@ class MqttConnection:
         self._client.loop_write()
 
     def close(self) -> None:
-        """Take leave of the broker, which keeps the session and its subscriptions."""
-        self._client.disconnect()
-        self.write()
+        """Take leave of the broker, which keeps the session and its subscriptions.
+
+        Waits until the broker has taken leave, too: by then it has every acknowledgement.
+        """
+        if (sock := self.socket) is None:
+            return
+        with socket.socket(fileno=os.dup(sock.fileno())) as line, contextlib.suppress(OSError):
+            line.settimeout(_FAREWELL_SECONDS)
+            self._client.disconnect()
+            self.write()
+            while self.socket is not None and select.select([], [line], [], _FAREWELL_SECONDS)[1]:
+                self.write()
+            while line.recv(65_536):
+                pass

@@ -40,7 +40,6 @@ class MqttSettings:
     keepalive         seconds of silence before the broker is asked
     session_seconds   for so long a broker of MQTT 5 keeps the session of a lost client
     inflight          so many messages a broker of MQTT 5 sends before their acknowledgement
-    stream            name of the stream that a service feeds; "": its only one
     ================= ===========================================================================
 
     >>> settings = MqttSettings("mqtt://bob:secret@localhost", ("sensors/#",))
@@ -65,7 +64,6 @@ class MqttSettings:
     keepalive: int = 60
     session_seconds: int = 7 * 24 * 3600
     inflight: int = 2_000
-    stream: str = ""
 
     def __post_init__(self) -> None:
         _check_url(self._parts)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.section import Section, at_least, secret
 
@@ -152,21 +153,46 @@ class TokenSettings(Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class MqttSettings(Section):
-    """Section ``[mqtt]``: a broker whose messages are pushed into a stream."""
+class MqttSection(Section):
+    """Section ``[mqtt]``: a broker whose messages are pushed into a stream.
+
+    Without ``stream`` that is the only one. The other keys are those of ``rxt.from_mqtt``; the
+    password is in a file.
+    """
 
     title: ClassVar[str] = "mqtt"
 
     url: str
-    stream: str
     topics: tuple[str, ...]
-    source: str = "{topic}"
-    client_id: str = ""
-    user: str = ""
+    client_id: str
+    stream: str = ""
+    input: str = ""
+    username: str = ""
     password_file: Path | None = None
     ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
     version: int = at_least(3, 5)
     qos: int = at_least(0, 1)
+    keepalive: int = at_least(5, 60)
+    session_seconds: int = at_least(0, 7 * 24 * 3600)
+    inflight: int = at_least(1, 2_000)
+
+    def check(self) -> None:
+        """Refuse a url with a password, which would be shown, and what the feed would refuse."""
+        if "@" in self.url:
+            raise ArgumentError(
+                "[mqtt] url has no user and password. Hint: username and password_file."
+            )
+        if not self.client_id:
+            raise ArgumentError("[mqtt] client_id is a stable name, got an empty one")
+        self.make_settings()
+
+    def make_settings(self) -> MqttSettings:
+        """Return the settings of the feed."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del values["stream"]
+        return MqttSettings(**values)
 
 
 _SECTIONS: dict[str, type[Section]] = {
@@ -175,7 +201,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "limits": Limits,
     "dead_letters": DeadLetterSettings,
     "results": ResultSettings,
-    "mqtt": MqttSettings,
+    "mqtt": MqttSection,
 }
 
 
@@ -196,7 +222,7 @@ class Settings:
     dead_letters: DeadLetterSettings = dataclasses.field(default_factory=DeadLetterSettings)
     results: ResultSettings = dataclasses.field(default_factory=ResultSettings)
     tokens: Mapping[str, TokenSettings] = dataclasses.field(default_factory=dict)
-    mqtt: MqttSettings | None = None
+    mqtt: MqttSection | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Settings:

@@ -1,0 +1,160 @@
+"""An MQTT broker for the tests: Debian's mosquitto on a free port, with a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from needs import skip_or_fail
+
+# where Debian has it, which is not always on the PATH
+DEBIAN = "/usr/sbin/mosquitto"
+CONFIGURATION = """
+listener {port} 127.0.0.1
+persistence true
+persistence_location {folder}/
+autosave_on_changes true
+autosave_interval 1
+max_queued_messages 0
+max_inflight_messages 1000
+"""
+
+
+def find_program() -> str | None:
+    """Return the path of the broker, None if there is none."""
+    return shutil.which("mosquitto") or (DEBIAN if Path(DEBIAN).exists() else None)
+
+
+class Mosquitto:
+    """A broker that can be killed and started again with what it had."""
+
+    def __init__(self, program: str, folder: Path, more: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        text = CONFIGURATION.format(port=self.port, folder=folder) + more
+        (folder / "mosquitto.conf").write_text(text)
+        self._program, self.folder = program, folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The url to connect with."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return (self.folder / "log").read_text()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        command = [self._program, "-c", str(self.folder / "mosquitto.conf")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert self._process.poll() is None, f"mosquitto does not start: {self.log}"
+                assert time.monotonic() < deadline, f"mosquitto does not answer: {self.log}"
+            time.sleep(0.02)
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """End it by a signal, and wait; with SIGTERM it saves all that it has."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(20)
+
+    def restart(self, number: int = signal.SIGTERM) -> None:
+        """End it, and start it again."""
+        self.end(number)
+        self.start()
+
+    def close(self) -> None:
+        """End it if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(20)
+
+
+@contextmanager
+def broker(more: str = "allow_anonymous true\n", **files: str) -> Iterator[Mosquitto]:
+    """Run a broker with further lines of configuration; ``{folder}`` is its folder.
+
+    ``files`` are written into it before.
+    """
+    program = find_program()
+    if program is None:
+        skip_or_fail("mqtt", "there is no mosquitto: apt install mosquitto")
+        raise AssertionError
+    # as root, mosquitto becomes another user
+    folder = Path(tempfile.mkdtemp(prefix="mosquitto-"))
+    folder.chmod(0o777)
+    try:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o644)
+        running = Mosquitto(program, folder, more.replace("{folder}", str(folder)))
+        try:
+            yield running
+        finally:
+            running.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(
+    port: int, messages: Iterable[tuple[str, bytes]], *, qos: int = 1, version: int = 5,
+    retain: bool = False,
+) -> None:  # fmt: skip
+    """Publish messages and wait until the broker has them; it may be away for a while."""
+    import paho.mqtt.client as paho
+
+    protocol = paho.MQTTv5 if version == 5 else paho.MQTTv311
+    client: Any = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=protocol)
+    client.max_inflight_messages_set(1_000)
+    client.reconnect_delay_set(1, 1)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    infos = [client.publish(topic, payload, qos, retain) for topic, payload in messages]
+    for info in infos:
+        info.wait_for_publish(60)
+        assert info.is_published()
+    client.disconnect()
+    client.loop_stop()
+
+
+def start_publisher(port: int, count: int, *options: str) -> subprocess.Popen[bytes]:
+    """Publish numbered rows of several devices in another process, see ``main``."""
+    command = [sys.executable, __file__, str(port), str(count), *options]
+    return subprocess.Popen(command)
+
+
+def make_rows(count: int, devices: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the rows of several devices by turns, numbered in each, with their topics."""
+    for number in range(count):
+        for device in range(devices):
+            row = f'{{"time": {number}, "device": "d{device}", "n": {number}}}'
+            yield f"sensors/d{device}/temp", row.encode()
+
+
+def main(port: str, count: str, devices: str = "4", qos: str = "1") -> None:
+    """Publish ``count`` rows of each device."""
+    publish(int(port), make_rows(int(count), int(devices)), qos=int(qos))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
