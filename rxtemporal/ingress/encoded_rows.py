@@ -134,7 +134,7 @@ class JsonMessages:
     def read(self, read: Callable[[list[Any]], ReadRows], schema: pl.Schema) -> ReadRows:
         """Return what ``read`` makes of the objects, and what is none."""
         rows, places, bad = _decode_messages(self.payloads)
-        _convert_texts(rows, schema)
+        convert_texts(rows, schema)
         found = read(rows)
         return _merge(found, places, bad) if bad else found
 
