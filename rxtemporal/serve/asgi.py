@@ -95,6 +95,7 @@ class ServiceApp:
         try:
             yield
         finally:
+            self._starting = None
             self.service.drain()
             await asyncio.to_thread(self.service.stop)
 

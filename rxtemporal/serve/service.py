@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import TICKS_PER_SECOND
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
 from rxtemporal.serve.counts import Counts
@@ -23,6 +23,9 @@ from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import Tokens
 
 _log = get_logger(__name__)
+
+# by then any wait is longer than somebody would set
+_MOST_DOUBLINGS = 64
 
 
 class ServiceState(enum.Enum):
@@ -131,8 +134,16 @@ class Service:
     # Runs -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the first run; an error in that is raised. Nothing happens a second time."""
+        """Start the first run; an error in that is raised. Nothing happens a second time.
+
+        ``BindingError``: the service has been stopped.
+        """
         with self._lock:
+            if self.state is ServiceState.STOPPED:
+                raise BindingError(
+                    f"service {self.name!r} has been stopped. Hint: make another one of the same "
+                    "application."
+                )
             if self.state is not ServiceState.NEW:
                 return
             self.state = ServiceState.STARTING
@@ -149,7 +160,9 @@ class Service:
                 sinks={**self.feeds, **self.pairs}, resume=self.settings.state.folder
             )
         assert self.process is not None
-        self.state, self._began = ServiceState.RUNNING, time.monotonic()
+        self._began = time.monotonic()
+        if self.state is not ServiceState.DRAINING:
+            self.state = ServiceState.RUNNING
         self.process.add_done_callback(self._end)
 
     def _end(self, process: Process) -> None:
@@ -171,7 +184,8 @@ class Service:
     def restart_delay(self) -> float:
         """Return the seconds from a failure to the next start."""
         state = self.settings.state
-        return min(state.restart_after * 2.0**self.failures, state.restart_most)
+        doubled = state.restart_after * 2.0 ** min(self.failures, _MOST_DOUBLINGS)
+        return min(doubled, state.restart_most)
 
     def _restart(self) -> None:
         while True:

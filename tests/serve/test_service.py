@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from served import Faulty, make_house, rows
@@ -13,6 +14,7 @@ from served import Faulty, make_house, rows
 import rxtemporal as rxt
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
+from rxtemporal.runtime.process import Process
 from rxtemporal.serve import Service, Settings
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.service import ServiceState
@@ -89,6 +91,8 @@ def test_the_wait_for_a_restart_doubles(tmp_path: Path) -> None:
         service.failures = failures
         waits.append(service.restart_delay())
     assert waits == [1, 2, 4, 5, 5]
+    service.failures = 10_000
+    assert service.restart_delay() == 5
 
 
 def test_an_error_of_the_first_start_is_raised(tmp_path: Path) -> None:
@@ -194,3 +198,25 @@ def test_draining_tells_whoever_waits_once() -> None:
         service.check_takes()
     assert (caught.value.status, caught.value.close) == (503, True)
     service.stop()
+    with pytest.raises(BindingError, match="has been stopped"):
+        service.start()
+
+
+def test_a_service_that_drains_while_it_starts_takes_no_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A signal during a long start is not forgotten when the run begins."""
+    app, _ = make_house()
+    service = Service(app)
+    run = app.run
+
+    def run_slowly(*queries: Any, **options: Any) -> Process:
+        service.drain()
+        return run(*queries, **options)
+
+    monkeypatch.setattr(app, "run", run_slowly)
+    service.start()
+    assert service.state is ServiceState.DRAINING
+    service.stop()
+    assert service.process is not None
+    assert service.process.ended
