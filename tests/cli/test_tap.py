@@ -16,12 +16,12 @@ from typing import Any
 
 import httpx
 import pytest
+from live_service import serve
 
 import rxtemporal as rxt
 from rxtemporal.cli.main import main
 from rxtemporal.serve import Settings, app, settings
 from rxtemporal.serve.tokens import hash_token
-from tests.support.live_service import serve
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -14,6 +14,7 @@ import httpx
 import polars as pl
 import pytest
 import websockets.sync.client
+from live_service import read_events, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import rxtemporal as rxt
@@ -25,7 +26,6 @@ from rxtemporal.serve.event_streams import find_position
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import hash_token
-from tests.support.live_service import read_events, serve
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
