@@ -63,8 +63,6 @@ from rxtemporal.ingress.settings import AdvanceTimePolicy, AdvanceTimeSettings, 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
 
-_REACH = MAX_TIME - MIN_TIME
-
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
 Verdict: TypeAlias = tuple[RowEvent | None, int, Lateness | None]
 IN_TIME: Verdict = (None, 0, None)

@@ -127,6 +127,9 @@ _QUERIES = [
 _SERVER = [
     _make_served("requests", "{request}", ("code",), "Requests answered, by status code"),
     _make_served("receipts", "{receipt}", (), "Receipts given for what was pushed"),
+    _make_served("refused", "{letter}", (),
+                 "Rows and whole bodies refused, each a dead letter; those that a source has "
+                 "rejected are among them"),
     _make_served("restarts", "{restart}", (), "Times that the run was restarted after a failure"),
 ]  # fmt: skip
 

@@ -183,6 +183,8 @@ class Ingest:
     def _write(
         self, sender: Sender, letters: Sequence[DeadLetter], refused: Sequence[Rejected]
     ) -> None:
+        # one thread calls this
+        self.service.counts.refused += len(letters)
         self.dead_letters.write(letters)
         sender.stream.tell_refused(refused, sender.source)
 

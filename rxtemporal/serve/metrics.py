@@ -49,6 +49,7 @@ def list_counts(counts: Counts) -> Iterator[Sample]:
     for code, number in sorted(counts.requests.items()):
         yield Sample(METRICS["requests"], (str(code),), number)
     yield Sample(METRICS["receipts"], (), counts.receipts)
+    yield Sample(METRICS["refused"], (), counts.refused)
     yield Sample(METRICS["restarts"], (), counts.restarts)
 
 

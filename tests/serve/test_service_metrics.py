@@ -62,11 +62,36 @@ def test_a_scrape_has_the_figures_of_run_and_requests() -> None:
     assert found["rxtemporal_restarts_total",] == 0
 
 
+def test_what_is_refused_is_counted() -> None:
+    """A row that does not fit and a body that cannot be read count alike; a receipt is counted."""
+    house, _ = make_house()
+    served = app(house)
+    bodies = {"[{": 400, '[{"time": 1, "temp": "hot"}, {"time": 1, "temp": 2}]': 200}
+
+    async def scrape() -> dict[tuple[Any, ...], float]:
+        transport = httpx.ASGITransport(served)
+        async with (
+            served.lifespan(),
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+        ):
+            for body, status in bodies.items():
+                answer = await client.post("/streams/readings", content=body)
+                assert answer.status_code == status, answer.text
+            return parse((await client.get("/metrics")).text)
+
+    found = asyncio.run(scrape())
+    assert found["rxtemporal_refused_total",] == 2
+    assert found["rxtemporal_receipts_total",] == 1
+    assert found["rxtemporal_rejected_total", *LABELS] == 1
+    assert found["rxtemporal_requests_total", ("code", "400")] == 1
+
+
 def test_a_scrape_before_the_first_run_has_the_counters_of_the_service() -> None:
     """Nothing is known of a run yet, and that is no error."""
     service = Service(make_house()[0])
     assert {each.metric.name for each in ServiceMetrics(service).collect()} == {
         "receipts",
+        "refused",
         "restarts",
     }
 
