@@ -52,9 +52,9 @@ class Routes:
     def find(self, path: str, method: str) -> tuple[Route, dict[str, Any]]:
         """Return the route of a request with its parameters. ``RequestError``: 404, 405."""
         parts = path.split("/")
-        methods = self._routes.get(tuple(parts))
+        methods = None if "{}" in parts else self._routes.get(tuple(parts))
         value = ""
-        if methods is None and len(parts) > 2:
+        if methods is None and len(parts) > 2 and parts[2]:
             # a name is always the second part
             value, parts[2] = parts[2], "{}"
             methods = self._routes.get(tuple(parts))

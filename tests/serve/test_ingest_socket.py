@@ -140,7 +140,12 @@ def exchange(url, *parts, half_close=False):
 
 def head(length, *more):
     """Return the head of a request."""
-    lines = ["POST /streams/readings HTTP/1.1", "Host: house", f"Content-Length: {length}", *more]
+    lines = [
+        "POST /streams/readings HTTP/1.1",
+        "Host: localhost",
+        f"Content-Length: {length}",
+        *more,
+    ]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
