@@ -52,6 +52,8 @@ _CODES = {
     EdgeEvent: kind_code("start"),
     Cti: kind_code("cti"),
 }
+# the types of items that are records of one kind
+_ONE_CODE = frozenset({PointEvent, IntervalEvent, Cti})
 
 
 def to_frame(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
@@ -62,6 +64,9 @@ def to_frame(items: Sequence[Item], reader: PayloadReader) -> pl.DataFrame:
 
 def find_kinds(items: Sequence[Item]) -> set[str]:
     """Return the kinds of records that items stand for."""
+    kinds = {type(item.event) if type(item) is Sent else type(item) for item in items}
+    if kinds <= _ONE_CODE:  # as in nearly all entries
+        return {KIND_NAMES[_CODES[kind]] for kind in kinds}
     codes = {find_code(item) for item in items if not isinstance(item, Rows)}
     for item in items:
         if isinstance(item, Rows):

@@ -23,11 +23,12 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.core.events import Cti
+from rxtemporal.core.events import Cti, PointEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.ingress.source import Sent
 from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_code, make_frame
+from rxtemporal.storage.event_log.layout import kind_code
 from rxtemporal.storage.event_log.senders import NOBODY, add_columns
 
 # from more records on a frame is made faster
@@ -52,7 +53,9 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 # what records as JSON begin with; a frame begins with other bytes
 _MARK = b'{"fields":'
 
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# records are made here, of plain values, and are in no circle
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_POINT = kind_code("point")
 
 
 class PlainRecords:
@@ -77,6 +80,7 @@ class PlainRecords:
             (field, _EXACT.get(names[field] or ""), encode)
             for field, encode in self._encoders.items()
         ]
+        self._width = len(self._encoders)
         self._is_plain = None not in names.values()
         self._head = f'{_MARK.decode()}{_to_json(names)},"records":'
 
@@ -93,22 +97,23 @@ class PlainRecords:
     def _list(self, item: Any) -> list[Any]:
         # this runs once for each event that is pushed into a run with a log
         sender: Sequence[Any] = ()
-        if type(item) is Sent:
-            item, *sender = item
         kind = type(item)
+        if kind is Sent:
+            item, *sender = item
+            kind = type(item)
         if kind is Rows:
             raise TypeError
-        code = find_code(item)
         if kind is Cti or kind is Mark:
-            return [code, item.start, None, None, *sender]
+            return [find_code(item), item.start, None, None, *sender]
         payload = item.payload
         fields = payload if type(payload) is dict else to_fields(payload)
-        if len(fields) != len(self._encoders):
+        if len(fields) != self._width:
             raise TypeError
         values = [
             value if type(value := fields[name]) is exact else encode(value)
             for name, exact, encode in self._fields
         ]
+        code = _POINT if kind is PointEvent else find_code(item)
         return [code, item.start, item.end, values, *sender]
 
 
