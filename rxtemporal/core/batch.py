@@ -91,7 +91,7 @@ class EventBatch:
     (1, 9, [{'start_time': 0, 'end_time': 9, 'x': 1}])
     """
 
-    __slots__ = ("_has_edges", "columns", "cti", "edge", "end", "keys", "start")
+    __slots__ = ("_has_edges", "_highest", "columns", "cti", "edge", "end", "keys", "start")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class EventBatch:
         self.cti = cti
         self.keys = keys
         self._has_edges: bool | None = None
+        self._highest: int | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -119,6 +120,13 @@ class EventBatch:
         if self._has_edges is None:
             self._has_edges = bool(np.count_nonzero(self.edge))  # a tenth of what any() costs
         return self._has_edges
+
+    @property
+    def highest_start(self) -> int:
+        """The highest start of the rows, of which there is one at least; looked for once."""
+        if self._highest is None:
+            self._highest = int(np.maximum.reduce(self.start))  # half of what max() costs
+        return self._highest
 
     def find_ends(self) -> Bools | None:
         """Return the mask of the end edges; None if there are none."""
@@ -228,6 +236,8 @@ class EventBatch:
         )
         if edge is None:
             made._has_edges = self._has_edges
+        if start is None:
+            made._highest = self._highest
         return made
 
     @staticmethod

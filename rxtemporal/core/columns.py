@@ -281,7 +281,8 @@ class Columns:
     def slice(self, begin: int, end: int) -> Columns:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
         rows = slice(begin, end)
-        height = len(range(self.height)[rows])
+        whole = 0 <= begin <= end <= self.height
+        height = end - begin if whole else len(range(self.height)[rows])
         return Columns(self.schema, [column[rows] for column in self.columns], height)
 
     @staticmethod

@@ -140,7 +140,7 @@ def judge_rows(
 
 def classify_rows(batch: EventBatch) -> Bytes:
     """Return the kind of each row; an empty array if all rows are complete."""
-    if not batch.edge.any():
+    if not batch.has_edges:
         return NO_KINDS
     edges = batch.edge != 0
     ends = edges & (batch.end != MAX_TIME)

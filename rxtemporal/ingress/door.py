@@ -180,15 +180,13 @@ class Door:
         due.last = start
         if start > high:
             self.high = start
-            cti = start - due.delay
-            if cti < MIN_TIME:
+            if (cti := start - due.delay) < MIN_TIME:
                 cti = MIN_TIME
             if cti > self.own:
                 self.own = cti
                 if cti > self.cti:
                     self.cti = cti
-        elif high - start > self.largest_lateness:
-            # the CTI has followed the highest start
+        elif high - start > self.largest_lateness:  # the CTI has followed the highest start
             self.largest_lateness = high - start
         return True
 

@@ -155,9 +155,12 @@ class FrameCursor(Cursor):
         batch, begin = self._batch, self._begin
         assert batch is not None
         if end > begin:
-            places = self._places
-            highest = batch.start[begin:end].max() if places is None else places[end - 1]
-            self._reached = max(self._reached, int(highest))
+            if self._places is not None:
+                self._reached = max(self._reached, int(self._places[end - 1]))
+            elif begin or end < len(batch):
+                self._reached = max(self._reached, int(batch.start[begin:end].max()))
+            else:
+                self._reached = max(self._reached, batch.highest_start)
             self._taken += end - begin
         self._begin = end
         if end == len(batch):

@@ -108,11 +108,12 @@ def iterate(run: Execution) -> Iterator[EventBatch]:
     waiting: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
     run.start(waiting.put, waiting.put, lambda: waiting.put(None))
     try:
+        pulls = run.pulls
         while True:
             # read more only when all results so far have been consumed
-            while run.pulls and waiting.empty() and run.advance():
+            while pulls and waiting.empty() and run.advance():
                 pass
-            result = _get_interruptibly(waiting)
+            result = _get_interruptibly(waiting) if waiting.empty() else waiting.get()
             if result is None:
                 return
             if isinstance(result, Exception):

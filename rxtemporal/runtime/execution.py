@@ -321,7 +321,9 @@ class Execution:
         if self.imports or self._pacer is not None:
             accept_next(waiting, self._flow, self._pacer)
         else:
-            for each in sorted(waiting, key=lambda each: each.place):
+            if len(waiting) > 1:
+                waiting.sort(key=lambda each: each.place)
+            for each in waiting:
                 each.read_batch()
                 if not each.waits:  # or another one is read meanwhile
                     break

@@ -275,8 +275,8 @@ class InputStream:
             self.batches += 1
             if self._watch is not None and batch.cti > self._watch.limit:
                 self._watch.check(batch.cti, self.sender or self.name)
-            if self.pulls and len(batch):
-                self.place = max(self.place, int(batch.start.max()))
+            if self.pulls and len(batch) and (place := batch.highest_start) > self.place:
+                self.place = place
             try:
                 self._entry.on_next(batch)
             except BaseException as error:
