@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rxtemporal.errors import RxTemporalError
@@ -117,7 +117,7 @@ def make_board(answer: Answer, before: Answer | None = None) -> Board:
 
 
 def _list_streams(answer: Answer, run: dict[str, Any], before: Answer | None) -> Grid:
-    header = ("stream", "events", "a second", "late", "duplicates", "waiting", "CTI", "lag", "for")
+    header = ("stream", "events", "rate", "late", "repeats", "waiting", "CTI", "lag", "for")
     inputs = answer.content["inputs"]
     rows = []
     for each in run["streams"]:
@@ -181,7 +181,8 @@ def _times(answer: Answer, of: dict[str, Any]) -> tuple[str, str, str]:
     if time.year == datetime.max.year:
         return "the end", "-", age
     lag = format_age((answer.clock - time).total_seconds())
-    return time.astimezone(UTC).isoformat(" ", "seconds").removesuffix("+00:00"), lag, age
+    day, at = time.strftime("%Y-%m-%d "), time.strftime("%H:%M:%S")
+    return at if time.date() == answer.clock.date() else day + at, lag, age
 
 
 def _format_span(span: float | None, run: dict[str, Any]) -> str:
@@ -196,13 +197,14 @@ def _format_span(span: float | None, run: dict[str, Any]) -> str:
 
 
 def print_board(board: Board) -> None:
-    """Print a board once."""
-    try:
+    """Print a board once, on a terminal with ``rich`` if that is installed."""
+    with contextlib.suppress(ImportError):
         from rich.console import Console
-    except ImportError:
-        print("\n".join(list_lines(board)))
-    else:
-        Console(highlight=False).print(_render(board))
+
+        if sys.stdout.isatty():
+            Console(highlight=False).print(_render(board))
+            return
+    print("\n".join(list_lines(board)))
 
 
 def list_lines(board: Board) -> Iterator[str]:
@@ -257,7 +259,7 @@ def _render(board: Board) -> Any:
     for grid in board.grids:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for number, name in enumerate(grid.header):
-            table.add_column(name, justify="right" if number else "left", overflow="fold")
+            table.add_column(name, justify="right" if number else "left", no_wrap=True)
         for row in grid.rows:
             table.add_row(*map(Text, row))
         parts.append(table)

@@ -76,11 +76,8 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
     return status, *capsys.readouterr()
 
 
-def test_a_table_of_everything(
-    service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_everything(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """It has streams, queries, who holds back, and the ten devices furthest behind."""
-    monkeypatch.setitem(sys.modules, "rich.console", None)
     with serve(service) as url:
         status, out, err = run([url, "--once"], capsys)
     assert (status, err) == (0, "")
@@ -89,17 +86,21 @@ def test_a_table_of_everything(
     assert "rooms" in out.splitlines()[1]
     (readings,) = [line for line in lines if line[:1] == ["readings"]]
     assert readings[1:5] == ["13", "-", "1", "0+"]
-    assert readings[6:10] == ["2026-05-01", "12:00:11", "109", "s"]
+    assert readings[6:9] == ["12:00:11", "109", "s"]
     (placed,) = [line for line in lines if line[:1] == ["placed"]]
     assert placed[-1] == "rooms"
     devices = [line[1] for line in lines if line[:1] == ["device"]]
     assert devices == [str(number) for number in range(10)]
 
 
-def test_rich_prints_names_as_they_are(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("rich", [True, False])
+def test_names_are_printed_as_they_are(
+    rich: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that looks like markup is printed, not obeyed."""
+    """A name that looks like markup is not obeyed on a terminal, with ``rich`` and without."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     source = rxt.PushSource("[red]x", schema={"temp": int})
     house = rxt.Application("house")
     house.query("all", source.stream)
@@ -107,9 +108,22 @@ def test_rich_prints_names_as_they_are(
     service.start()
     source.push({"time": 5, "temp": 20})
     with serve(service) as url:
-        _, out, _ = run([url, "--once"], capsys)
+        status, out, _ = run([url, "--once"], capsys)
     service.stop()
+    assert status == 0
     assert "[red]x" in out
+    assert ("─" in out) == rich
+
+
+def test_a_day_is_told_unless_it_is_today() -> None:
+    """The date of a CTI is there if it is not the server's."""
+    content = {"service": {}, "inputs": {}}
+    of = {"cti": "2026-05-01T12:00:11Z", "cti_age": 3.0}
+    today, later = (Answer(content, 0.0, NOON + timedelta(days=n)) for n in (0, 1))
+    assert top._times(today, of)[0] == "12:00:11"
+    assert top._times(later, of)[0] == "2026-05-01 12:00:11"
+    assert top._times(today, {**of, "cti": 47})[:2] == ("47", "-")
+    assert top._times(today, {**of, "cti": None})[:2] == ("-", "-")
 
 
 def test_the_token_is_sent_and_the_path_kept(
