@@ -104,12 +104,15 @@ class MqttFeed:
             self._is_ending = True
             self._news.notify()
 
-    def join(self) -> None:
-        """Wait until what has arrived is pushed and acknowledged, and the feed has disconnected."""
-        own = threading.current_thread()
-        if self._thread.ident is not None and self._thread is not own:
-            self._thread.join()
-        if self._thread is not own:
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until what has arrived is pushed and acknowledged, and the feed has disconnected.
+
+        ``timeout`` is how many seconds to wait for the pushes; None waits for ever.
+        """
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return
+        self._thread.join(timeout)
+        if not self._thread.is_alive():
             self._receiver.join()
 
     def stop(self) -> None:

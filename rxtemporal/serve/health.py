@@ -104,6 +104,8 @@ def describe(service: Service) -> dict[str, Any]:
         "last_error": None if error is None else show(error),
         "counts": to_plain(service.counts, "ticks"),
     }
+    if service.broker is not None:
+        about["mqtt"] = dataclasses.asdict(service.broker.stats())
     if service.process is None:
         return {"service": about}
     counts = service.process.diagnostics()

@@ -14,6 +14,7 @@ from rxtemporal.core.ticks import TICKS_PER_SECOND
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
+from rxtemporal.serve.broker_feed import make_feed
 from rxtemporal.serve.counts import Counts
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks
@@ -93,6 +94,7 @@ class Service:
         else:
             self._adopt(what, sinks)
         self.taps = {name: StreamTap() for name in self.sources}
+        self.broker = make_feed(self.settings.mqtt, self.sources)
 
     def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
         if sinks:
@@ -150,6 +152,8 @@ class Service:
             try:
                 self._guard_clocks()
                 self._run()
+                if self.broker is not None:  # outlives the runs
+                    self.broker.start()
             except BaseException:
                 self.state = ServiceState.NEW
                 raise
@@ -223,6 +227,8 @@ class Service:
             return
         self.state = ServiceState.DRAINING
         self._wake.set()
+        if self.broker is not None:
+            self.broker.cancel()
         for callback in tuple(self._drain_callbacks):
             callback()
 
@@ -231,6 +237,9 @@ class Service:
         self._wake.set()
         with self._lock:
             process, self.state = self.process, ServiceState.STOPPED
+        if self.broker is not None:
+            self.broker.cancel()
+            self.broker.join(self.settings.server.drain_seconds)
         if self._application is not None and process is not None:
             process.stop()
 

@@ -1,0 +1,22 @@
+"""Feed of a service from the broker of its section ``[mqtt]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rxtemporal.brokers.mqtt_feed import MqttFeed
+from rxtemporal.errors import ArgumentError
+from rxtemporal.query.push_source import PushSource
+from rxtemporal.serve.settings import MqttSection
+
+
+def make_feed(section: MqttSection | None, sources: Mapping[str, PushSource]) -> MqttFeed | None:
+    """Return the feed into the stream that a section names; None without a section."""
+    if section is None:
+        return None
+    names = [section.stream] if section.stream else list(sources)
+    if len(names) != 1 or names[0] not in sources:
+        raise ArgumentError(
+            f"[mqtt] stream is one of {', '.join(sources) or 'none'}, got {section.stream!r}"
+        )
+    return MqttFeed(sources[names[0]], section.make_settings())

@@ -1,0 +1,85 @@
+"""A service that is fed by an MQTT broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mosquitto import broker, make_rows, publish
+
+import rxtemporal as rxt
+from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.health import describe
+from rxtemporal.serve.service import Service
+from rxtemporal.serve.settings import Settings
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so, a minute at most."""
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)
+
+
+def make_application() -> tuple[rxt.Application, rxt.PushSource]:
+    """Return an application with one stream, whose query fails at row 5 for the first time."""
+    failures = [1]
+
+    def check(row: dict[str, int]) -> bool:
+        if row["n"] == 5 and failures:
+            failures.pop()
+            raise RuntimeError("a mistake that passes")
+        return True
+
+    source = rxt.PushSource("readings", schema={"n": int}, seq="n")
+    app = rxt.Application("house")
+    app.query("all", source.stream.where(check))
+    return app, source
+
+
+def test_a_restarted_run_goes_on_with_the_messages(tmp_path: Path) -> None:
+    """A feed outlives a run that fails: each row counts once, and nothing is lost."""
+    app, source = make_application()
+    with broker() as mosquitto:
+        mqtt = {"url": mosquitto.url, "topics": ["sensors/#"], "client_id": "service"}
+        state = {"folder": str(tmp_path / "state"), "restart_after": 0.05}
+        service = Service(app, Settings.parse({"mqtt": mqtt, "state": state}))
+        service.start()
+        wait_for(lambda: service.broker.stats().connected)
+        publish(mosquitto.port, make_rows(20, 1))
+        wait_for(lambda: service.counts.restarts == 1)
+        wait_for(lambda: service.broker.stats().acknowledged == 20)
+        assert source.stats().accepted == 20
+        assert describe(service)["service"]["mqtt"]["messages"] == 20
+        service.stop()
+        assert not service.broker.stats().connected
+
+
+def test_a_service_starts_before_its_broker(tmp_path: Path) -> None:
+    """The feed waits for a broker that is not there yet."""
+    app, source = make_application()
+    with broker() as mosquitto:
+        mosquitto.end()
+        mqtt = {"url": mosquitto.url, "topics": ["sensors/#"], "client_id": "early"}
+        service = Service(app, Settings.parse({"mqtt": mqtt}))
+        service.start()
+        mosquitto.start()
+        wait_for(lambda: service.broker.stats().connected)
+        publish(mosquitto.port, make_rows(3, 1))
+        wait_for(lambda: source.stats().accepted == 3)
+        service.stop()
+
+
+def test_the_section_is_checked() -> None:
+    """An unknown stream, and a url with a password, which would be shown, are refused."""
+    mqtt = {"url": "mqtt://localhost", "topics": ["t"], "client_id": "c"}
+    with pytest.raises(ArgumentError, match="stream is one of readings, got 'doors'"):
+        Service(make_application()[0], Settings.parse({"mqtt": {**mqtt, "stream": "doors"}}))
+    with pytest.raises(ArgumentError, match="username and password_file") as caught:
+        Settings.parse({"mqtt": {**mqtt, "url": "mqtt://bob:secret@localhost"}})
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ArgumentError, match="topic 'a/#/b' is no filter"):
+        Settings.parse({"mqtt": {**mqtt, "topics": ["a/#/b"]}})
