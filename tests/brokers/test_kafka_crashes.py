@@ -13,34 +13,40 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import polars as pl
 import pytest
 from child_process import HERE, environment
 from kafka_cluster import KafkaCluster
 from kafka_run import DELAY
+from needs import need_java
+from sink_input import wait_until
 
 PARTITIONS = 3
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 TOPIC = "rows"
 # a machine that is busy takes long
-PATIENCE = 120
+PATIENCE = 300
 
 
 class Sender(threading.Thread):
     """Sends numbered rows into drawn partitions, with one time for all, until it is ended."""
 
-    def __init__(self, cluster: KafkaCluster, seed: int) -> None:
+    def __init__(self, cluster: KafkaCluster, seed: int, pause: float = 0.005) -> None:
         super().__init__()
-        self._cluster, self._draw = cluster, random.Random(seed)
+        self._cluster, self._draw, self._pause = cluster, random.Random(seed), pause
         self._ended = threading.Event()
         self._time = 0
         self.sent = [0] * PARTITIONS
 
     def run(self) -> None:
         """Send some rows at a time."""
-        while not self._ended.wait(0.005):
+        while not self._ended.wait(self._pause):
             for partition in self._draw.sample(range(PARTITIONS), 2):
                 self._send(partition, self._draw.randrange(1, 20))
 
@@ -60,22 +66,39 @@ class Sender(threading.Thread):
             self._time += 1
         self._cluster.send(TOPIC, rows, partition)
 
+    @property
+    def due(self) -> Counter[tuple[int, int]]:
+        """The rows that are due: the last of each partition wait for a CTI behind them."""
+        return Counter((p, n) for p, sent in enumerate(self.sent) for n in range(sent - 1))
+
+
+@contextmanager
+def start(cluster: KafkaCluster, folder: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the run in a process of its own; one that is not stopped is killed."""
+    command = [sys.executable, "-P", str(HERE / "kafka_run.py")]
+    command += [cluster.servers, TOPIC, str(folder), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        limit = threading.Timer(PATIENCE, process.kill)
+        limit.start()
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            limit.cancel()
+
 
 def run_once(cluster: KafkaCluster, folder: Path, least: int, *, kill: bool) -> int:
     """Run until so many rows have been written, then kill or stop it; return how many."""
-    command = [sys.executable, "-P", str(HERE / "kafka_run.py")]
-    command += [cluster.servers, TOPIC, str(folder)]
     rows = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+    with start(cluster, folder, "file") as process:
         assert process.stdout is not None
-        limit = threading.Timer(PATIENCE, process.kill)
-        limit.start()
         while rows < least and (line := process.stdout.readline()):
             rows += int(line)
         process.kill() if kill else process.terminate()
         rest = process.stdout.read()
         code = process.wait()
-        limit.cancel()
     assert code == (-signal.SIGKILL if kill else 0)
     return rows + (0 if kill else sum(map(int, rest.split())))
 
@@ -92,12 +115,14 @@ def run_crashes(folder: Path, kills: int, seed: int) -> None:
                 run_once(cluster, folder, draw.randrange(1, 3_000), kill=True)
         finally:
             sender.end()
-        # the last rows wait for a CTI behind them
-        expected = Counter((p, n) for p, sent in enumerate(sender.sent) for n in range(sent - 1))
-        wait_for_all(cluster, folder, len(expected))
-    found = Counter((row["p"], row["n"]) for row in read_rows(folder))
+        wait_for_all(cluster, folder, sum(sender.due.values()))
+    check(Counter((row["p"], row["n"]) for row in read_rows(folder)), sender)
+
+
+def check(found: Counter[tuple[int, int]], sender: Sender) -> None:
+    """Check that each row that is due is in a result once."""
     last = {(p, sent - 1) for p, sent in enumerate(sender.sent)}
-    assert Counter({each: n for each, n in found.items() if each not in last}) == expected
+    assert Counter({each: n for each, n in found.items() if each not in last}) == sender.due
 
 
 def wait_for_all(cluster: KafkaCluster, folder: Path, rows: int) -> None:
@@ -124,3 +149,40 @@ def test_each_message_is_in_the_result_once_after_many_crashes(tmp_path: Path, n
     seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
     print(f"RXTEMPORAL_CRASH_SEED={seed}, round {number}")
     run_crashes(tmp_path, 20, seed)
+
+
+def read_spark_table(folder: Path) -> Counter[tuple[int, int]]:
+    """Return the rows of the table so far."""
+    try:
+        return Counter(
+            pl.read_parquet(folder / "table" / "**" / "*.parquet").select("p", "n").rows()
+        )
+    except (OSError, pl.exceptions.PolarsError):  # it is not there yet, or being written
+        return Counter()
+
+
+@pytest.mark.full
+@pytest.mark.java
+def test_each_message_is_in_a_table_of_spark_once(tmp_path: Path) -> None:
+    """Three kills, each after some of its rows have reached the table."""
+    need_java()
+    draw = random.Random(int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)))
+    with KafkaCluster() as cluster:
+        cluster.create(TOPIC, PARTITIONS)
+        sender = Sender(cluster, 0, pause=0.05)
+        sender.start()
+        try:
+            for _ in range(3):
+                before = len(read_spark_table(tmp_path))
+                with start(cluster, tmp_path, "spark") as process:
+                    wait_until(lambda n=before: len(read_spark_table(tmp_path)) > n, PATIENCE)
+                    time.sleep(draw.random())
+                    process.kill()
+        finally:
+            sender.end()
+        with start(cluster, tmp_path, "spark") as process:
+            wait_until(lambda: len(read_spark_table(tmp_path)) >= len(sender.due), PATIENCE)
+            process.terminate()
+            process.wait()
+        assert process.returncode == 0
+    check(read_spark_table(tmp_path), sender)

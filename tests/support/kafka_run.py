@@ -1,6 +1,6 @@
-"""A run over a topic of Kafka, to be killed: its rows go into a file.
+"""A run over a topic of Kafka, to be killed: its rows go into a file, or into a table of Spark.
 
-    python kafka_run.py SERVERS TOPIC FOLDER
+    python kafka_run.py SERVERS TOPIC FOLDER file|spark
 
 It saves itself after almost every batch, and prints the number of rows that it has written. SIGTERM
 stops it.
@@ -30,7 +30,16 @@ class CountedFile(rxt.File):
             print(len(batch), flush=True)
 
 
-def main(servers: str, topic: str, folder: Path) -> None:
+def make_sink(folder: Path, kind: str) -> rxt.Sink:
+    """Return the sink of the run."""
+    if kind == "file":
+        return CountedFile(folder / "rows.jsonl")
+    from rxtemporal.spark import ParquetTable, SparkSink
+
+    return SparkSink(ParquetTable(folder / "table"), path=folder / "sink", trigger="0 seconds")
+
+
+def main(servers: str, topic: str, folder: Path, kind: str) -> None:
     """Run until SIGTERM."""
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
     stopped = threading.Event()
@@ -38,7 +47,7 @@ def main(servers: str, topic: str, folder: Path) -> None:
     rows = rxt.from_kafka(
         servers, topic, schema={"p": int, "n": int}, delay=DELAY, group="run", name="rows"
     )
-    process = rows.run(CountedFile(folder / "rows.jsonl"), resume=folder / "state")
+    process = rows.run(make_sink(folder, kind), resume=folder / "state")
     stopped.wait()
     process.stop()
     if process.error is not None:
@@ -46,4 +55,4 @@ def main(servers: str, topic: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])
