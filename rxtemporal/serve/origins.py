@@ -6,6 +6,7 @@ keeps such pages out, for they do not know it; without tokens the headers say wh
 
 from __future__ import annotations
 
+import functools
 from urllib.parse import urlsplit
 
 from rxtemporal.serve.responses import RequestError, Scope, find_header
@@ -28,6 +29,7 @@ def check_host(scope: Scope) -> None:
         raise RequestError(403, "without tokens only localhost and addresses are taken as host")
 
 
+@functools.lru_cache(maxsize=256)
 def is_own_name(host: str) -> bool:
     """Return True if a Host header has an address or localhost: no DNS can lead there.
 
