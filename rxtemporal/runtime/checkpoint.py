@@ -94,7 +94,8 @@ class Checkpointer:
             raise
         for reader in logged:
             reader.on_safe = self._save_if_due
-        self._logged = self._log.noted
+        # what is replayed from the log reaches the sinks, and no checkpoint has it yet
+        self._logged = self._store.find_checkpoint().records
         return self._log
 
     def advance(self) -> bool:

@@ -126,6 +126,23 @@ def test_a_sink_that_breaks_leaves_the_log(tmp_path: Path) -> None:
     assert_same_history(whole([*events, PointEvent(5, {"x": 5})]), got, tolerance=0)
 
 
+def test_what_came_again_is_saved_when_the_run_is_stopped(tmp_path: Path) -> None:
+    """A run that only replays the log has delivered: stopped, it saves, and nothing comes again."""
+    got: list[rxt.EventBatch] = []
+    run = Run(tmp_path, got)
+    run.sink._at, run.sink._how = 0, "breaks"
+    run.push(PointEvent(1, {"x": 1}), Cti(2))
+    with pytest.raises(OSError, match="the line is dead"):
+        run.process.wait(SOON)
+    assert logged(tmp_path) != []
+    Run(tmp_path, got).process.dispose()
+    assert sum(map(len, got)) == 1
+    assert logged(tmp_path) == []
+    again: list[rxt.EventBatch] = []
+    Run(tmp_path, again).process.dispose()
+    assert again == []
+
+
 def test_what_has_completed_leaves_no_log(tmp_path: Path) -> None:
     """All of it is in the state; another run is refused, since nobody would read its pushes."""
     got: list[rxt.EventBatch] = []
