@@ -169,16 +169,16 @@ class Load:
         )
         self._head = head.encode()
         self._selector = selectors.DefaultSelector()
-        self._connections = [Connection(address) for _ in range(CONNECTIONS[kind])]
+        self.connections = [Connection(address) for _ in range(CONNECTIONS[kind])]
         self._number = self.requests = 0
         self.latencies: list[float] = []
 
     def run(self, seconds: float) -> None:
         """Send for so long, then wait for all receipts."""
         ends = time.perf_counter() + seconds
-        for each in self._connections:
+        for each in self.connections:
             self._send_next(each)
-        busy = len(self._connections)
+        busy = len(self.connections)
         while busy:
             for key, events in self._selector.select(30.0) or self._fail():
                 each = key.data
@@ -214,19 +214,6 @@ class Load:
         self.requests += 1
         self.latencies.append(latency)
 
-    def finish(self) -> None:
-        """Send one reading far in the future, with which all windows before it are final."""
-        after = (BEGIN + timedelta(days=200)).strftime("%Y-%m-%dT%H:%M:%S")
-        body = line(0, after)
-        head = self._head.partition(b"Content-Type")[0]
-        head += f"Content-Type: {TYPES['lines']}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        connection = self._connections[0]
-        connection.socket.setblocking(True)
-        connection.begin(head + body)
-        connection.send()
-        while connection.receive() is None:
-            pass
-
     @property
     def sums(self) -> dict[str, float]:
         """The number and the total of all readings that were accepted, but the last one."""
@@ -234,6 +221,21 @@ class Load:
             "events": self.requests * self._bodies.rows,
             "total": self.requests * self._bodies.total,
         }
+
+
+def finish(connection: Connection) -> None:
+    """Send one reading far in the future, with which all windows before it are final."""
+    after = (BEGIN + timedelta(days=200)).strftime("%Y-%m-%dT%H:%M:%S")
+    body = line(0, after)
+    head = (
+        "POST /streams/readings HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Content-Type: {TYPES['lines']}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    connection.socket.setblocking(True)
+    connection.begin(head.encode() + body)
+    connection.send()
+    while connection.receive() is None:
+        pass
 
 
 def cpu_seconds(pid: int) -> float:
@@ -263,7 +265,7 @@ def measure(kind: str, address: tuple[str, int], pid: int, warm: float, seconds:
         "p50": float(np.quantile(load.latencies, 0.5)),
         "p99": float(np.quantile(load.latencies, 0.99)),
     }
-    load.finish()
+    finish(load.connections[0])
     return {**figures, "sums": load.sums}
 
 
