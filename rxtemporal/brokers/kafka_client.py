@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -26,6 +27,9 @@ _librdkafka = logging.getLogger(f"{__name__}.librdkafka")
 _NO_GROUP = "rxtemporal"
 # seconds to wait for an answer about topics and offsets, so that a stop waits no longer
 PATIENCE = 0.5
+# after so many seconds without an error the brokers are there again; librdkafka tries to reconnect
+# at least every ten
+QUIET = 30.0
 # settings that keep the promises of the source
 _OWN: Mapping[str, Any] = {
     "enable.auto.commit": False,
@@ -51,8 +55,9 @@ class KafkaClient:
         kafka = load_kafka()
         self._kafka = kafka
         self._servers, self._group = servers, group
-        # kinds of errors since a broker has answered
+        # kinds of errors since all was well, and when the last one came
         self._troubles: set[int] = set()
+        self._troubled = 0.0
         settings = {
             "client.id": "rxtemporal",
             # it would log each attempt to connect
@@ -103,14 +108,16 @@ class KafkaClient:
             raise self._note_away(error) from None
         return low, high
 
-    def find_time(self, places: Iterable[Place], time: datetime) -> dict[Place, int]:
+    def find_time(self, places: Iterable[Place], begin: datetime) -> dict[Place, int]:
         """Return the first offset of each partition at or after a time; -1 if there is none."""
-        stamp = int(time.timestamp() * 1_000)
+        stamp = int(begin.timestamp() * 1_000)
         asked = [self._at(place, stamp) for place in places]
         try:
             found = self._consumer.offsets_for_times(asked, timeout=PATIENCE)
         except self._kafka.KafkaException as error:
             raise self._note_away(error) from None
+        if failed := [each.error for each in found if each.error is not None]:
+            raise AwayError(str(failed[0]))
         return {(each.topic, each.partition): max(each.offset, -1) for each in found}
 
     def assign(self, offsets: Mapping[Place, int]) -> None:
@@ -134,7 +141,7 @@ class KafkaClient:
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         """Tell the broker how far the run has come, if there is a group; do not wait."""
-        if self._group is not None and offsets and not self._troubles:
+        if self._group is not None and offsets:
             with suppress(self._kafka.KafkaException):
                 places = [self._at(*each) for each in offsets.items()]
                 self._consumer.commit(offsets=places, asynchronous=True)
@@ -185,23 +192,24 @@ class KafkaClient:
         )
 
     def note_answer(self) -> None:
-        """Note that a broker answers."""
-        if self._troubles:
+        """Note that a broker answers; of several another one may still be away."""
+        if self._troubles and time.monotonic() - self._troubled >= QUIET:
             self._troubles.clear()
-            _log.info("the broker answers again", servers=self._servers)
+            _log.info("the brokers answer again", servers=self._servers)
 
     def _note_away(self, error: Any) -> AwayError:
         self._note_error(error.args[0])
         return AwayError(str(error))
 
     def _note_error(self, error: KafkaError) -> None:
-        """Log an error after which librdkafka tries again: each kind once until a broker answers.
+        """Log an error after which librdkafka tries again: each kind once until all is well.
 
         There are few kinds, and the first one seldom says why.
         """
+        self._troubled = time.monotonic()
         if error.code() not in self._troubles:
             self._troubles.add(error.code())
-            _log.warning("the broker is away, and is waited for", servers=self._servers,
+            _log.warning("a broker is away, and is waited for", servers=self._servers,
                          error=error.str())  # fmt: skip
 
     def _note_commit(self, error: KafkaError | None, places: Sequence[Any]) -> None:

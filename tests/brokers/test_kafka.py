@@ -248,6 +248,21 @@ def test_stream_begins_where_it_is_told(cluster: KafkaCluster, topic: str) -> No
     assert [row["n"] for row in results.to_dicts()] == [5]
 
 
+def test_stream_begins_at_a_time(
+    cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each partition begins at the offset of that time, or at its end; the mock finds no times."""
+
+    def find_time(client: Any, places: Any, begin: datetime) -> dict[tuple[str, int], int]:
+        return {place: 3 if place[1] == 0 else -1 for place in places}
+
+    monkeypatch.setattr(kafka_client.KafkaClient, "find_time", find_time)
+    cluster.send(topic, rows(0, 0, 6), 0)
+    cluster.send(topic, rows(1, 0, 6), 1)
+    found = read(make_stream(cluster, topic, begin=datetime(2026, 1, 1, tzinfo=UTC)), 2)
+    assert [(row["p"], row["n"]) for row in found] == [(0, 3), (0, 4)]
+
+
 def test_partition_that_is_added_is_read_whole(
     cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,23 +304,27 @@ def test_idle_run_is_stopped(cluster: KafkaCluster, topic: str, tmp_path: Path) 
 
 
 def test_broker_that_is_away_is_waited_for(
-    cluster: KafkaCluster, topic: str, caplog: pytest.LogCaptureFixture
+    cluster: KafkaCluster,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The run says so once, and goes on when the broker is back."""
+    monkeypatch.setattr(kafka_client, "QUIET", 0.0)
     caplog.set_level(logging.INFO)
     cluster.send(topic, rows(0, 0, 3))
     results = Results()
     process = make_stream(cluster, topic).run(results)
     wait_until(lambda: results.rows >= 2, 20)
     cluster.set_down()
-    wait_until(lambda: "the broker is away" in caplog.text, 20)
+    wait_until(lambda: "a broker is away" in caplog.text, 20)
     cluster.set_down(down=False)
     cluster.send(topic, rows(0, 3, 6))
     wait_until(lambda: results.rows >= 5, 20)
     process.stop()
     # no more than a few kinds of errors
-    assert 1 <= caplog.text.count("the broker is away") <= 4, caplog.text
-    assert "the broker answers again" in caplog.text
+    assert 1 <= caplog.text.count("a broker is away") <= 4, caplog.text
+    assert "the brokers answer again" in caplog.text
 
 
 def test_messages_deleted_before_they_were_read_are_an_error(
