@@ -18,7 +18,7 @@ from rxtemporal.core.events import EdgeEvent, EdgeType, IntervalEvent, PointEven
 from rxtemporal.core.ticks import TICK, Time
 
 # fewer objects than these cause no collection of garbage
-_FEW = 512
+FEW_OBJECTS = 512
 
 
 class _OpenEvent(RowEvent):
@@ -103,7 +103,7 @@ def pause_collection(objects: int) -> Iterator[None]:
     The collector would go through the new objects, and through all others there are, many times:
     that takes twice as long as making them. It stays off if the program has turned it off.
     """
-    if objects < _FEW or not gc.isenabled():
+    if objects < FEW_OBJECTS or not gc.isenabled():
         yield
         return
     gc.disable()

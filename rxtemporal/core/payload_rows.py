@@ -12,6 +12,9 @@ import polars as pl
 from rxtemporal.core.columns import Column, Columns, Nullable, SeriesColumn, make_series
 from rxtemporal.core.schema import SCALAR_FIELD
 
+# types whose columns are integers, and whose values are not
+_TIMES = frozenset({pl.Date, pl.Time, pl.Datetime, pl.Duration})
+
 
 def list_payloads(columns: Columns) -> list[Any]:
     """Return each row as a payload: a dict, or the bare value of a scalar."""
@@ -30,7 +33,7 @@ def list_dicts(columns: Columns) -> list[dict[str, Any]]:
 
 def list_values(column: Column, dtype: pl.DataType) -> list[Any]:
     """Return the values of a column as Python objects."""
-    if isinstance(column, SeriesColumn) or dtype.is_temporal():
+    if isinstance(column, SeriesColumn) or type(dtype) in _TIMES:
         return make_series("", column, dtype).to_list()
     if not isinstance(column, Nullable):
         return column.tolist()  # type: ignore[no-any-return]

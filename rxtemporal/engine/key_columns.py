@@ -147,7 +147,7 @@ def _hash_values(values: pl.Series) -> Codes:
 
 def _to_integers(values: npt.NDArray[Any]) -> Codes:
     """Return integers that are equal exactly if the values are; of floats the bits."""
-    if values.dtype is _INT64:
+    if values.dtype == _INT64:
         return values
     if values.dtype.kind != "f":
         return values.astype(np.int64)

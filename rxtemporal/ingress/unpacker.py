@@ -8,6 +8,7 @@ from typing import Any
 
 from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
 from rxtemporal.core.event_columns import (
+    FEW_OBJECTS,
     make_edge,
     make_events,
     make_interval,
@@ -64,11 +65,15 @@ class Unpacker:
 
     def list_events(self, batch: EventBatch) -> list[Event]:
         """Return the rows of a batch as events, then its CTI."""
-        form, events = self._time(), list[Event]()
-        for begin in range(0, len(batch), _PART):
-            part = batch if len(batch) <= _PART else batch.slice(begin, begin + _PART)
-            with pause_collection(len(part)):
-                events += self._list_rows(part, form)
+        form, rows = self._time(), len(batch)
+        events: list[Event] = []
+        if rows < FEW_OBJECTS:  # a context would cost as much as one of them
+            events = self._list_rows(batch, form) if rows else []
+        else:
+            for begin in range(0, rows, _PART):
+                part = batch if rows <= _PART else batch.slice(begin, begin + _PART)
+                with pause_collection(len(part)):
+                    events += self._list_rows(part, form)
         if self._ctis and batch.cti > self._cti:
             self._cti = batch.cti
             events.append(Cti(to_datetime(batch.cti) if form == "datetime" else batch.cti))

@@ -133,7 +133,7 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
             self._step.load(step)
 
     def _pass_on(self, result: EventBatch) -> None:
-        if len(result) or result.cti > self._cti:
+        if result.cti > self._cti or len(result.start):
             self._cti = result.cti
             self._count_out(result)
             self._observer.on_next(result)

@@ -52,7 +52,7 @@ class Meter:
 
     def tally(self, batch: EventBatch) -> None:
         """Count a batch."""
-        self.rows += len(batch)
+        self.rows += len(batch.start)  # without a call of the batch
         if batch.cti > self.cti:
             self.cti = batch.cti
             self.moved = self._clock()

@@ -132,8 +132,10 @@ class Execution:
     @property
     def time(self) -> TimeForm:
         """The form of the first source's times; datetimes until it is known."""
-        forms = (reader.packer.time for reader in self.readers)
-        return next((form for form in forms if form), "datetime")
+        for reader in self.readers:
+            if (form := reader.packer.time) is not None:
+                return form
+        return "datetime"
 
     @property
     def pulls(self) -> bool:
@@ -321,9 +323,7 @@ class Execution:
         if self.imports or self._pacer is not None:
             accept_next(waiting, self._flow, self._pacer)
         else:
-            if len(waiting) > 1:
-                waiting.sort(key=lambda each: each.place)
-            for each in waiting:
+            for each in sorted(waiting, key=lambda each: each.place):
                 each.read_batch()
                 if not each.waits:  # or another one is read meanwhile
                     break

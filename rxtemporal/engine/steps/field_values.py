@@ -85,7 +85,7 @@ class ResultTypes:
         """Return columns, which are in the order of the schema, in its types."""
         made = [
             column
-            if type(column) is np.ndarray and column.dtype is physical
+            if type(column) is np.ndarray and column.dtype == physical
             else _cast_column(column, dtype)
             for column, (physical, dtype) in zip(columns, self._types, strict=True)
         ]
