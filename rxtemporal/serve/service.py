@@ -156,6 +156,9 @@ class Service:
                     self.broker.start()
             except BaseException:
                 self.state = ServiceState.NEW
+                if self._application is not None and self.process is not None:
+                    self.process.stop()
+                    self.process = None
                 raise
 
     def _run(self) -> None:

@@ -66,8 +66,8 @@ class StateSettings(Section):
 
     folder: Path | None = None
     durable: bool = True
-    restart_after: float = at_least(0, 1.0)
-    restart_most: float = at_least(0, 60.0)
+    restart_after: float = at_least(0.001, 1.0)
+    restart_most: float = at_least(0.001, 60.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,6 +104,21 @@ def test_an_error_of_the_first_start_is_raised(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="file"):
         service.start()
     assert service.state is ServiceState.NEW
+
+
+def test_a_start_that_fails_behind_its_run_leaves_no_run(tmp_path: Path) -> None:
+    """When the feed of a broker cannot begin, the run that has begun is stopped."""
+    app, source = make_house()
+    service = Service(app, make_settings(tmp_path))
+    service.broker = SimpleNamespace(start=lambda: 1 / 0)  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        service.start()
+    with pytest.raises(ProcessEndedError):
+        source.push(rows(range(1)))
+    service.broker = None
+    service.start()
+    assert source.push(rows(range(1))).accepted == 1
+    service.stop()
 
 
 def test_a_completed_source_ends_the_service() -> None:
