@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import polars as pl
 
 from rxtemporal.brokers.mqtt_connection import MqttMessage, load_paho
 from rxtemporal.brokers.mqtt_receiver import MqttReceiver
@@ -12,7 +16,7 @@ from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ProcessEndedError
-from rxtemporal.ingress.encoded_rows import JsonMessages
+from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
 from rxtemporal.query.push_source import PushSource
 
 _log = get_logger(__name__)
@@ -70,6 +74,7 @@ class MqttFeed:
         load_paho()
         self._source = source
         self._inputs = TopicInputs(settings.input)
+        self._reader = MessageReader(source.stream.schema or pl.Schema())
         self._retries, self._fail = retries, fail
         self._receiver = MqttReceiver(settings, self._take)
         self._news = threading.Condition()
@@ -178,12 +183,21 @@ class MqttFeed:
             del self._waiting[:MOST_PUSHED]
         return messages
 
+    def _list_pushes(self, messages: Sequence[MqttMessage]) -> list[tuple[str | None, Any]]:
+        """Return the messages as pushes of their inputs, in the order of their arrival.
+
+        Grouped by input, the rows of one would make those of the others late.
+        """
+        find, read = self._inputs.find, self._reader.read
+        pushes: list[tuple[str | None, Any]] = []
+        for name, group in groupby(messages, lambda message: find(message.topic)):
+            payloads = [message.payload for message in group]
+            several = len(payloads) > 1
+            pushes.append((name, JsonMessages(payloads) if several else read(payloads[0])))
+        return pushes
+
     def _push(self, messages: Sequence[MqttMessage]) -> None:
-        rows: dict[str | None, list[bytes]] = {}
-        find = self._inputs.find
-        for message in messages:
-            rows.setdefault(find(message.topic), []).append(message.payload)
-        pushes = [(name, JsonMessages(payloads)) for name, payloads in rows.items()]
+        pushes = self._list_pushes(messages)
         while True:
             try:
                 self._source.push_all(pushes)

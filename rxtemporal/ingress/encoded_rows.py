@@ -139,6 +139,29 @@ class JsonMessages:
         return _merge(found, places, bad) if bad else found
 
 
+class MessageReader:
+    """Reader of single messages of one stream, most of which are an object.
+
+    >>> MessageReader(pl.Schema({"temp": pl.Float64})).read(b'{"ts": 5, "temp": 20}')
+    {'ts': 5, 'temp': 20}
+    """
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._decode = _load_msgspec().json.Decoder(dict).decode
+        self._schema = schema if has_texts(schema) else None
+
+    def read(self, payload: bytes) -> dict[str, Any] | JsonMessages:
+        """Return the row that a message is; anything else is for the reader of rows."""
+        # this runs once for each message
+        try:
+            row: dict[str, Any] = self._decode(payload)
+        except Exception:
+            return JsonMessages([payload])
+        if self._schema is not None:
+            convert_texts([row], self._schema)
+        return row
+
+
 def _decode_messages(
     payloads: Sequence[bytes],
 ) -> tuple[list[Any], Sequence[int], list[Rejected]]:

@@ -23,6 +23,8 @@ SEED = int(os.environ.get("RXTEMPORAL_CRASH_SEED") or random.randrange(2**32))
 QUIET = 0.7
 # the log of the broker says who has subscribed
 MORE = "allow_anonymous true\nlog_type all\n"
+# the broker saves whatever changes, soon
+SAVES = "autosave_on_changes true\nautosave_interval 1\n"
 
 
 @dataclasses.dataclass
@@ -86,7 +88,7 @@ def crash_consumers(folder: Path, seed: str, kills: int, count: int, version: in
 def crash_brokers(folder: Path, seed: str, kills: int, count: int) -> None:
     """Kill the broker at random while messages come; those that it has lost are sent again."""
     draw = random.Random(seed)
-    with broker(MORE) as mosquitto:
+    with broker(MORE + SAVES) as mosquitto:
         consumers = Consumers(folder, mosquitto, delay=1_000_000)
         consumer = consumers.start_session()
         publisher = start_publisher(mosquitto.port, count, str(DEVICES))

@@ -22,8 +22,6 @@ CONFIGURATION = """
 listener {port} 127.0.0.1
 persistence true
 persistence_location {folder}/
-autosave_on_changes true
-autosave_interval 1
 max_queued_messages 0
 max_inflight_messages 1000
 """

@@ -43,6 +43,7 @@ def main(folder: Path, port: int, quiet: float, delay: int, version: int) -> Non
             seen, since = feed.stats().messages, time.monotonic()
         time.sleep(0.02)
     feed.stop()
+
     source.close()
     process.wait()
 
