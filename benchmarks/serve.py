@@ -213,8 +213,8 @@ def find_kinds() -> list[str]:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long each load lasts")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each load lasts")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=find_kinds())
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     options = parser.parse_args()
