@@ -19,7 +19,7 @@ from rxtemporal.serve.bodies import DisconnectError, Head, read_body, read_head
 from rxtemporal.serve.body_rows import BodyError, BodyRows, find_form, make_raw_reader, read_rows
 from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters
 from rxtemporal.serve.ingest_stream import IngestStream, make_streams
-from rxtemporal.serve.overload import Load, Rates
+from rxtemporal.serve.overload import Load, Rates, Share
 from rxtemporal.serve.receipts import list_refused, make_cti_receipt, make_receipt
 from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, send_json
 from rxtemporal.serve.service import Service
@@ -73,7 +73,7 @@ class Ingest:
         limits = self.limits
         try:
             body = await read_body(receive, head, limits.body_bytes, limits.body_seconds, share.add)
-            receipt = await self.push(sender, body, form, head.first)
+            receipt = await self.push(sender, share, body, form, head.first)
         except DisconnectError:
             return
         finally:
@@ -87,19 +87,21 @@ class Ingest:
         share = self.load.share()
         try:
             body = await read_body(receive, head, 4_096, self.limits.body_seconds, share.add)
+            cti = _read_cti(body, self.limits)
+            self.rates.take(sender.access, 1)
+            verdict = await self._push(sender, share, cti, 1, None)
         except DisconnectError:
             return
         finally:
             share.release()
-        cti = _read_cti(body, self.limits)
-        self.rates.take(sender.access, 1)
-        verdict = await self._push(sender, cti, 1, None)
         self.service.counts.receipts += 1
         await send_json(send, 200, make_cti_receipt(verdict.cti, self.service.is_durable))
 
     # Rows -----------------------------------------------------------------------------------------
 
-    async def push(self, sender: Sender, body: bytes, form: str | None, first: int | None) -> bytes:
+    async def push(
+        self, sender: Sender, share: Share, body: bytes, form: str | None, first: int | None
+    ) -> bytes:
         """Push the rows of a body, numbered from ``first``; return their receipt.
 
         ``RequestError``: the body is refused as a whole.
@@ -108,22 +110,24 @@ class Ingest:
             rows = read_rows(body, form, sender.stream.limits)
         except BodyError as error:
             self.rates.take(sender.access, 1)
-            await self._keep_body(sender, body, error.reason)
+            await self._keep_body(sender, share, body, error.reason)
             raise
         self.rates.take(sender.access, rows.rows)
         try:
-            verdict = await self._push_rows(sender, rows, first)
+            verdict = await self._push_rows(sender, share, rows, first)
         except (SchemaError, ArgumentError) as error:
-            await self._keep_body(sender, body, str(error))
+            await self._keep_body(sender, share, body, str(error))
             raise RequestError(400, str(error)) from error
         if verdict.rejected or rows.refused:
-            await self._keep_rows(sender, body, rows, verdict)
+            await self._keep_rows(sender, share, body, rows, verdict)
         if (tap := self.service.taps[sender.stream.name]).readers:
             tap.offer(rows.items, verdict, sender.source)
         self.service.counts.receipts += 1
         return make_receipt(verdict, self.service.is_durable, rows.refused, rows.places)
 
-    async def _push_rows(self, sender: Sender, rows: BodyRows, first: int | None) -> Verdict:
+    async def _push_rows(
+        self, sender: Sender, share: Share, rows: BodyRows, first: int | None
+    ) -> Verdict:
         items, places = rows.items, rows.places
         pushed = rows.rows - len(rows.refused)
         if not pushed:
@@ -132,41 +136,51 @@ class Ingest:
         seq: Any = None
         if first is not None:
             seq = count(first) if places is None else [first + place for place in places]
-        return await self._push(sender, items, pushed, seq)
+        return await self._push(sender, share, items, pushed, seq)
 
-    async def _push(self, sender: Sender, item: Any, rows: int, seq: Any) -> Verdict:
+    async def _push(self, sender: Sender, share: Share, item: Any, rows: int, seq: Any) -> Verdict:
         """Push within the bounds of what may wait."""
         stream, durable = sender.stream, self.service.settings.state.durable
-        self.load.add_rows(stream.name, stream.source, rows)
+        share.add_rows(stream.name, stream.source, rows)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await stream.source.push_async(
                     item, input=sender.source, seq=seq, durable=durable
                 )
         except TimeoutError:
-            raise RequestError(
-                503,
-                "the query has not answered in time; the rows may be in it. "
-                "Hint: send them again with the same sequence numbers",
-                retry_after=self.limits.retry_after,
-            ) from None
-        finally:
-            self.load.remove_rows(stream.name, rows)
+            # pushes keep their order: when this one has its turn, the rows wait no more
+            share.last = asyncio.ensure_future(stream.source.push_async([]))
+            raise self._make_slow() from None
 
     # Dead letters ---------------------------------------------------------------------------------
 
-    async def _keep_body(self, sender: Sender, body: bytes, reason: str) -> None:
+    async def _keep_body(self, sender: Sender, share: Share, body: bytes, reason: str) -> None:
         letter = DeadLetter(sender.stream.name, sender.source, None, reason, body)
-        await self._run_writer(self._write, sender, [letter], [Rejected(0, reason, body)])
+        await self._run_writer(share, self._write, sender, [letter], [Rejected(0, reason, body)])
 
     async def _keep_rows(
-        self, sender: Sender, body: bytes, rows: BodyRows, verdict: Verdict
+        self, sender: Sender, share: Share, body: bytes, rows: BodyRows, verdict: Verdict
     ) -> None:
         refused = list_refused(verdict, rows.refused, rows.places)
-        await self._run_writer(self._write_rows, sender, body, rows, refused)
+        await self._run_writer(share, self._write_rows, sender, body, rows, refused)
 
-    async def _run_writer(self, write: Any, *arguments: Any) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._writer, write, *arguments)
+    async def _run_writer(self, share: Share, write: Any, *arguments: Any) -> None:
+        """Write, and tell the query, which may be stuck."""
+        loop = asyncio.get_running_loop()
+        written = loop.run_in_executor(self._writer, write, *arguments)
+        done, _ = await asyncio.wait((written,), timeout=ANSWER_SECONDS)
+        if not done:
+            share.last = written
+            raise self._make_slow()
+        written.result()
+
+    def _make_slow(self) -> RequestError:
+        return RequestError(
+            503,
+            "the query has not answered in time; the rows may be in it. "
+            "Hint: send them again with the same sequence numbers",
+            retry_after=self.limits.retry_after,
+        )
 
     def _write_rows(
         self, sender: Sender, body: bytes, rows: BodyRows, refused: Sequence[Rejected]

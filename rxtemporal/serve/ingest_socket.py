@@ -102,7 +102,7 @@ class IngestSocket:
         try:
             ingest.service.check_takes()
             share.add(len(body))
-            return await ingest.push(self._sender, body, None, None)
+            return await ingest.push(self._sender, share, body, None, None)
         except Exception as error:
             return self._encode_error(error)
         finally:

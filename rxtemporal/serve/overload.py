@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.serve.responses import RequestError
@@ -63,22 +65,47 @@ class Load:
 
 
 class Share:
-    """Bytes of one request among those that wait."""
+    """Share of one request in what waits: its bytes, and its rows in a stream.
 
-    __slots__ = ("_load", "bytes")
+    It is given back by ``release``; if the request has ended before the push of its rows, then once
+    ``last`` is done, a push behind that one.
+    """
+
+    __slots__ = ("_load", "bytes", "last", "rows", "stream")
 
     def __init__(self, load: Load) -> None:
-        self._load, self.bytes = load, 0
+        self._load = load
+        self.bytes = self.rows = 0
+        self.stream = ""
+        self.last: asyncio.Future[Any] | None = None
 
     def add(self, count: int) -> None:
         """Note bytes that are kept; ``Load.add_bytes`` may refuse them."""
         self._load.add_bytes(count)
         self.bytes += count
 
+    def add_rows(self, stream: str, source: PushSource, count: int) -> None:
+        """Note rows that are pushed; ``Load.add_rows`` may refuse them."""
+        self._load.add_rows(stream, source, count)
+        self.stream, self.rows = stream, count
+
     def release(self) -> None:
-        """Note that the request has its answer."""
+        """Give back what waits no more."""
+        if self.last is None or self.last.done():
+            self._give_back()
+        else:
+            self.last.add_done_callback(self._end)
+
+    def _end(self, last: asyncio.Future[Any]) -> None:
+        self._give_back()
+        if not last.cancelled():
+            last.exception()  # nobody waits for it
+
+    def _give_back(self) -> None:
         self._load.bytes -= self.bytes
-        self.bytes = 0
+        if self.rows:
+            self._load.remove_rows(self.stream, self.rows)
+        self.bytes = self.rows = 0
 
 
 class _Bucket:

@@ -27,13 +27,12 @@ def test_bytes_and_rows_that_wait_have_a_bound():
     with pytest.raises(RequestError) as refused:
         share.add(41)
     assert (refused.value.status, refused.value.retry_after) == (503, 7)
-    load.add_rows("a", source, 12)
+    share.add_rows("a", source, 12)
     with pytest.raises(RequestError, match="too many rows"):
         load.add_rows("a", source, 1)
     assert (load.bytes, load.rows) == (60, 12)
     share.release()
     share.release()
-    load.remove_rows("a", 12)
     assert (load.bytes, load.rows) == (0, 0)
 
 
@@ -121,12 +120,21 @@ def test_an_answer_that_takes_too_long_is_503(monkeypatch):
     stuck = Stuck()
 
     async def run():
-        async with open_client(make_house(delay=0)[0], sinks={"all": stuck}) as client:
+        settings = Settings(limits=Limits(waiting_rows=50))
+        async with open_client(make_house(delay=0)[0], settings, sinks={"all": stuck}) as client:
             answers = [await client.post(ROWS, json=reading(n)) for n in (1, 2, 3)]
+            # the rows still wait, and count
+            waiting = answers[0].status_code == 503 or answers[1].status_code == 503
+            full = await client.post(ROWS, json=[reading(4)] * 99)
             stuck.release.set()
-            return answers
+            while (last := await client.post(ROWS, json=reading(5))).status_code != 200:
+                await asyncio.sleep(0.01)
+            return answers[-1], waiting, full, last
 
-    last = asyncio.run(run())[-1]
+    last, waiting, full, again = asyncio.run(run())
+    assert waiting
+    assert (full.status_code, again.status_code) == (503, 200)
+    assert "too many rows wait" in full.json()["error"]
     assert last.status_code == 503
     assert "the rows may be in it" in last.json()["error"]
     assert last.headers["retry-after"] == "1"
@@ -164,3 +172,20 @@ def test_a_run_that_has_failed_refuses_until_the_next_one():
                 await asyncio.sleep(0.02)
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_refused_rows_do_not_hang_behind_a_stuck_query(monkeypatch):
+    """The query is told of them, too; where that takes too long the answer is 503."""
+    monkeypatch.setattr(ingest, "ANSWER_SECONDS", 0.05)
+    stuck = Stuck()
+
+    async def run():
+        house = make_house(delay=0)[0]
+        async with open_client(house, sinks={"all": stuck, "refused": stuck}) as client:
+            bad = [b"{", b'[{"time": 5}]', b"{", b"{"]
+            await client.post(ROWS, json=[reading(1), reading(2)])
+            answers = [await client.post(ROWS, content=body) for body in bad]
+            stuck.release.set()
+            return {each.status_code for each in answers}
+
+    assert asyncio.run(asyncio.wait_for(run(), 10)) <= {400, 200, 503}
