@@ -1,0 +1,102 @@
+"""Readers of a service that is killed: each row once, from the position of the last event."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from live_service import read_events
+from served_house import serve_house
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+DEVICES = ("attic", "cellar", "hall")
+
+
+def readings(minutes: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the readings of each ten seconds, numbered."""
+    for step in range(minutes * 6):
+        moment = (NOON + timedelta(seconds=10 * step)).isoformat()
+        numbered = enumerate(DEVICES, len(DEVICES) * step)
+        yield [{"device": each, "time": moment, "temp": step, "seq": n} for n, each in numbered]
+
+
+class Reader:
+    """Client that reads until its connection breaks, and comes back to the last position."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.kinds: set[str] = set()
+        self._position = ""
+
+    def read(self, url: str) -> None:
+        """Read until the server has gone."""
+        headers = {"Last-Event-ID": self._position} if self._position else {}
+        try:
+            with httpx.stream(
+                "GET", f"{url}/queries/by_device/events", headers=headers, timeout=60
+            ) as answer:
+                assert answer.status_code == 200
+                for kind, position, data in read_events(answer):
+                    self.kinds.add(kind)
+                    self._position = position
+                    if kind == "rows":
+                        self.rows += data
+        except httpx.TransportError:
+            pass
+
+
+def send(url: str, waiting: list[list[dict[str, Any]]], until: float) -> None:
+    """Send batches, each again until it has a receipt, and drop those that have one."""
+    while waiting and time.monotonic() < until:
+        try:
+            answer = httpx.post(f"{url}/streams/readings", content=json.dumps(waiting[0]))
+        except httpx.TransportError:
+            return
+        if answer.status_code == 200:
+            receipt = answer.json()
+            assert receipt["accepted"] + receipt["duplicates"] == len(DEVICES)
+            waiting.pop(0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kills", [2, 10])
+def test_a_reader_of_a_service_that_is_killed_has_each_row_once(kills: int, tmp_path: Path) -> None:
+    """Whatever was read before, and whatever comes again after the start."""
+    minutes = 10 * kills
+    # the last minute stays open
+    expected = (minutes - 1) * len(DEVICES)
+    waiting, reader, random_ = list(readings(minutes)), Reader(), random.Random(kills)
+    for life in range(kills + 1):
+        with serve_house(tmp_path / "state", "--no-devices") as house:
+            thread = threading.Thread(target=reader.read, args=(house.url,))
+            thread.start()
+            last = life == kills
+            seconds = 60 if last else random_.uniform(0.1, 0.6)
+            sender = threading.Thread(
+                target=send, args=(house.url, waiting, time.monotonic() + seconds)
+            )
+            sender.start()
+            sender.join(seconds)
+            if last:
+                sender.join()
+                deadline = time.monotonic() + 60
+                while len(reader.rows) < expected and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                assert house.stop() == 0
+            else:
+                house.process.kill()
+            thread.join(60)
+            assert not thread.is_alive()
+            sender.join(60)
+    found = [(row["start_time"], row["device"]) for row in reader.rows]
+    assert len(found) == len(set(found)) == expected
+    assert all(row["count"] == 6 for row in reader.rows)
+    assert "gap" not in reader.kinds
