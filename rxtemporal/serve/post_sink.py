@@ -53,6 +53,7 @@ class HttpPost(Sink):
       has exactly the rows from one time up to another, where the next one continues; a receiver who
       notes the last ``Results-To`` takes each row once.
     * The query waits for each answer. With a hand-off, those who push do not.
+    * ``restarts`` counts the requests that were sent again after a pause.
 
     >>> HttpPost("https://example.org/results", headers={"Authorization": "Bearer …"})
     HttpPost('https://example.org/results')
@@ -149,6 +150,7 @@ class HttpPost(Sink):
                     f"{self._patience:g} seconds: {reason}. Hint: patience= allows for more; a run "
                     "with resume= continues where it was."
                 )
+            self.restarts += 1
             _log.warning("post.again", url=self.url, query=self._query, error=reason, seconds=wait)
             self._cancelled.wait(wait)
 

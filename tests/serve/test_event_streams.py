@@ -157,6 +157,7 @@ def test_a_reader_that_comes_back_continues_at_its_position() -> None:
             "/queries/all/events": list(range(99)),
             "/queries/all/events?from=90": list(range(90, 99)),
             "/queries/all/events?from=1970-01-01T00:00:00.000095%2B00:00": list(range(95, 99)),
+            "/queries/all/events?from=1970-01-01T00:00:00.000098+00:00": [98],
             "/queries/all/events?from=oldest": list(range(99)),
         }
         for path, starts in wanted.items():

@@ -140,8 +140,11 @@ def test_rows_are_posted_as_json_lines_with_their_position() -> None:
 def test_what_may_pass_is_sent_again(failures: list[Answer]) -> None:
     """The same request, with the same key, until it is taken; no row is doubled."""
     with receive(TAKEN, *failures) as server:
-        post(HttpPost(server.url), 1, 5, 9)
+        sink = HttpPost(server.url)
+        post(sink, 1, 5, 9)
     assert server.starts == [1, 5, 9]
+    # a connection that was silent, and is closed, is made again at once
+    assert sink.restarts == sum(failure not in ("drop", "close") for failure in failures)
 
 
 def test_an_answer_that_will_not_pass_ends_the_run() -> None:

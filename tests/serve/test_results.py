@@ -119,6 +119,11 @@ def test_rows_with_one_start_are_read_together(monkeypatch: pytest.MonkeyPatch) 
         client.position = event.position
         parts.append((starts(json.loads(event.data)), event.position))
     assert parts == [([1, 1], 2), ([2] * 6, 3), ([3, 4], 9)]
+    feed.write(batch([11, 12, 13, 14, 15], 20))
+    assert feed.read(9) == feed.read(10)
+    event = feed.read(9)
+    assert event is not None
+    assert (starts(json.loads(event.data)), event.position) == ([11, 12, 13, 14], 15)
 
 
 def test_the_end_of_the_stream_is_told_and_kept() -> None:
@@ -315,6 +320,18 @@ def test_a_reader_wakes_whatever_the_thread_that_writes() -> None:
         return client
 
     assert starts(asyncio.run(read()).rows) == list(range(2_000))
+
+
+def test_a_reader_that_has_news_does_not_wait() -> None:
+    """News that were there before it looked do not ring again."""
+    feed = open_feed()
+    feed.write(batch([1], 2))
+
+    async def read() -> None:
+        left = asyncio.get_running_loop().create_future()
+        await asyncio.wait_for(wait(feed, 1, left), 30)
+
+    asyncio.run(read())
 
 
 def test_a_loop_that_has_been_closed_is_no_hindrance() -> None:
