@@ -178,9 +178,9 @@ class EventBatch:
     def take(self, rows: npt.NDArray[Any]) -> EventBatch:
         """Return the rows with these numbers (or where this mask is True), and the same CTI."""
         if rows.dtype == np.bool_:
-            if np.count_nonzero(rows) == len(rows):
+            mask, rows = rows, rows.nonzero()[0]
+            if len(rows) == len(mask):
                 return self
-            rows = rows.nonzero()[0]
         return self._pass_edges(
             EventBatch(
                 self.start.take(rows),

@@ -18,11 +18,11 @@ def find_order(times: Ints) -> Ints | None:
     """
     if len(times) < 2 or is_sorted(times):
         return None
-    least, bits = int(times.min()), len(times).bit_length()
-    if (int(times.max()) - least).bit_length() + bits > 62:
+    least, most = _find_range(times)
+    bits = len(times).bit_length()
+    if (most - least).bit_length() + bits > 62:
         return np.argsort(times, kind="stable")
-    packed = (times - least) << bits
-    packed |= np.arange(len(times))
+    packed = _pack(times, least, bits)
     packed.sort()
     packed &= (1 << bits) - 1
     return packed
@@ -35,6 +35,25 @@ def is_sorted(times: Ints) -> bool:
     for i in range(1, len(times)):
         falls += times[i] < times[i - 1]
     return falls == 0
+
+
+@jit
+def _find_range(times: Ints) -> tuple[int, int]:
+    """Return the lowest and the highest of times ``int64[n]``, n > 0. O(n)."""
+    least = most = times[0]
+    for i in range(1, len(times)):
+        least = min(least, times[i])
+        most = max(most, times[i])
+    return least, most
+
+
+@jit
+def _pack(times: Ints, least: int, bits: int) -> Ints:
+    """Return times less ``least`` with their row numbers in the lowest ``bits``. O(n)."""
+    packed = np.empty(len(times), np.int64)
+    for i in range(len(times)):
+        packed[i] = ((times[i] - least) << bits) | i
+    return packed
 
 
 def merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints]:
