@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import math
@@ -13,12 +14,19 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import TypeAlias
 
-import uvicorn
-
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.serve.asgi import ServiceApp
-from rxtemporal.serve.connection import Connection, ConnectionConfig
 from rxtemporal.serve.settings import ServerSettings, Settings
+
+try:
+    import uvicorn
+
+    from rxtemporal.serve.connection import Connection, ConnectionConfig
+except ModuleNotFoundError as error:
+    raise BindingError(
+        f"the server needs {error.name!r}, which is not installed. "
+        "Hint: pip install 'rxtemporal[serve]'."
+    ) from error
 
 # connections that wait to be accepted
 _BACKLOG = 1024
@@ -105,7 +113,8 @@ class Server(uvicorn.Server):
         ends with status 0.
         """
         if self.should_exit:
-            self._report("leaving at once")
+            with contextlib.suppress(OSError):
+                os.write(2, b"leaving at once\n")  # a print may be going on
             os._exit(128 + sig)
         self.should_exit = True
         if self._loop is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +18,9 @@ import pytest
 from served import make_house
 from service_process import PATIENCE, serve, write_house
 
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.serve import Settings, app
+from rxtemporal.serve import server as server_module
 from rxtemporal.serve.server import Server, check_address, is_loopback, list_warnings
 
 SENDERS = 4
@@ -176,6 +179,13 @@ def test_a_wrong_certificate_is_told(tmp_path: Path) -> None:
         server = Server(app(make_house()[0], settings), lambda words: None)
         with pytest.raises(ArgumentError, match="certificate, key and client_ca cannot be read"):
             server.listen()
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without uvicorn the error says what to install."""
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(BindingError, match=r"needs 'uvicorn'.*rxtemporal\[serve\]"):
+        importlib.reload(server_module)
 
 
 def test_a_port_in_use_is_told() -> None:
