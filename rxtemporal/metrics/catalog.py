@@ -61,8 +61,10 @@ def _make_time(name: str, unit: str, labels: tuple[str, ...], text: str) -> Metr
     return Metric(name, _GAUGE, unit, labels, text, needs_datetimes=True)
 
 
-def _make_served(name: str, unit: str, labels: tuple[str, ...], text: str) -> Metric:
-    return Metric(name, _COUNTER, unit, labels, text, is_served=True)
+def _make_served(
+    name: str, unit: str, labels: tuple[str, ...], text: str, kind: MetricKind = _COUNTER
+) -> Metric:
+    return Metric(name, kind, unit, labels, text, is_served=True)
 
 
 _RUN = [
@@ -131,6 +133,18 @@ _SERVER = [
                  "Rows and whole bodies refused, each a dead letter; those that a source has "
                  "rejected are among them"),
     _make_served("restarts", "{restart}", (), "Times that the run was restarted after a failure"),
+    _make_served("mqtt.connected", "1", (), "1 while the MQTT broker is connected", _GAUGE),
+    _make_served("mqtt.waiting", "{message}", (),
+                 "Messages of the broker that have not been pushed yet", _GAUGE),
+    _make_served("mqtt.messages", "{message}", (), "Messages of the broker that have arrived"),
+    _make_served("mqtt.qos0", "{message}", (), "Those among them that nobody acknowledges"),
+    _make_served("mqtt.dropped", "{message}", (),
+                 "Messages of QoS 0 that were dropped because too many waited"),
+    _make_served("mqtt.acknowledged", "{message}", (),
+                 "Messages that the broker was told to be durable"),
+    _make_served("mqtt.connections", "{connection}", (), "Connections made to the broker"),
+    _make_served("mqtt.lost_sessions", "{session}", (),
+                 "Connections for which the broker had forgotten the session"),
 ]  # fmt: skip
 
 METRICS = {metric.name: metric for metric in [*_RUN, *_STREAMS, *_QUERIES, *_SERVER]}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator
 
+from rxtemporal.brokers.mqtt_feed import MqttStats
 from rxtemporal.metrics.catalog import METRICS
 from rxtemporal.metrics.collector import Collector
 from rxtemporal.metrics.prometheus import expose
@@ -41,7 +43,12 @@ class ServiceMetrics:
         """Return the current samples."""
         if self._service.process is not None:
             self._collector.add(self._service.process)
-        return [*self._collector.collect(), *list_counts(self._service.counts)]
+        broker = self._service.broker
+        return [
+            *self._collector.collect(),
+            *list_counts(self._service.counts),
+            *([] if broker is None else list_broker_counts(broker.stats())),
+        ]
 
 
 def list_counts(counts: Counts) -> Iterator[Sample]:
@@ -51,6 +58,12 @@ def list_counts(counts: Counts) -> Iterator[Sample]:
     yield Sample(METRICS["receipts"], (), counts.receipts)
     yield Sample(METRICS["refused"], (), counts.refused)
     yield Sample(METRICS["restarts"], (), counts.restarts)
+
+
+def list_broker_counts(stats: MqttStats) -> Iterator[Sample]:
+    """Yield the samples of the feed from a broker."""
+    for name, value in dataclasses.asdict(stats).items():
+        yield Sample(METRICS[f"mqtt.{name}"], (), float(value))
 
 
 def list_routes(service: Service) -> list[Route]:

@@ -10,8 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import rxtemporal as rxt
+from rxtemporal.brokers.mqtt_feed import MqttStats
+from rxtemporal.metrics.catalog import METRICS
 from rxtemporal.serve.asgi import ServiceApp, app
-from rxtemporal.serve.metrics import ServiceMetrics
+from rxtemporal.serve.metrics import ServiceMetrics, list_broker_counts
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Settings
 
@@ -94,6 +96,15 @@ def test_a_scrape_before_the_first_run_has_the_counters_of_the_service() -> None
         "refused",
         "restarts",
     }
+
+
+def test_the_figures_of_a_broker_are_metrics() -> None:
+    """Each figure of the feed is a metric of the list, and none is left out."""
+    stats = MqttStats(True, 7, 3, 1, 2, 4, 1, 0)
+    found = {each.metric.name: each.value for each in list_broker_counts(stats)}
+    assert found["mqtt.connected"] == 1
+    assert (found["mqtt.messages"], found["mqtt.qos0"], found["mqtt.dropped"]) == (7, 3, 1)
+    assert found.keys() == {name for name in METRICS if name.startswith("mqtt.")}
 
 
 def test_counters_go_on_after_a_failure() -> None:
