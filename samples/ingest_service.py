@@ -82,11 +82,16 @@ def post_all(url: str, device: str) -> list[dict]:
 
 
 def publish_all(broker: str, device: str) -> None:
-    from paho.mqtt import publish
+    from paho.mqtt.client import CallbackAPIVersion, Client
 
     host, _, port = broker.removeprefix("mqtt://").partition(":")
-    messages = [(f"house/{device}", each, 1, False) for each in list_messages(device)]
-    publish.multiple(messages, host, int(port or 1883))
+    client = Client(CallbackAPIVersion.VERSION2)
+    client.connect(host, int(port or 1883))
+    client.loop_start()
+    for each in list_messages(device):
+        client.publish(f"house/{device}", each, qos=1).wait_for_publish()
+    client.disconnect()
+    client.loop_stop()
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mosquitto import broker
 from needs import need_java
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -165,6 +166,15 @@ def test_the_spark_sample_goes_on_where_it_stopped(tmp_path: Path) -> None:
     need_java()
     assert run("spark_sink.py", [], tmp_path) == SPARK_SINK
     assert run("spark_sink.py", [], tmp_path) == SPARK_SINK_AGAIN
+
+
+@pytest.mark.full
+def test_the_service_receives_over_a_broker(tmp_path: Path) -> None:
+    """With a broker two more devices send over MQTT, and each of their readings counts once."""
+    with broker() as mosquitto:
+        printed = run("ingest_service.py", ["--no-spark", "--mqtt", mosquitto.url], tmp_path)
+    radios = "".join(f"radio {n}: 500 readings, sum 124,750\n" for n in range(2))
+    assert printed == INGEST.replace("no broker: HTTP alone", "a broker, for 2 devices") + radios
 
 
 @pytest.mark.java

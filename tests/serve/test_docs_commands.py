@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,8 +73,10 @@ def test_no_command_names_another_address() -> None:
 def test_the_configuration_of_the_page_is_one() -> None:
     """The example of docs/operations.md has keys that there are, and valid values."""
     text = (ROOT / "docs/operations.md").read_text("utf-8")
-    (block,) = [each["text"] for each in FENCE.finditer(text) if "[server]" in each["text"]]
-    import tomllib
-
-    settings = Settings.parse(tomllib.loads(block))
+    blocks = [each["text"] for each in FENCE.finditer(text)]
+    (example,) = [each for each in blocks if "[server]" in each]
+    (broker,) = [each for each in blocks if each.startswith("[mqtt]")]
+    settings = Settings.parse(tomllib.loads(example + broker))
     assert settings.tokens["gateway"].rate == 500
+    assert settings.mqtt is not None
+    assert settings.mqtt.input == "house/{input}/temp"
