@@ -34,17 +34,20 @@ def instrument(*processes: Process, meter: Meter | None = None) -> Collector:
             raise ArgumentError(
                 f"instrument takes processes, got {each!r}. Hint: run(sink) is one."
             )
-    api = _import_api()
     collector = Collector(*processes)
-    served = [each for each in METRICS.values() if not each.is_served]
-    make_instruments(served, collector.collect, meter or api.get_meter("rxtemporal"))
+    metrics = [each for each in METRICS.values() if not each.is_served]
+    make_instruments(metrics, collector.collect, meter)
     return collector
 
 
 def make_instruments(
-    metrics: Iterable[Metric], collect: Callable[[], Iterable[Sample]], meter: Meter
+    metrics: Iterable[Metric], collect: Callable[[], Iterable[Sample]], meter: Meter | None
 ) -> None:
-    """Make the instruments of some metrics, which observe what ``collect`` returns."""
+    """Make the instruments of some metrics, which observe what ``collect`` returns.
+
+    ``meter`` is by default that of the program's meter provider.
+    """
+    meter = meter or _import_api().get_meter("rxtemporal")
     readings = _Readings(collect)
     for metric in metrics:
         if metric.kind is MetricKind.GAUGE:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rxtemporal.brokers.mqtt_feed import MqttStats
 from rxtemporal.metrics.catalog import METRICS
 from rxtemporal.metrics.collector import Collector
+from rxtemporal.metrics.opentelemetry import make_instruments
 from rxtemporal.metrics.prometheus import expose
 from rxtemporal.metrics.samples import Sample
 from rxtemporal.serve.counts import Counts
 from rxtemporal.serve.responses import Receive, Scope, Send, find_header
 from rxtemporal.serve.routes import Route
 from rxtemporal.serve.service import Service
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
 
 
 class ServiceMetrics:
@@ -64,6 +69,14 @@ def list_broker_counts(stats: MqttStats) -> Iterator[Sample]:
     """Yield the samples of the feed from a broker."""
     for name, value in dataclasses.asdict(stats).items():
         yield Sample(METRICS[f"mqtt.{name}"], (), float(value))
+
+
+def instrument(service: Service, meter: Meter | None = None) -> None:
+    """Make instruments of OpenTelemetry for the metrics of a service and of its runs.
+
+    ``meter`` is by default that of the program's meter provider. Call it once for each service.
+    """
+    make_instruments(METRICS.values(), ServiceMetrics(service).collect, meter)
 
 
 def list_routes(service: Service) -> list[Route]:

@@ -7,13 +7,15 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 import rxtemporal as rxt
 from rxtemporal.brokers.mqtt_feed import MqttStats
 from rxtemporal.metrics.catalog import METRICS
 from rxtemporal.serve.asgi import ServiceApp, app
-from rxtemporal.serve.metrics import ServiceMetrics, list_broker_counts
+from rxtemporal.serve.metrics import ServiceMetrics, instrument, list_broker_counts
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Settings
 
@@ -96,6 +98,25 @@ def test_a_scrape_before_the_first_run_has_the_counters_of_the_service() -> None
         "refused",
         "restarts",
     }
+
+
+def test_opentelemetry_has_the_figures_of_a_service() -> None:
+    """The instruments of a service have what was pushed, and the receipts."""
+    house, source = make_house()
+    service = Service(house)
+    reader = InMemoryMetricReader()
+    instrument(service, MeterProvider([reader], shutdown_on_exit=False).get_meter("house"))
+    service.start()
+    source.push({"time": 1, "temp": 20})
+    data = reader.get_metrics_data()
+    service.stop()
+    assert data is not None
+    found = {
+        metric.name: [getattr(point, "value", None) for point in metric.data.data_points]
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+    }
+    assert found["rxtemporal.events"] == [1]
+    assert found["rxtemporal.receipts"] == [0]
 
 
 def test_the_figures_of_a_broker_are_metrics() -> None:
