@@ -60,7 +60,8 @@ class KafkaCursor(Cursor):
         self._name, self._client, self._reader = name, client, reader
         self._topics, self._given, self._begin = topics, partitions, begin
         self._offsets = _read_position(name, topics, position)
-        self._resumes = position is not None
+        # a run that was saved before any broker answered has not begun
+        self._resumes = bool(position)
         self._merge = PartitionMerge()
         self._paused: set[Place] = set()
         self._look_at = time.monotonic()
@@ -106,8 +107,10 @@ class KafkaCursor(Cursor):
 
     def close(self) -> None:
         """Leave the cluster; a thread that waits for messages returns at once."""
-        self._use(self._client.close)
-        self._closed = True
+        with self._using:
+            if not self._closed:
+                self._closed = True
+                self._client.close()
 
     def stats(self) -> dict[str, SourceStats]:
         """Return the counters of each partition, as those of an input."""

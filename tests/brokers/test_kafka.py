@@ -248,6 +248,26 @@ def test_stream_begins_where_it_is_told(cluster: KafkaCluster, topic: str) -> No
     assert [row["n"] for row in results.to_dicts()] == [5]
 
 
+def test_run_that_was_saved_before_a_broker_answered_has_not_begun(
+    cluster: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    """It begins where begin= says, as if it had not been."""
+    cluster.send(topic, rows(0, 0, 3))
+    cluster.set_down()
+    try:
+        process = make_stream(cluster, topic, begin="latest").run(rxt.Collect(), resume=tmp_path)
+        process.stop()
+    finally:
+        cluster.set_down(down=False)
+    results = Results()
+    process = make_stream(cluster, topic, begin="latest").run(results, resume=tmp_path)
+    wait_until(lambda: bool(process.diagnostics().streams[0].inputs), 20)
+    cluster.send(topic, rows(0, 3, 5))
+    wait_until(lambda: results.rows >= 1, 20)
+    process.stop()
+    assert [row["n"] for row in results.to_dicts()] == [3]
+
+
 def test_stream_begins_at_a_time(
     cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
