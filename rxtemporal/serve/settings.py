@@ -79,7 +79,7 @@ class Limits(Section):
     row ``fields`` fields, a string ``text`` characters. ``waiting_rows`` and ``waiting_bytes`` wait
     at a time for their receipts, of all requests; beyond that a sender is told to come again in
     ``retry_after`` seconds. ``ahead`` is how many seconds a sender's clock may be ahead, for
-    sources without ``ahead=``.
+    sources without ``ahead=``; a folder of state is continued with the same value alone.
     """
 
     title: ClassVar[str] = "limits"
