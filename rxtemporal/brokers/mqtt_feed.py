@@ -17,6 +17,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
+from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.query.push_source import PushSource
 
 _log = get_logger(__name__)
@@ -48,6 +49,10 @@ class MqttStats:
     lost_sessions: int
 
 
+def _ignore(pushes: object, verdicts: object) -> None:
+    """Do nothing."""
+
+
 class MqttFeed:
     """Feed from an MQTT broker into a ``PushSource``.
 
@@ -57,7 +62,8 @@ class MqttFeed:
     acknowledged, too, or it would come for ever.
 
     With ``retries`` the feed outlives a run of its source: messages wait, unacknowledged, for the
-    next one. Without, it ends with the run. ``fail`` is called with any other error that ends it.
+    next one. Without, it ends with the run. ``fail`` is called with any other error that ends it,
+    and ``tell`` with what has been pushed and the verdicts.
 
     Threads: any. Two threads of its own: one talks to the broker and never waits for the other,
     which pushes; so a push that waits for a slow query costs no connection.
@@ -70,12 +76,13 @@ class MqttFeed:
         *,
         retries: bool = True,
         fail: Callable[[BaseException], object] = lambda error: None,
+        tell: Callable[[Sequence[tuple[str | None, Any]], Sequence[Verdict]], object] = _ignore,
     ) -> None:
         load_paho()
         self._source = source
         self._inputs = TopicInputs(settings.input)
         self._reader = MessageReader(source.stream.schema or pl.Schema())
-        self._retries, self._fail = retries, fail
+        self._retries, self._fail, self._tell = retries, fail, tell
         self._receiver = MqttReceiver(settings, self._take)
         self._news = threading.Condition()
         self._waiting: list[MqttMessage] = []
@@ -200,7 +207,7 @@ class MqttFeed:
         pushes = self._list_pushes(messages)
         while True:
             try:
-                self._source.push_all(pushes)
+                self._tell(pushes, self._source.push_all(pushes))
                 return
             except ProcessEndedError:
                 if not self._retries or self._is_ending:

@@ -8,9 +8,12 @@ from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.serve.settings import MqttSection
+from rxtemporal.serve.taps import StreamTap
 
 
-def make_feed(section: MqttSection | None, sources: Mapping[str, PushSource]) -> MqttFeed | None:
+def make_feed(
+    section: MqttSection | None, sources: Mapping[str, PushSource], taps: Mapping[str, StreamTap]
+) -> MqttFeed | None:
     """Return the feed into the stream that a section names; None without a section."""
     if section is None:
         return None
@@ -19,4 +22,5 @@ def make_feed(section: MqttSection | None, sources: Mapping[str, PushSource]) ->
         raise ArgumentError(
             f"[mqtt] stream is one of {', '.join(sources) or 'none'}, got {section.stream!r}"
         )
-    return MqttFeed(sources[names[0]], section.make_settings())
+    (name,) = names
+    return MqttFeed(sources[name], section.make_settings(), tell=taps[name].offer_all)

@@ -94,7 +94,7 @@ class Service:
         else:
             self._adopt(what, sinks)
         self.taps = {name: StreamTap() for name in self.sources}
-        self.broker = make_feed(self.settings.mqtt, self.sources)
+        self.broker = make_feed(self.settings.mqtt, self.sources, self.taps)
 
     def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
         if sinks:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from rxtemporal.core.log import get_logger
+from rxtemporal.ingress.encoded_rows import JsonMessages
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.serve.bells import Bell
@@ -18,6 +22,7 @@ from rxtemporal.serve.results import FeedEvent
 
 _log = get_logger(__name__)
 
+_JSON = msgspec.json.Decoder()
 _ACCEPTED = (LateReason.ADJUSTED, LateReason.END_MOVED)
 # so many rows of one push are shown, and so many pushes wait for a reader
 _MOST_ROWS, _MOST_PUSHES = 200, 256
@@ -54,7 +59,7 @@ class StreamTap:
     def offer(self, items: Any, verdict: Verdict, source: str | None = None) -> None:
         """Show the accepted rows of a push to the readers; never waits and never raises.
 
-        ``items`` are a row, a list of rows or a frame.
+        ``items`` are a row, a list of rows, a frame or messages of a broker.
         """
         if not verdict.accepted:
             return
@@ -66,6 +71,14 @@ class StreamTap:
         for reader in tuple(self.readers):
             reader.put(data)
         self.bell.ring()
+
+    def offer_all(
+        self, pushes: Iterable[tuple[str | None, Any]], verdicts: Iterable[Verdict]
+    ) -> None:
+        """Show several pushes, each with its source, if anybody looks."""
+        if self.readers:
+            for (source, items), verdict in zip(pushes, verdicts, strict=True):
+                self.offer(items, verdict, source)
 
 
 class TapReader:
@@ -106,7 +119,9 @@ def _encode(items: Any, verdict: Verdict, source: str | None) -> bytes:
     if isinstance(items, pl.DataFrame):
         count, first = items.height, items.head(most).to_dicts()
     else:
-        rows = items if isinstance(items, list) else [items]
+        messages = isinstance(items, JsonMessages)
+        rows = _list_messages(items.payloads) if messages else items
+        rows = rows if isinstance(rows, list) else [rows]
         count, first = len(rows), rows[:most]
     kept = (row for number, row in enumerate(first) if number not in dropped)
     shown = list(islice(kept, _MOST_ROWS))
@@ -116,3 +131,16 @@ def _encode(items: Any, verdict: Verdict, source: str | None) -> bytes:
     if (more := count - len(dropped) - len(shown)) > 0:
         event["more"] = more
     return dumps(event)
+
+
+def _list_messages(payloads: Iterable[bytes]) -> list[Any]:
+    """Return the rows of messages; None for one that cannot be read, which is rejected."""
+    rows: list[Any] = []
+    for payload in payloads:
+        value: Any = None
+        with suppress(Exception):
+            value = _JSON.decode_lines(payload)
+        with suppress(Exception):
+            value = _JSON.decode(payload)
+        rows += value if isinstance(value, list) else [value]
+    return rows

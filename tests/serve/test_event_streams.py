@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.ingress.encoded_rows import JsonMessages
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.serve import Settings, app, settings
@@ -464,6 +466,36 @@ def test_a_tap_shows_what_was_accepted() -> None:
         {"source": None, "rows": [{"n": 7}]},
     ]
     assert (len(found), len(found[2]["rows"]), found[2]["more"]) == (3, 200, 300)
+
+
+def test_a_tap_shows_messages_of_a_broker() -> None:
+    """Objects, arrays and lines; what cannot be read is rejected, and not shown."""
+    tap = StreamTap()
+    messages = JsonMessages([b'{"n": 1}', b"?", b'[{"n": 2}]', b'{"n": 3}\n{"n": 4}'])
+    verdict = Verdict(4, rejected=(Rejected(1, "bad", b"?"),))
+    tap.offer_all([("a", messages)], [verdict])
+    reader = tap.open()
+    tap.offer_all([("a", messages), (None, {"n": 5})], [verdict, Verdict(1)])
+    assert [json.loads(event.data) for event in iter(reader.read, None)] == [
+        {"source": "a", "rows": [{"n": n} for n in (1, 2, 3, 4)]},
+        {"source": None, "rows": [{"n": 5}]},
+    ]
+
+
+def test_the_feed_of_a_broker_tells_the_tap() -> None:
+    """What comes over MQTT shows like what is posted."""
+    house, _ = make_house()
+    mqtt = settings.MqttSection(url="mqtt://127.0.0.1:1", topics=("x/#",), client_id="c")
+    service = app(house, Settings(mqtt=mqtt)).service
+    reader = service.taps["readings"].open()
+    process = house.run(sinks={name: rxt.Collect() for name in house.queries})
+    assert service.broker is not None
+    message: Any = SimpleNamespace(topic="x/a", payload=b'{"time": 1, "x": 1}')
+    service.broker._push([message])
+    process.stop()
+    event = reader.read()
+    assert event is not None
+    assert json.loads(event.data)["rows"] == [{"time": 1, "x": 1}]
 
 
 def test_a_tap_never_raises_and_forgets_what_nobody_takes() -> None:
