@@ -8,7 +8,7 @@ from typing import Any
 
 from rxtemporal.brokers.kafka_client import KafkaClient, check_config, load_kafka
 from rxtemporal.brokers.kafka_cursor import KafkaCursor
-from rxtemporal.brokers.kafka_messages import TIMESTAMP, MessageReader
+from rxtemporal.brokers.kafka_messages import TIMESTAMP, KafkaReader
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import Span, span
@@ -42,7 +42,7 @@ class KafkaSource(StreamSource):
         partitions: Mapping[str, Sequence[int]] | None,
         begin: str | datetime,
         make_client: Callable[[], KafkaClient],
-        make_reader: Callable[[], MessageReader],
+        make_reader: Callable[[], KafkaReader],
     ) -> None:
         self.name, self.settings = name, settings
         self._topics, self._partitions, self._begin = topics, partitions, begin
@@ -123,8 +123,8 @@ def from_kafka(
     def make_client() -> KafkaClient:
         return KafkaClient(check_name(servers, "servers"), group, further)
 
-    def make_reader() -> MessageReader:
-        return MessageReader(title, fields, start, end, others, policy, on_reject)
+    def make_reader() -> KafkaReader:
+        return KafkaReader(title, fields, start, end, others, policy, on_reject)
 
     source = KafkaSource(
         title,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.brokers.kafka_client import AwayError, KafkaClient, Place
 from rxtemporal.brokers.kafka_merge import PartitionMerge, PartitionRows
-from rxtemporal.brokers.kafka_messages import MessageReader, describe_place
+from rxtemporal.brokers.kafka_messages import KafkaReader, describe_place
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError
@@ -50,7 +50,7 @@ class KafkaCursor(Cursor):
         self,
         name: str,
         client: KafkaClient,
-        reader: MessageReader,
+        reader: KafkaReader,
         topics: Sequence[str],
         partitions: Mapping[str, Sequence[int]] | None,
         begin: str | datetime,

@@ -48,7 +48,7 @@ class Piece(NamedTuple):
     rejected: tuple[Rejected, ...] = ()
 
 
-class MessageReader:
+class KafkaReader:
     """Reader of messages whose values are JSON objects.
 
     ``start`` names the field of a row's start; None: the timestamp of the message is the start.
