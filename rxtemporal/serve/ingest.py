@@ -48,7 +48,7 @@ class Ingest:
         self.service = service
         self.limits = service.settings.limits
         self.load, self.rates = Load(self.limits), Rates()
-        self.dead_letters = DeadLetters(service.settings.dead_letters)
+        self.dead_letters = DeadLetters(service.settings.locate_dead_letters())
         self._streams = make_streams(service.sources, self.limits)
         self._writer = ThreadPoolExecutor(1, "rxtemporal dead letters")
 

@@ -100,8 +100,9 @@ class Limits(Section):
 class DeadLetterSettings(Section):
     """Section ``[dead_letters]``: the folder of what was refused, and its size.
 
-    Without ``folder`` refused rows are in no file. Files of ``file_bytes`` are dropped, the oldest
-    first, when all have more than ``bytes``.
+    Without ``folder`` they are in ``dead-letters`` in the folder of the state, or in no file if
+    there is none. Files of ``file_bytes`` are dropped, the oldest first, when all have more than
+    ``bytes``.
     """
 
     title: ClassVar[str] = "dead_letters"
@@ -258,9 +259,17 @@ class Settings:
         changed = dataclasses.replace(getattr(self, section), **values)
         return dataclasses.replace(self, **{section: changed})
 
+    def locate_dead_letters(self) -> DeadLetterSettings:
+        """Return the section of dead letters with the folder in effect."""
+        section, state = self.dead_letters, self.state.folder
+        if section.folder is not None or state is None:
+            return section
+        return dataclasses.replace(section, folder=state / "dead-letters")
+
     def describe(self) -> str:
-        """Return the settings as a TOML file, without secrets."""
-        return "\n".join(self._lines())
+        """Return the settings in effect as a TOML file, without secrets."""
+        effective = dataclasses.replace(self, dead_letters=self.locate_dead_letters())
+        return "\n".join(effective._lines())
 
     def _lines(self) -> Iterator[str]:
         for name in _SECTIONS:

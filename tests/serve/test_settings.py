@@ -50,14 +50,24 @@ def test_a_file_has_the_values_that_it_names(tmp_path: Path) -> None:
 
 
 def test_a_description_is_such_a_file_without_its_secrets(tmp_path: Path) -> None:
-    """What is described is read again as the same settings, but for the hash of a token."""
+    """What is described is read again as the settings in effect, but for the hash of a token."""
     settings = load(tmp_path, FILE)
     text = settings.describe()
     assert HASH not in text
     table = tomllib.loads(text)
     assert table["tokens"]["device 7"].pop("hash") == "(hidden)"
     table["tokens"]["device 7"]["hash"] = HASH
-    assert Settings.parse(table) == settings
+    effective = settings.change("dead_letters", folder=Path("state", "dead-letters"))
+    assert Settings.parse(table) == effective
+
+
+def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -> None:
+    """Without either there is no folder for them."""
+    state = Settings().change("state", folder=Path("state"))
+    assert Settings().locate_dead_letters().folder is None
+    assert state.locate_dead_letters().folder == Path("state", "dead-letters")
+    named = state.change("dead_letters", folder=Path("refused"))
+    assert named.locate_dead_letters().folder == Path("refused")
 
 
 @pytest.mark.parametrize(
