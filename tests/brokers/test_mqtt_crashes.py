@@ -48,7 +48,7 @@ class Consumers:
     def start_session(self) -> subprocess.Popen[str]:
         """Start the first one, and wait until the broker keeps its messages."""
         started = self.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while "Sending SUBACK to consumer" not in self.mosquitto.log:
             assert time.monotonic() < deadline, self.mosquitto.log
             time.sleep(0.01)
@@ -56,7 +56,7 @@ class Consumers:
 
     def check(self, count: int) -> None:
         """Let a last one take the rest; each row is in the result exactly once."""
-        assert self.start(QUIET).wait(120) == 0
+        assert self.start(QUIET).wait(300) == 0
         wanted = {(f"d{device}", n) for device in range(DEVICES) for n in range(count)}
         lines = (self.folder / "rows.jsonl").read_text().splitlines()
         found = Counter((row["device"], row["n"]) for row in map(json.loads, lines))
@@ -81,7 +81,7 @@ def crash_consumers(folder: Path, seed: str, kills: int, count: int, version: in
                 consumer = consumers.start()
             time.sleep(draw.uniform(0.05, 0.6))
             kill(consumer)
-        assert publisher.wait(120) == 0
+        assert publisher.wait(300) == 0
         consumers.check(count)
 
 
@@ -95,7 +95,7 @@ def crash_brokers(folder: Path, seed: str, kills: int, count: int) -> None:
         for _ in range(kills):
             time.sleep(draw.uniform(0.1, 0.5))
             mosquitto.restart(signal.SIGKILL)
-        assert publisher.wait(120) == 0
+        assert publisher.wait(300) == 0
         kill(consumer)
         # the broker answers publishers before it writes: one that knows repeats all
         publish(mosquitto.port, make_rows(count, DEVICES))
