@@ -17,6 +17,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
+from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.query.push_source import PushSource
 
@@ -28,6 +29,10 @@ MOST_WAITING = 20_000
 MOST_PUSHED = 4_096
 # seconds between two pushes into a source that has no run
 _RETRY_SECONDS = 0.25
+
+
+def _forget(name: str | None, rejected: Sequence[Rejected]) -> None:
+    """Keep nothing: the source has told of the rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,11 +96,18 @@ class MqttFeed:
             target=self._run, name=f"rxtemporal mqtt into {source.name}", daemon=True
         )
         self._messages = self._qos0 = self._dropped = 0
+        # called with the input and its rejected rows before they are acknowledged
+        self.keep_rejected: Callable[[str | None, Sequence[Rejected]], object] = _forget
         # the unexpected error that has ended the feed
         self.error: BaseException | None = None
 
     def __repr__(self) -> str:
         return f"MqttFeed({self._source.name!r}, {self.stats()})"
+
+    @property
+    def stream(self) -> str:
+        """The name of the source that is fed."""
+        return self._source.name
 
     def connect(self) -> None:
         """Make the first connection, and raise ``SourceError`` if that fails.
@@ -207,10 +219,14 @@ class MqttFeed:
         pushes = self._list_pushes(messages)
         while True:
             try:
-                self._tell(pushes, self._source.push_all(pushes))
-                return
+                verdicts = self._source.push_all(pushes)
+                break
             except ProcessEndedError:
                 if not self._retries or self._is_ending:
                     raise
             with self._news:
                 self._news.wait_for(lambda: self._is_ending, _RETRY_SECONDS)
+        self._tell(pushes, verdicts)
+        for (name, _), verdict in zip(pushes, verdicts, strict=True):
+            if verdict.rejected:
+                self.keep_rejected(name, verdict.rejected)

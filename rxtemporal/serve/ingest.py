@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
 from rxtemporal.core.events import Cti
 from rxtemporal.core.fields import UnfitError
+from rxtemporal.core.safe_text import json_text
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, time_ticks
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.rejected import Rejected
@@ -51,6 +53,8 @@ class Ingest:
         self.dead_letters = DeadLetters(service.settings.locate_dead_letters())
         self._streams = make_streams(service.sources, self.limits)
         self._writer = ThreadPoolExecutor(1, "rxtemporal dead letters")
+        if (broker := service.broker) is not None:
+            broker.keep_rejected = partial(self._keep_messages, broker.stream)
 
     def admit(self, scope: Scope, head: Head) -> Sender:
         """Return the sender of a request. ``RequestError``: 403, 404."""
@@ -194,6 +198,18 @@ class Ingest:
         # the source itself has told of those that it has seen
         self._write(sender, letters, rows.refused)
 
+    def _keep_messages(self, stream: str, source: str | None, refused: Sequence[Rejected]) -> None:
+        """Keep what a broker has sent, on the thread of its feed; the source has told of it."""
+        letters = [
+            DeadLetter(stream, source, None, each.reason, _find_raw(each.row)) for each in refused
+        ]
+        self._writer.submit(self._write_messages, letters).result()
+
+    def _write_messages(self, letters: Sequence[DeadLetter]) -> None:
+        # one thread calls this
+        self.service.counts.refused += len(letters)
+        self.dead_letters.write(letters)
+
     def _write(
         self, sender: Sender, letters: Sequence[DeadLetter], refused: Sequence[Rejected]
     ) -> None:
@@ -213,3 +229,8 @@ def _read_cti(body: bytes, limits: Any) -> Cti:
     except (UnfitError, EventError, ArgumentError, ValueError, OverflowError) as error:
         raise BodyError(str(error), byte=0) from error
     return cti
+
+
+def _find_raw(row: Any) -> bytes:
+    """Return a rejected row as bytes: as it came, or as JSON again."""
+    return row if isinstance(row, bytes) else json_text(row).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from mosquitto import broker, make_rows, publish
 import rxtemporal as rxt
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.health import describe
+from rxtemporal.serve.ingest import Ingest
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Settings
 
@@ -56,6 +58,30 @@ def test_a_restarted_run_goes_on_with_the_messages(tmp_path: Path) -> None:
         assert describe(service)["service"]["mqtt"]["messages"] == 20
         service.stop()
         assert not service.broker.stats().connected
+
+
+def test_a_message_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
+    """It is in the folder before it is acknowledged, with its raw bytes and its input."""
+    app, _ = make_application()
+    with broker() as mosquitto:
+        mqtt = {"url": mosquitto.url, "topics": ["sensors/#"], "client_id": "letters"}
+        mqtt["input"] = "sensors/{input}/temp"
+        letters = {"folder": str(tmp_path)}
+        service = Service(app, Settings.parse({"mqtt": mqtt, "dead_letters": letters}))
+        ingest = Ingest(service)
+        service.start()
+        wait_for(lambda: service.broker.stats().connected)
+        publish(mosquitto.port, [("sensors/d1/temp", b"no JSON"), ("sensors/d2/temp", b'{"n": 1}')])
+        wait_for(lambda: service.broker.stats().acknowledged == 2)
+        (path,) = tmp_path.iterdir()
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        service.stop()
+        ingest.dead_letters.close()
+    assert [(each["source"], each["text"]) for each in found] == [
+        ("d1", "no JSON"),
+        ("d2", '{"n": 1}'),
+    ]
+    assert service.counts.refused == 2
 
 
 def test_a_service_starts_before_its_broker(tmp_path: Path) -> None:

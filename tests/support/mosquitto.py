@@ -125,7 +125,7 @@ def publish(
     client: Any = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=protocol)
     client.max_inflight_messages_set(1_000)
     client.reconnect_delay_set(1, 1)
-    client.connect("127.0.0.1", port)
+    _connect(client, port)
     client.loop_start()
     infos = [client.publish(topic, payload, qos, retain) for topic, payload in messages]
     for info in infos:
@@ -133,6 +133,18 @@ def publish(
         assert info.is_published()
     client.disconnect()
     client.loop_stop()
+
+
+def _connect(client: Any, port: int) -> None:
+    """Connect to a broker that may start again just now."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            client.connect("127.0.0.1", port)
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "there is no broker"
+        time.sleep(0.05)
 
 
 def start_publisher(port: int, count: int, *options: str) -> subprocess.Popen[bytes]:
