@@ -3,7 +3,8 @@
     python mqtt_consumer.py FOLDER PORT QUIET DELAY VERSION
 
 It writes the rows of ``mosquitto.make_rows`` into a file, with a checkpoint after almost every
-push, and ends when no row has come for ``QUIET`` seconds: then it closes the source, so that the
+push, and ends when all that has come is acknowledged, and no row
+has come for ``QUIET`` seconds: then it closes the source, so that the
 file is complete.
 """
 
@@ -38,9 +39,12 @@ def main(folder: Path, port: int, quiet: float, delay: int, version: int) -> Non
     feed.start()
     print("begun", flush=True)
     seen, since = -1, time.monotonic()
-    while time.monotonic() - since < quiet or not feed.stats().connected:
-        if feed.stats().messages != seen:
-            seen, since = feed.stats().messages, time.monotonic()
+    while True:
+        stats = feed.stats()
+        if stats.messages != seen or stats.acknowledged < seen or not stats.connected:
+            seen, since = stats.messages, time.monotonic()
+        elif time.monotonic() - since > quiet:
+            break
         time.sleep(0.02)
     feed.stop()
 
