@@ -1,24 +1,22 @@
-"""A service that receives readings over HTTP and MQTT, and writes their sums into a table.
+"""A service that receives readings over HTTP and MQTT, and writes their sums into a Spark table.
 
 Each request gets a receipt once its readings are on disk, and each message of the broker is
-acknowledged then. A message that comes twice is known by the numbers of its readings. Spark writes
-the table, each row once, if there is Java. The sample starts its own devices, and ends when they
-have sent everything. It needs ``pip install 'rxtemporal[serve,mqtt]'``.
+acknowledged then; one that comes twice is known by the numbers of its readings. The sample starts
+its own devices, and ends when they have sent everything. Without Java a file takes the place of the
+table. It needs ``pip install 'rxtemporal[serve,mqtt]'``.
 
-    python samples/ingest_service.py [--no-spark] [--mqtt mqtt://localhost:1883]
+    python samples/ingest_service.py [--no-spark] [--mqtt localhost:1883]
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shutil
 import tempfile
 import threading
 import time
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -26,20 +24,22 @@ import uvicorn
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.serve import Settings, app
+from rxtemporal.serve import ServiceApp, Settings, app
 
-MESSAGES, READINGS = 10, 50
-LAST = MESSAGES * READINGS
+ROWS, CUT = 500, 50
 
 
-def application() -> rxt.Application:
+def make_service(folder: Path, sink: rxt.Sink, broker: str | None) -> ServiceApp:
     fields = {"device": str, "value": int}
-    readings = rxt.PushSource("readings", schema=fields, delay=LAST, seq="n")
-    house = rxt.Application("house")
-    house.define_stream("readings", readings.stream)
+    readings = rxt.PushSource("readings", schema=fields, delay=ROWS, seq="n")
     windows = readings.stream.group_by("device").tumbling_window(100)
+    house = rxt.Application("house")
     house.query("sums", windows.aggregate(readings=agg.count(), total=agg.sum("value")))
-    return house
+    sections: dict = {"state": {"folder": str(folder / "state")}}
+    if broker is not None:
+        topics = {"topics": ["house/+"], "input": "house/{input}", "client_id": "sample"}
+        sections["mqtt"] = {"url": f"mqtt://{broker}", **topics}
+    return app(house, Settings.parse(sections), sinks={"sums": sink})
 
 
 def make_sink(folder: Path, with_spark: bool) -> rxt.Sink:
@@ -50,27 +50,9 @@ def make_sink(folder: Path, with_spark: bool) -> rxt.Sink:
     return SparkSink(ParquetTable(folder / "sums.parquet"), path=folder / "spark")
 
 
-@contextlib.contextmanager
-def serve(settings: Settings, sink: rxt.Sink):
-    """Serve on a free port. For good it is ``rxtemporal serve ingest_service.py:application``."""
-    served = app(application(), settings, sinks={"sums": sink})
-    server = uvicorn.Server(uvicorn.Config(served, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while thread.is_alive() and not server.started:
-        time.sleep(0.01)
-    try:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield served.service, f"http://127.0.0.1:{port}/streams/readings"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 def list_messages(device: str) -> list[bytes]:
-    rows = [{"time": n, "device": device, "value": n, "n": n} for n in range(LAST)]
-    cuts = range(0, LAST, READINGS)
-    return [json.dumps(rows[begin : begin + READINGS]).encode() for begin in cuts]
+    rows = [{"time": n, "device": device, "value": n, "n": n} for n in range(ROWS)]
+    return [json.dumps(rows[first : first + CUT]).encode() for first in range(0, ROWS, CUT)]
 
 
 def post_all(url: str, device: str) -> list[dict]:
@@ -84,7 +66,7 @@ def post_all(url: str, device: str) -> list[dict]:
 def publish_all(broker: str, device: str) -> None:
     from paho.mqtt.client import CallbackAPIVersion, Client
 
-    host, _, port = broker.removeprefix("mqtt://").partition(":")
+    host, _, port = broker.partition(":")
     client = Client(CallbackAPIVersion.VERSION2)
     client.connect(host, int(port or 1883))
     client.loop_start()
@@ -94,36 +76,45 @@ def publish_all(broker: str, device: str) -> None:
     client.loop_stop()
 
 
+def run_devices(port: int, broker: str | None) -> tuple[int, list[dict]]:
+    """Send the readings of all devices; return the number of devices and the receipts."""
+    url = f"http://127.0.0.1:{port}/streams/readings"
+    receipts = [each for n in range(6) for each in post_all(url, f"device {n}")]
+    radios = [] if broker is None else ["radio 0", "radio 1"]
+    for device in radios:
+        publish_all(broker, device)
+    return 6 + len(radios), receipts
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--no-spark", action="store_true", help="write the table without Spark")
-    parser.add_argument("--mqtt", metavar="URL", help="a broker, for two more devices")
+    parser.add_argument("--no-spark", action="store_true", help="write a file, without Spark")
+    parser.add_argument("--mqtt", metavar="HOST:PORT", help="a broker, for two more devices")
     options = parser.parse_args()
     with_spark = not options.no_spark and shutil.which("java") is not None
-    over_http = [f"device {n}" for n in range(6)]
-    over_mqtt = ["radio 0", "radio 1"] if options.mqtt else []
-    print("Spark writes the table" if with_spark else "without Spark: a file sink writes the table")
-    print(f"a broker, for {len(over_mqtt)} devices" if over_mqtt else "no broker: HTTP alone")
+    print("Spark writes the table" if with_spark else "without Spark: a file has the results")
 
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
-        sections: dict = {"state": {"folder": str(folder / "state")}}
-        if options.mqtt:
-            topics = {"topics": ["house/+"], "input": "house/{input}", "client_id": "sample"}
-            sections["mqtt"] = {"url": options.mqtt, **topics}
-        sink = make_sink(folder, with_spark)
-        with serve(Settings.parse(sections), sink) as (service, url), ThreadPoolExecutor() as pool:
-            posted = list(pool.map(lambda device: post_all(url, device), over_http))
-            for device in over_mqtt:
-                publish_all(options.mqtt, device)
-            readings = service.sources["readings"]
-            while readings.stats().accepted < LAST * len(over_http + over_mqtt):
-                time.sleep(0.05)
-            # the end of the sample: the last windows close, and the table is complete
-            readings.close()
-            service.process.wait()
+        served = make_service(folder, make_sink(folder, with_spark), options.mqtt)
+        # for good: rxtemporal serve FILE.py:NAME
+        server = uvicorn.Server(uvicorn.Config(served, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while thread.is_alive() and not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        devices, receipts = run_devices(port, options.mqtt)
+        readings = served.service.sources["readings"]
+        while readings.stats().accepted < devices * ROWS:
+            time.sleep(0.05)
+        # the end of the stream: its last windows close, and the table is complete
+        readings.close()
+        served.service.process.wait()
+        server.should_exit = True
+        thread.join()
         table = pl.read_parquet(folder / "sums.parquet")
-    receipts = [each for of_device in posted for each in of_device]
+
     accepted, twice = (sum(each[key] for each in receipts) for key in ("accepted", "duplicates"))
     print(f"receipts: {accepted:,} readings accepted, {twice} duplicates")
     sums = table.group_by("device").agg(pl.sum("readings", "total")).sort("device")
