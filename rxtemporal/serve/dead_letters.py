@@ -89,8 +89,7 @@ class DeadLetters:
         # the sizes of the finished files, the oldest first
         self._files: dict[Path, int] = {}
         self.written = self.failed = self.files_dropped = 0
-        if settings.folder is not None:
-            settings.folder.mkdir(parents=True, exist_ok=True)
+        if settings.folder is not None and settings.folder.is_dir():
             for path in sorted(settings.folder.iterdir()):
                 if found := _NAME.fullmatch(path.name):
                     self._number = int(found[1])
@@ -128,6 +127,7 @@ class DeadLetters:
 
     def _open_file(self) -> None:
         self._close_file()
+        self._path().parent.mkdir(parents=True, exist_ok=True)
         self._number += 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         self._file = os.open(self._path(), flags, 0o600)

@@ -136,7 +136,9 @@ def test_a_stream_is_tapped_until_ctrl_c() -> None:
 
             def post() -> None:
                 while not done.wait(0.05):  # nothing is kept for a tap that begins later
-                    httpx.post(f"{url}/streams/readings", json=rows, headers={"Source": "a"})
+                    httpx.post(
+                        f"{url}/streams/readings", json=rows, headers={"Source": "a"}, timeout=60
+                    )
 
             sender = threading.Thread(target=post)
             sender.start()

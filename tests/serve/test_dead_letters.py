@@ -67,10 +67,10 @@ def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path):
     """The failure is counted, and letters are written again when the folder is there again."""
     folder = tmp_path / "letters"
     letters = DeadLetters(DeadLetterSettings(folder=folder))
-    folder.rmdir()
+    folder.write_text("no folder")
     letters.write([letter(1)])
     assert (letters.failed, letters.written) == (1, 0)
-    folder.mkdir()
+    folder.unlink()
     letters.write([letter(2)])
     assert read_letters(folder)[0]["index"] == 2
 

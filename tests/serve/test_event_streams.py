@@ -375,7 +375,7 @@ def test_a_browser_and_a_websocket_read_the_same() -> None:
     house, source = make_house(timedelta(0))
     with serve(app(house, make_settings())) as url:
         source.push([{"time": NOON + timedelta(seconds=s), "x": s} for s in range(4)])
-        with httpx.stream("GET", f"{url}/queries/all/events") as answer:
+        with httpx.stream("GET", f"{url}/queries/all/events", timeout=60) as answer:
             kind, position, rows = next(read_events(answer))
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert kind == "rows"
@@ -388,7 +388,7 @@ def test_a_browser_and_a_websocket_read_the_same() -> None:
             message = json.loads(socket.recv(timeout=30))
             assert [row["x"] for row in message["data"]] == [3]
             with httpx.stream(
-                "GET", f"{url}/queries/all/events", headers={"Last-Event-ID": position}
+                "GET", f"{url}/queries/all/events", headers={"Last-Event-ID": position}, timeout=60
             ) as answer:
                 events = read_events(answer)
                 assert next(events)[2] == message["data"]

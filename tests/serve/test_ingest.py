@@ -9,6 +9,7 @@ import json
 
 import polars as pl
 import pytest
+from service_clients import make_house, open_client, reading
 
 from rxtemporal.serve.settings import (
     DeadLetterSettings,
@@ -18,7 +19,6 @@ from rxtemporal.serve.settings import (
     TokenSettings,
 )
 from rxtemporal.serve.tokens import make_token
-from tests.support.service_clients import make_house, open_client, reading
 
 ROWS = "/streams/readings"
 

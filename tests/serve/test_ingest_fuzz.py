@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from service_clients import make_house, reading
 
 from rxtemporal.serve.asgi import app
 from rxtemporal.serve.settings import DeadLetterSettings, Limits, Settings
-from tests.support.service_clients import make_house, reading
 
 ALLOWED = {200, 400, 403, 404, 405, 408, 413, 415}
 few = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

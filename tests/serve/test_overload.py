@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from service_clients import make_house, open_client, reading
 
 import rxtemporal as rxt
 from rxtemporal.serve import ingest
@@ -13,7 +14,6 @@ from rxtemporal.serve.overload import Load, Rates
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits, Settings, TokenSettings
 from rxtemporal.serve.tokens import Access, make_token
-from tests.support.service_clients import make_house, open_client, reading
 
 ROWS = "/streams/readings"
 

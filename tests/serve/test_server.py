@@ -29,7 +29,9 @@ SENDERS = 4
 def send_all(url: str, sender: int, enough: threading.Event) -> list[int]:
     """Send one row after the other as a device; return the numbers of those acknowledged."""
     acknowledged = []
-    with httpx.Client(base_url=url, headers={"Source": f"device {sender}"}) as client:
+    with httpx.Client(
+        base_url=url, headers={"Source": f"device {sender}"}, timeout=PATIENCE
+    ) as client:
         for number in itertools.count():
             row = {"ts": number, "device": "a", "temp": 1, "n": number}
             try:
@@ -65,7 +67,10 @@ def test_what_was_acknowledged_is_there_after_each_end(tmp_path: Path) -> None:
         for sender, numbers in enumerate(acknowledged):
             rows = [{"ts": n, "device": "a", "temp": 1, "n": n} for n in numbers]
             again = httpx.post(
-                f"{url}/streams/readings", json=rows, headers={"Source": f"device {sender}"}
+                f"{url}/streams/readings",
+                json=rows,
+                headers={"Source": f"device {sender}"},
+                timeout=PATIENCE,
             ).json()
             assert (again["accepted"], again["duplicates"]) == (0, len(numbers))
         with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)) as slow:
