@@ -20,7 +20,8 @@ def find_order(times: Ints) -> Ints | None:
         return None
     least, most = _find_range(times)
     bits = len(times).bit_length()
-    if (most - least).bit_length() + bits > 62:
+    # as plain Python the kernel returns numpy's integers
+    if int(most - least).bit_length() + bits > 62:
         return np.argsort(times, kind="stable")
     packed = _pack(times, least, bits)
     packed.sort()
