@@ -1,4 +1,4 @@
-"""Counters of a process for Prometheus and OpenTelemetry, read when they are asked for.
+"""Metrics of a process for Prometheus and OpenTelemetry, computed at each scrape.
 
 ``rxtemporal.metrics.prometheus.register`` and ``rxtemporal.metrics.opentelemetry.instrument`` take
 running processes. Importing this package imports neither client library.

@@ -1,4 +1,4 @@
-"""Collector of the metrics of processes: reads them when it is asked."""
+"""Collector of the metrics of processes, computed at each scrape."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rxtemporal.runtime.process import Process
 
 
 class Collector:
-    """Collector of the samples of processes. It costs them nothing until it is asked.
+    """Collector of the samples of processes; it costs them nothing between scrapes.
 
-    Counters of a process that is added under the name of an earlier one are added up. Threads: any.
+    Counters of a process with the name of an earlier one continue those. Threads: any.
 
     >>> import rxtemporal as rxt
     >>> collector = Collector()
@@ -38,7 +38,7 @@ class Collector:
             self.add(each)
 
     def add(self, process: Process) -> None:
-        """Add a process, or the next life of one; does nothing if it has been added.
+        """Add a process, or the next run of the same name. Idempotent.
 
         ``BindingError``: another one of this name is running.
         """

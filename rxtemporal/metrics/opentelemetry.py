@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def instrument(*processes: Process, meter: Meter | None = None) -> Collector:
     """Make an observable instrument for each metric, and return the collector that they read.
 
-    ``meter`` is by default that of the program's meter provider. The collector's ``add`` takes a
-    further process, ``remove`` forgets one. OpenTelemetry has no observable histograms: that of the
-    lateness is a counter ``.bucket`` of the late events up to the bound ``le``, and a counter
-    ``.sum`` of their lateness.
+    ``meter`` is by default that of the program's meter provider. ``add`` of the collector
+    adds another process, ``remove`` removes one. OpenTelemetry has no observable histograms, so the
+    lateness is two counters: ``.bucket`` counts the late events up to the bound ``le``, and
+    ``.sum`` adds up their lateness.
 
     >>> import rxtemporal as rxt
     >>> with rxt.from_events([rxt.PointEvent(4, 2)]).run(rxt.Collect()) as process:
@@ -32,7 +32,7 @@ def instrument(*processes: Process, meter: Meter | None = None) -> Collector:
     for each in processes:
         if not isinstance(each, Process):
             raise ArgumentError(
-                f"instrument takes processes, got {each!r}. Hint: run(sink) is one."
+                f"instrument takes processes, got {each!r}. Hint: run(sink) returns one."
             )
     collector = Collector(*processes)
     metrics = [each for each in METRICS.values() if not each.is_served]

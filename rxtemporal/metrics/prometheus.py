@@ -23,7 +23,7 @@ Exposition = tuple[str, bytes]
 class PrometheusCollector:
     """Collector of processes in a registry, which calls ``collect`` at each scrape.
 
-    ``add`` takes a further process, or the next life of one, whose counters are added up.
+    ``add`` adds another process, or the next run of the same name, whose counters continue.
     """
 
     def __init__(self, *processes: Process) -> None:
@@ -44,7 +44,7 @@ class PrometheusCollector:
 def register(*processes: Process, registry: CollectorRegistry | None = None) -> PrometheusCollector:
     """Register processes with a registry of ``prometheus_client``, by default its own.
 
-    Nothing is read before a scrape. ``registry.unregister(collector)`` with the result ends it.
+    The metrics are computed at each scrape. ``registry.unregister(collector)`` removes them.
 
     >>> import rxtemporal as rxt
     >>> from prometheus_client import CollectorRegistry
@@ -58,7 +58,9 @@ def register(*processes: Process, registry: CollectorRegistry | None = None) -> 
     client = _import_client()
     for each in processes:
         if not isinstance(each, Process):
-            raise ArgumentError(f"register takes processes, got {each!r}. Hint: run(sink) is one.")
+            raise ArgumentError(
+                f"register takes processes, got {each!r}. Hint: run(sink) returns one."
+            )
     collector = PrometheusCollector(*processes)
     try:
         (registry or client.REGISTRY).register(collector)
