@@ -205,19 +205,21 @@ def _add_serve(
     command = commands.add_parser(
         "serve",
         parents=[shared],
-        help="serve an application over HTTP, with a receipt for what devices send",
-        description="Serves the streams and queries of an application over HTTP: devices send to "
-        "POST /streams/NAME and get a receipt once their rows are on disk, and results are read "
+        help="serve an application over HTTP, with a receipt for pushed rows",
+        description="Serves the streams and queries of an application over HTTP. Devices send rows "
+        "to POST /streams/NAME and get a receipt once the rows are on disk. Readers get results "
         "from GET /queries/NAME/events. Without tokens only this machine may connect. SIGTERM "
-        "ends it without loss; a second one at once.",
+        "stops the service without loss, after saving a checkpoint; a second one ends it at once.",
     )
     command.add_argument(
         "application", nargs="?", metavar="FILE.py:NAME",
         help="the application: a name in a file or a module (MODULE:NAME), which is an "
         "rxt.Application, the result of serve.app(…), or a function that returns one of them",
     )  # fmt: skip
-    command.add_argument("--config", type=Path, metavar="FILE", help="settings, as TOML")
-    command.add_argument("--host", metavar="ADDRESS", help="address (default: 127.0.0.1)")
+    command.add_argument("--config", type=Path, metavar="FILE", help="settings, a TOML file")
+    command.add_argument(
+        "--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)"
+    )
     command.add_argument(
         "--port", type=int, metavar="N", help="port; 0 takes a free one (default: 8000)"
     )
@@ -231,11 +233,11 @@ def _add_serve(
     )  # fmt: skip
     command.add_argument(
         "--new-token", metavar="NAME",
-        help="print a new token on standard error, and its section of the settings",
+        help="print a new token on standard error, and its section for the settings",
     )  # fmt: skip
     demo = command.add_argument_group("demonstration")
     demo.add_argument("--demo", action="store_true", help="serve a house of sensors, with a page")
-    demo.add_argument("--no-devices", action="store_true", help="without the simulated devices")
+    demo.add_argument("--no-devices", action="store_true", help="start no simulated devices")
     command.set_defaults(run=_serve)
 
 

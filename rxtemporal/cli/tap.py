@@ -28,20 +28,21 @@ def add_tap(
     tap = commands.add_parser(
         "tap",
         parents=[shared],
-        help="print the results of a server's query, or the rows of its stream, as they come",
-        description="Prints the results of a query of a server (rxtemporal serve), those that it "
-        "keeps and then each that comes; or the rows that a stream accepts from now on. A lost "
-        "connection is made again, and continues where it was. Ctrl-C ends it.",
+        help="print new results of a server's query, or new rows of its stream",
+        description="Prints the results of a query of a server (rxtemporal serve): those that are "
+        "kept, then each new one. For a stream it prints the rows that are accepted from now on. "
+        "It reconnects after a lost connection; results continue at the same position. Ctrl-C "
+        "ends it.",
     )
     tap.add_argument("url", metavar="URL", help="for example http://127.0.0.1:8000")
     tap.add_argument("name", metavar="STREAM", help="name of a query, or of a stream")
     tap.add_argument(
         "--token", default=os.environ.get("RXTEMPORAL_TOKEN"), metavar="TOKEN",
-        help="token that may read (default: the environment variable RXTEMPORAL_TOKEN)",
+        help="token with read = true (default: the environment variable RXTEMPORAL_TOKEN)",
     )  # fmt: skip
     tap.add_argument(
         "--from", dest="begin", metavar="POSITION",
-        help="results that start from there on: an ISO time with an offset, ticks, 'now' or "
+        help="the first start of the results: an ISO time with an offset, ticks, 'now' or "
         "'oldest' (default: oldest)",
     )  # fmt: skip
     tap.add_argument("--json", action="store_true", help="print each row as a line of JSON")
@@ -104,7 +105,7 @@ def _list_names(client: ServiceClient, kind: str) -> list[str]:
         return [each["name"] for each in json.loads(client.get(f"/{kind}").body)[kind]]
     except (ValueError, TypeError, KeyError) as error:
         raise RxTemporalError(
-            f"what {client.url} answered is no list of {kind}. "
+            f"the answer of {client.url} is not a list of {kind}. "
             "Hint: is this the address of rxtemporal serve?"
         ) from error
 

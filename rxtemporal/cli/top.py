@@ -43,20 +43,20 @@ def add_top(
     top = commands.add_parser(
         "top",
         parents=[shared],
-        help="watch a server: its streams, what is late, who holds back",
-        description="Shows the streams and queries of a server (rxtemporal serve), how far their "
-        "time is, what is late, which stream holds back which query, and the ten devices that are "
+        help="watch a server live: its streams, late events, and stalled queries",
+        description="Shows the streams and queries of a server (rxtemporal serve): their CTIs, "
+        "late events, the stream that holds back each query, and the ten devices that are "
         "furthest behind. Ctrl-C ends it.",
     )
     top.add_argument("url", metavar="URL", help="for example http://127.0.0.1:8000")
     top.add_argument(
         "--token", default=os.environ.get("RXTEMPORAL_TOKEN"), metavar="TOKEN",
-        help="token that may read (default: the environment variable RXTEMPORAL_TOKEN)",
+        help="token with read = true (default: the environment variable RXTEMPORAL_TOKEN)",
     )  # fmt: skip
-    top.add_argument("--once", action="store_true", help="print once, and end")
+    top.add_argument("--once", action="store_true", help="print once and exit")
     top.add_argument(
         "--every", type=_seconds, default=2.0, metavar="SECONDS",
-        help="seconds between two looks (default: %(default)g)",
+        help="seconds between two updates (default: %(default)g)",
     )  # fmt: skip
     top.set_defaults(run=run)
 
