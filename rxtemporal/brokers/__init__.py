@@ -1,1 +1,1 @@
-"""Sources that read from brokers: everything that imports a broker's client."""
+"""Sources that read from MQTT and Kafka: the only package that imports their clients."""

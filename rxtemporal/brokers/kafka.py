@@ -94,14 +94,14 @@ def from_kafka(
     ``advance_time``.
 
     One process reads all partitions, or those of ``partitions``: numbers, or topic → numbers. It
-    joins no consumer group. In a run with ``resume=`` the offsets read are part of the checkpoint,
-    from which the next run goes on. With ``group`` they are also committed to the broker after each
-    checkpoint, only for people to look at. Without a checkpoint the stream begins at ``begin``:
+    joins no consumer group. In a run with ``resume=`` the offsets are part of the checkpoint, and
+    the next run continues at them. With ``group`` they are also committed to the broker after each
+    checkpoint, only for monitoring. Without a checkpoint the stream begins at ``begin``:
     ``"earliest"``, ``"latest"`` or the first message with the timestamp of an aware datetime.
 
     A message that does not fit is counted, logged once for each kind of reason, and given to
     ``on_reject`` on the thread that reads; with ``Rejects.RAISE`` it ends the run. A message
-    without a value is counted, and is no row. ``config`` has further settings of librdkafka.
+    without a value is counted, and makes no row. ``config`` has further settings of librdkafka.
 
     >>> import rxtemporal as rxt
     >>> temps = rxt.from_kafka("localhost:9092", "temps", schema={"device": str, "temp": float})

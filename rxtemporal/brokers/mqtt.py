@@ -54,7 +54,7 @@ def from_mqtt(
     ``end``, ``seq``, ``delay``, ``ahead``, ``policy`` and ``options`` are those of ``PushSource``:
     each row makes a CTI, and one that does not fit is rejected, counted in the diagnostics, and
     acknowledged. ``input`` is a pattern of topics, in which ``{input}`` stands for the name of the
-    input, a device perhaps, that has counters and sequence numbers of its own.
+    input (a device, for example), which has its own counters and sequence numbers.
 
     Connection: ``url`` is ``mqtt://host:port``, or ``mqtts://`` for TLS, with the certificates of
     ``ca``, and with ``certificate`` and ``key`` of the client. It is made when the run begins; if
@@ -62,13 +62,13 @@ def from_mqtt(
     is lost later is made again, after growing delays, for as long as the run lasts.
 
     Acknowledgements: with QoS 1 and ``resume=`` or ``log=`` each message is acknowledged when its
-    rows are on disk, and the broker sends again what is not. With ``seq`` what comes again is a
-    duplicate, so that each row counts once. QoS 2 is taken as QoS 1. With QoS 0, and without a
-    ``client_id``, messages are lost while nobody is connected.
+    rows are on disk, and the broker sends unacknowledged messages again. With ``seq`` a repeated
+    row is a duplicate, so that each row counts once. QoS 2 is taken as QoS 1. With QoS 0, and
+    without a ``client_id``, messages are lost while nobody is connected.
 
     Session: the broker keeps the messages for ``client_id`` while the run is down, for
     ``session_seconds`` with MQTT 5. Such a run needs a ``client_id`` that stays the same, and that
-    no other client has. Held: at most ``inflight`` messages with MQTT 5; with ``version=3``, MQTT
+    no other client uses. Held: at most ``inflight`` messages with MQTT 5; with ``version=3``, MQTT
     3.1.1, as many as the broker's own limit.
 
     >>> import rxtemporal as rxt
@@ -123,8 +123,8 @@ class _MqttSource(PushSource):
         if entry.is_logged and not settings.has_session:
             raise ArgumentError(
                 f"stream {self.name!r} is in a run with log= or resume=, and has no client_id: "
-                "the broker keeps no messages while the run is down. Hint: client_id= takes a name "
-                "that stays the same, and that no other client has."
+                "the broker keeps no messages while the run is down. Hint: set client_id= to a "
+                "name that stays the same, and that no other client uses."
             )
         feed = MqttFeed(self, settings, retries=False, fail=entry.fail)
         feed.connect()

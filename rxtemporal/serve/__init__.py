@@ -1,4 +1,4 @@
-"""HTTP edge of an application: receipts for what devices send, results for who asks.
+"""HTTP service of an application: receipts for pushed rows, and results for readers.
 
 It needs packages beyond the library: ``pip install 'rxtemporal[serve]'``.
 """

@@ -42,10 +42,11 @@ def app(
 ) -> ServiceApp:
     """Return an ASGI application that serves an application, or a process that you run.
 
-    It has ``POST /streams/{name}`` and the other routes for each ``PushSource`` and each query. A
-    server with the lifespan protocol starts and stops it. Mounted in another application it starts
-    with the first request, or with ``lifespan``.
-
+    It has ``POST /streams/{name}`` for each ``PushSource``, ``GET /queries/{name}/events`` for each
+    query, and the routes of health and metrics. A query of a process needs a ``ResultFeed`` among
+    its sinks. ``sinks`` get the results of the queries of an application, too.
+    A server with the lifespan protocol starts and stops the service. An application in which this
+    one is mounted can do so with ``lifespan``; otherwise the first request starts it.
     >>> import rxtemporal as rxt
     >>> source = rxt.PushSource("readings", schema={"temp": float})
     >>> house = rxt.Application("house")
@@ -57,7 +58,7 @@ def app(
 
 
 class ServiceApp:
-    """ASGI application of one service; ``app`` makes it."""
+    """ASGI application of one service. Call ``app`` to make one."""
 
     def __init__(
         self,
@@ -76,11 +77,11 @@ class ServiceApp:
         return f"ServiceApp({self.service!r})"
 
     def add_routes(self, routes: Iterable[Route]) -> None:
-        """Serve further paths."""
+        """Add routes for further paths."""
         self._routes.add(routes)
 
     def configure(self, settings: Settings) -> ServiceApp:
-        """Return the same with other settings. ``ArgumentError``: it has settings already."""
+        """Return a copy with these settings. ``ArgumentError``: it has settings already."""
         if self._settings is not None:
             raise ArgumentError(
                 "this application has its settings already, so it takes no others. "
@@ -90,7 +91,7 @@ class ServiceApp:
 
     @asynccontextmanager
     async def lifespan(self, parent: Any = None) -> AsyncIterator[None]:
-        """Start the service, and stop it at the end; ``lifespan=`` of the application around it."""
+        """Start the service, and stop it at the end; for ``lifespan=`` of an outer application."""
         await self.start()
         try:
             yield
@@ -100,7 +101,7 @@ class ServiceApp:
             await asyncio.to_thread(self.service.stop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or live with the server."""
+        """Answer one request, or follow the lifespan protocol."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return

@@ -41,20 +41,21 @@ class HttpPost(Sink):
     """Sink that posts each batch of results to a URL, as JSON lines, and waits for the answer.
 
     Rows have ``start_time``, ``end_time`` (null: never ends) and the fields. ``headers`` are sent
-    with each request, ``Authorization`` for example. ``rows`` is about the most in one request.
+    with each request, ``Authorization`` for example. A request has about ``rows`` rows at most;
+    rows with the same start stay together. ``timeout`` is in seconds, for each attempt.
 
-    * Answers: 2xx is success. After 408, 425, 429, 5xx but 501, and after errors of the connection,
-      the request is sent again with growing pauses, or after ``Retry-After``, for ``patience``
-      seconds. Any other answer, and the end of patience, ends the run with what the server said.
-    * Again: the header ``Idempotency-Key`` has the name of the query and the CTI of the rows. All
-      rows before that CTI have been sent with or before it, so a receiver that has seen the key may
-      drop the request. After a crash the results since the last checkpoint are sent again, cut
-      into other requests perhaps: ``Results-From`` and ``Results-To`` say, in ticks, that a request
-      has exactly the rows from one time up to another, where the next one continues; a receiver who
-      notes the last ``Results-To`` takes each row once.
-    * The query waits for each answer. With a hand-off, those who push do not.
+    * Answers: 2xx is success. After 408, 425, 429, 500, 502, 503, 504 and connection errors the
+      request is sent again, after growing pauses or after ``Retry-After``, for ``patience``
+      seconds. After any other answer, or when ``patience`` is over, the run fails with the text of
+      the answer.
+    * Repeats: the header ``Idempotency-Key`` has the name of the query and the CTI of the rows. All
+      rows before that CTI were sent in this request or an earlier one, so a receiver that has seen
+      the key may drop the request. After a crash the results since the last checkpoint are sent
+      again, perhaps divided into other requests. ``Results-From`` and ``Results-To``, in ticks,
+      give the range of starts of a request: the next request continues at ``Results-To``. A
+      receiver that stores the last ``Results-To`` can count each row once.
+    * The query waits for each answer. With a hand-off, producers do not.
     * ``restarts`` counts the requests that were sent again after a pause.
-
     >>> HttpPost("https://example.org/results", headers={"Authorization": "Bearer …"})
     HttpPost('https://example.org/results')
     """
@@ -146,9 +147,9 @@ class HttpPost(Sink):
             pause = min(2 * pause, _MOST_PAUSE)
             if time.monotonic() + wait > end:
                 raise RxTemporalError(
-                    f"{self.url} has not taken results of query {self._query!r} for "
-                    f"{self._patience:g} seconds: {reason}. Hint: patience= allows for more; a run "
-                    "with resume= continues where it was."
+                    f"{self.url} has not accepted results of query {self._query!r} for "
+                    f"{self._patience:g} seconds: {reason}. Hint: raise patience=; a run with "
+                    "resume= continues from its checkpoint."
                 )
             self.restarts += 1
             _log.warning("post.again", url=self.url, query=self._query, error=reason, seconds=wait)

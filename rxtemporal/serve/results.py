@@ -30,11 +30,11 @@ class FeedEvent(NamedTuple):
     ========= ==================================================== ===========================
     ``rows``  the rows that start before ``position``              array of rows
     ``cti``   time has advanced without rows                       ``{"cti": …}``
-    ``gap``   rows are gone that the reader has not read           ``{"from": …, "oldest": …}``
+    ``gap``   rows that the reader has not read are lost           ``{"from": …, "oldest": …}``
     ``end``   the query has completed: nothing follows             ``{}``
     ========= ==================================================== ===========================
 
-    Without a position a reader that comes back does not continue.
+    A reader that reconnects cannot continue at an event without a position.
     """
 
     kind: str
@@ -66,14 +66,13 @@ class FeedReader:
 class ResultFeed(Sink):
     """Sink that keeps the last ``rows`` results of a query for readers over HTTP.
 
-    A **position** is a CTI, in ticks: whoever has read up to ``t`` has exactly the results that
-    start before ``t``, and reads on from there, also after a restart of a run with ``resume=``,
-    which saves the kept rows. A reader that is too slow never holds up the query: it is told of the
-    gap, and reads on at the oldest row that is kept.
+    A **position** is a CTI, in ticks: a reader at position ``t`` has exactly the results that start
+    before ``t``, and continues there. This also holds after a restart of a run with ``resume=``,
+    which saves the kept rows. A slow reader never delays the query: it gets an event ``gap``, and
+    continues at the oldest row that is kept.
 
-    * Holds: ``rows`` results, and up to an eighth more.
+    * Held: ``rows`` results, and up to an eighth more.
     * Order: by start. A row that never ends has a null ``end_time``.
-
     Threads: the query writes on any; readers are in event loops.
 
     >>> import rxtemporal as rxt
@@ -119,7 +118,7 @@ class ResultFeed(Sink):
         self.bell.ring()
 
     def close(self, error: BaseException | None) -> None:
-        """Tell the readers the end, if the query has completed; else they wait for the next run."""
+        """End the readers if the query has completed; otherwise they wait for the next run."""
         form = self._form()
         self._form = lambda: form
         if error is None:

@@ -42,17 +42,16 @@ class ServiceState(enum.Enum):
 
 
 class Service:
-    """Runs an application, one run after the other, and holds what its routes need.
+    """Service that runs an application, restarts it after a failure, and keeps its results.
 
-    ``what`` is an application, which the service starts and stops, and starts again when its run
-    has failed; or a process that its owner runs. ``sources`` are the sources that devices push
-    into, by the names of their streams, ``feeds`` the results by query. ``sinks`` get the results
-    of their queries as well.
+    ``what`` is an application, which the service runs and restarts, or a process that the caller
+    runs. ``sources`` are the push sources by the names of their streams, ``feeds`` the results by
+    query. ``sinks`` get the results of their queries, too.
 
-    * Start again: after ``restart_after`` seconds, after each further failure twice as many, until
-      a run has lasted for ``restart_most``. With a folder the next run continues from it.
-    * Threads: any; ``drain`` in the event loop.
-
+    * Restart: after ``restart_after`` seconds; after each further failure twice as many, up to
+      ``restart_most``. A run that has lasted longer than ``restart_most`` resets this. With a
+      folder the next run continues from it.
+    * Threads: any; call ``drain`` in the event loop.
     >>> import rxtemporal as rxt
     >>> source = rxt.PushSource("readings", schema={"temp": float})
     >>> app = rxt.Application("house")
@@ -136,15 +135,15 @@ class Service:
     # Runs -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the first run; an error in that is raised. Nothing happens a second time.
+        """Start the first run, and raise its error. A second call does nothing.
 
         ``BindingError``: the service has been stopped.
         """
         with self._lock:
             if self.state is ServiceState.STOPPED:
                 raise BindingError(
-                    f"service {self.name!r} has been stopped. Hint: make another one of the same "
-                    "application."
+                    f"service {self.name!r} has been stopped. Hint: make another service of the "
+                    "same application."
                 )
             if self.state is not ServiceState.NEW:
                 return
@@ -220,7 +219,7 @@ class Service:
         self._drain_callbacks.append(callback)
 
     def remove_drain_callback(self, callback: Callable[[], None]) -> None:
-        """Call a function no more."""
+        """Remove a function; does nothing if it is not there."""
         with contextlib.suppress(ValueError):
             self._drain_callbacks.remove(callback)
 
@@ -236,7 +235,7 @@ class Service:
             callback()
 
     def stop(self) -> None:
-        """Stop the run and save it; a process is left to its owner. A second time does nothing."""
+        """Stop and save the run of an application, not a given process. Idempotent."""
         self._wake.set()
         with self._lock:
             process, self.state = self.process, ServiceState.STOPPED

@@ -23,9 +23,10 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 class ServerSettings(Section):
     """Section ``[server]``: the address, TLS, and limits of connections.
 
-    ``max_connections`` are open at a time. ``head_bytes`` and ``head_seconds`` limit the request
-    line with its headers, and ``keep_alive`` is how many seconds a connection may be silent between
-    two requests. ``drain_seconds`` is how long requests may take to end when the service stops.
+    At most ``max_connections`` are open at a time. ``head_bytes`` and ``head_seconds`` limit the
+    request line with its headers, and ``keep_alive`` is how many seconds a connection may be silent
+    between two requests. ``drain_seconds`` is how long requests may take to end when the service
+    stops. ``access_log`` logs each request.
     ``certificate``, ``key`` and ``client_ca`` are PEM files for TLS. ``proxies`` are the addresses
     whose ``X-Forwarded-For`` is trusted.
     """
@@ -46,7 +47,7 @@ class ServerSettings(Section):
     proxies: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Refuse a port that there is not, and half of TLS."""
+        """Refuse a port above 65535, and a key without a certificate."""
         if self.port > 65535:
             raise ArgumentError(f"[server] port is at most 65535, got {self.port}")
         if (self.key or self.client_ca) and not self.certificate:
@@ -58,7 +59,7 @@ class StateSettings(Section):
     """Section ``[state]``: the folder of checkpoints and of the event log.
 
     Without ``folder`` nothing is durable. With ``durable = false`` a receipt does not wait for the
-    disk. A run that has failed is started again after ``restart_after`` seconds, then after twice
+    disk. A run that has failed is restarted after ``restart_after`` seconds, then after twice
     as many, up to ``restart_most``.
     """
 
@@ -72,14 +73,15 @@ class StateSettings(Section):
 
 @dataclasses.dataclass(frozen=True)
 class Limits(Section):
-    """Section ``[limits]``: the most that a request, and all that wait, may have.
+    """Section ``[limits]``: limits of a request, and of all requests that wait.
 
-    ``body_bytes`` counts a body after decompression, ``message_bytes`` a message of a WebSocket;
-    ``body_seconds`` is how long a body may take to arrive. A request has at most ``rows`` rows, a
-    row ``fields`` fields, a string ``text`` characters. ``waiting_rows`` and ``waiting_bytes`` wait
-    at a time for their receipts, of all requests; beyond that a sender is told to come again in
-    ``retry_after`` seconds. ``ahead`` is how many seconds a sender's clock may be ahead, for
-    sources without ``ahead=``; a folder of state is continued with the same value alone.
+    ``body_bytes`` limits a body, counted after decompression, ``message_bytes`` a message of a
+    WebSocket, and ``body_seconds`` the time until a body has arrived. A request has at most
+    ``rows`` rows, a row ``fields`` fields, a string ``text`` characters. Together all requests that
+    wait for their receipts have at most ``waiting_rows`` and ``waiting_bytes``; beyond that a
+    sender gets 503, and is asked to retry after ``retry_after`` seconds. ``ahead`` is how many
+    seconds a sender's clock may be ahead, for sources without ``ahead=``; a folder of state can be
+    continued only with the same value.
     """
 
     title: ClassVar[str] = "limits"
@@ -98,11 +100,11 @@ class Limits(Section):
 
 @dataclasses.dataclass(frozen=True)
 class DeadLetterSettings(Section):
-    """Section ``[dead_letters]``: the folder of what was refused, and its size.
+    """Section ``[dead_letters]``: the folder of refused rows and bodies, and its size.
 
-    Without ``folder`` they are in ``dead-letters`` in the folder of the state, or in no file if
-    there is none. Files of ``file_bytes`` are dropped, the oldest first, when all have more than
-    ``bytes``.
+    Without ``folder`` they are in ``dead-letters`` in the folder of the state; without that, too,
+    they are not written. A file has at most ``file_bytes``. When all files have more than
+    ``bytes``, the oldest is deleted.
     """
 
     title: ClassVar[str] = "dead_letters"
@@ -114,9 +116,9 @@ class DeadLetterSettings(Section):
 
 @dataclasses.dataclass(frozen=True)
 class ResultSettings(Section):
-    """Section ``[results]``: how many rows of each query are kept for readers, and how many read.
+    """Section ``[results]``: rows kept of each query, and the number of readers.
 
-    A reader that has nothing to read gets a sign of life every ``keep_alive`` seconds.
+    A reader without news gets a comment every ``keep_alive`` seconds.
     """
 
     title: ClassVar[str] = "results"
@@ -130,9 +132,10 @@ class ResultSettings(Section):
 class TokenSettings(Section):
     """Section ``[tokens.NAME]``: the hash of a token, and what its bearer may do.
 
-    ``write`` are the streams, ``sources`` patterns of the sources that it may name (without any,
-    the token's own name), ``"*"`` means all. ``read`` opens results, metrics and diagnostics.
-    ``rate`` is how many rows it may send in a second, ``burst`` how many at once.
+    ``write`` are patterns of the streams that it may send to, ``sources`` patterns of the sources
+    that it may name (by default only the token's own name); ``*`` stands for any characters.
+    ``read`` permits to read results, metrics and diagnostics. ``rate`` is how many rows it may send
+    in a second, ``burst`` how many at once, by default as many.
     """
 
     title: ClassVar[str] = "tokens"
@@ -157,8 +160,8 @@ class TokenSettings(Section):
 class MqttSection(Section):
     """Section ``[mqtt]``: a broker whose messages are pushed into a stream.
 
-    Without ``stream`` that is the only one. The other keys are those of ``rxt.from_mqtt``; the
-    password is in a file.
+    ``stream`` may be absent if there is only one. The other keys are those of ``rxt.from_mqtt``;
+    the password is in a file.
     """
 
     title: ClassVar[str] = "mqtt"
@@ -180,13 +183,16 @@ class MqttSection(Section):
     inflight: int = at_least(1, 2_000)
 
     def check(self) -> None:
-        """Refuse a url with a password, which would be shown, and what the feed would refuse."""
+        """Refuse a url with a password, which would be shown, and values that the feed refuses."""
         if "@" in self.url:
             raise ArgumentError(
-                "[mqtt] url has no user and password. Hint: username and password_file."
+                "[mqtt] url must not contain a user or a password. "
+                "Hint: username and password_file."
             )
         if not self.client_id:
-            raise ArgumentError("[mqtt] client_id is a stable name, got an empty one")
+            raise ArgumentError(
+                "[mqtt] client_id must not be empty. Hint: a name that stays the same."
+            )
         self.make_settings()
 
     def make_settings(self) -> MqttSettings:
@@ -208,7 +214,7 @@ _SECTIONS: dict[str, type[Section]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings of a service, by sections.
+    """Settings of a service: one attribute for each section of the TOML file.
 
     >>> settings = Settings(server=ServerSettings(port=8123))
     >>> settings.limits.ahead
@@ -227,12 +233,12 @@ class Settings:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Settings:
-        """Read a TOML file. ``ArgumentError``: a key or a value that there is not."""
+        """Read a TOML file. ``ArgumentError``: an unknown key, or a value that is not allowed."""
         path = Path(path)
         try:
             table = tomllib.loads(path.read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ArgumentError(f"{path} is no TOML: {error}") from error
+            raise ArgumentError(f"{path} is not valid TOML: {error}") from error
         try:
             return cls.parse(table)
         except ArgumentError as error:

@@ -91,7 +91,7 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[state]\nfolder = ''", "[state] folder is a path or off, got ''"),
         ("[tokens.a]\nwrite = ['x']", "[tokens.a] needs the key 'hash'"),
         ("[tokens]\na = 1", "[tokens.a] is a table, got 1"),
-        ("[server", "is no TOML"),
+        ("[server", "is not valid TOML"),
     ],
 )
 def test_a_mistake_is_told_by_its_key(tmp_path: Path, text: str, words: str) -> None:
