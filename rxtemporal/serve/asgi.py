@@ -45,8 +45,10 @@ def app(
     It has ``POST /streams/{name}`` for each ``PushSource``, ``GET /queries/{name}/events`` for each
     query, and the routes of health and metrics. A query of a process needs a ``ResultFeed`` among
     its sinks. ``sinks`` get the results of the queries of an application, too.
+
     A server with the lifespan protocol starts and stops the service. An application in which this
     one is mounted can do so with ``lifespan``; otherwise the first request starts it.
+
     >>> import rxtemporal as rxt
     >>> source = rxt.PushSource("readings", schema={"temp": float})
     >>> house = rxt.Application("house")

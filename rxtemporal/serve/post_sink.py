@@ -56,6 +56,7 @@ class HttpPost(Sink):
       receiver that stores the last ``Results-To`` can count each row once.
     * The query waits for each answer. With a hand-off, producers do not.
     * ``restarts`` counts the requests that were sent again after a pause.
+
     >>> HttpPost("https://example.org/results", headers={"Authorization": "Bearer …"})
     HttpPost('https://example.org/results')
     """

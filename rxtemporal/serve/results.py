@@ -73,6 +73,7 @@ class ResultFeed(Sink):
 
     * Held: ``rows`` results, and up to an eighth more.
     * Order: by start. A row that never ends has a null ``end_time``.
+
     Threads: the query writes on any; readers are in event loops.
 
     >>> import rxtemporal as rxt

@@ -52,6 +52,7 @@ class Service:
       ``restart_most``. A run that has lasted longer than ``restart_most`` resets this. With a
       folder the next run continues from it.
     * Threads: any; call ``drain`` in the event loop.
+
     >>> import rxtemporal as rxt
     >>> source = rxt.PushSource("readings", schema={"temp": float})
     >>> app = rxt.Application("house")
