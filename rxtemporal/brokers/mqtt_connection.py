@@ -8,6 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -43,6 +44,32 @@ def load_paho() -> Any:
         raise BindingError(
             "MQTT is spoken with paho-mqtt. Hint: pip install 'rxtemporal[mqtt]'."
         ) from error
+
+
+def _read_publish(client: Any, malformed: type[Exception]) -> Any:
+    """Read a message; without its properties if paho-mqtt cannot read these.
+
+    It refuses characters that are allowed (U+FEFF), and so would end each connection at the same
+    message, which the broker sends again.
+    """
+    read = type(client)._handle_publish
+    try:
+        return read(client)
+    except (malformed, UnicodeDecodeError):
+        packet = client._in_packet
+        packet["packet"] = _drop_properties(packet["packet"], packet["command"] & 0x06 > 0)
+        return read(client)
+
+
+def _drop_properties(packet: bytes, has_number: bool) -> bytes:
+    """Return the packet of a message without properties."""
+    begin = at = 2 + int.from_bytes(packet[:2], "big") + 2 * has_number
+    length = shift = 0
+    while True:  # seven bits in each byte, and one that says whether more follow
+        length |= (packet[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if packet[at - 1] < 0x80:
+            return packet[:begin] + b"\0" + packet[at + length :]
 
 
 class MqttConnection:
@@ -89,6 +116,7 @@ class MqttConnection:
         client.on_disconnect = self._on_disconnect
         # packets wait until they are written, in place of a call for each
         client.on_socket_register_write = lambda *_: None
+        client._handle_publish = partial(_read_publish, client, paho.MalformedPacket)
         return client
 
     # Callbacks ------------------------------------------------------------------------------------
@@ -219,6 +247,12 @@ class MqttConnection:
     def write(self) -> None:
         """Write the packets that wait, as far as the socket takes them."""
         self._client.loop_write()
+
+    def abort(self) -> None:
+        """End the connection without a farewell."""
+        if (sock := self.socket) is not None:
+            sock.close()
+        self._client = None
 
     def close(self) -> None:
         """Take leave of the broker, which keeps the session and its subscriptions.

@@ -105,7 +105,7 @@ class MqttReceiver:
                 delay = min(2 * delay, MOST_DELAY)
                 continue
             begun = time.monotonic()
-            self._serve(self._connection)
+            self._try_serve(self._connection)
             if time.monotonic() - begun > _GOOD_SECONDS:
                 delay = LEAST_DELAY
             self._drop(self._connection)
@@ -136,6 +136,14 @@ class MqttReceiver:
             level("the broker is not to be reached", error=show(error), again_after=round(delay, 1))
             self._finished.wait(delay * random.uniform(0.5, 1))
             return None
+
+    def _try_serve(self, connection: MqttConnection) -> None:
+        """Serve; an error of the client library costs the connection, and not the thread."""
+        try:
+            self._serve(connection)
+        except Exception as error:
+            _log.exception("a connection has failed", error=show(error))
+            connection.abort()
 
     def _serve(self, connection: MqttConnection) -> None:
         """Read and acknowledge until the connection is lost, or the thread is to end."""

@@ -12,6 +12,7 @@ import pytest
 from mosquitto import Mosquitto, broker, make_rows, publish
 
 import rxtemporal as rxt
+from rxtemporal.brokers.mqtt_connection import MqttConnection
 from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.errors import ArgumentError, SourceError
@@ -60,6 +61,16 @@ class Rows:
         """Stop the run, and return device and number of the rows in the result, in order."""
         self.process.stop()
         return [(row["device"], row["n"]) for row in self.sink.to_dicts()]
+
+
+def make_property(value: str) -> Any:
+    """Return the properties of a message with one of a user."""
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+
+    properties: Any = Properties(PacketTypes.PUBLISH)
+    properties.UserProperty = ("unit", value)
+    return properties
 
 
 class Feed:
@@ -114,6 +125,42 @@ class TestMessages:
         inputs = run.stats().inputs
         assert {name: inputs[name].events for name in ("d0", "d1")} == {"d0": 20, "d1": 20}
         assert sorted(run.stop()) == sorted(all_rows(20, 2))
+
+    @pytest.mark.parametrize("qos", [0, 1])
+    def test_a_property_that_the_client_refuses_blocks_nothing(
+        self, mosquitto: Mosquitto, qos: int
+    ) -> None:
+        """The message comes in, and those behind it: paho-mqtt refuses U+FEFF in a property."""
+        run = Rows(read(mosquitto, f"property {qos}"))
+        first, second = make_rows(2, 1)
+        refused = make_property("\ufeff" + 200 * "C")
+        publish(mosquitto.port, [first], qos=qos, properties=refused)
+        publish(mosquitto.port, [second])
+        run.wait_for(2)
+        close_all(mosquitto.port)
+        run.wait_for(3)
+        assert sorted(run.stop()) == sorted(all_rows(2, 1))
+
+    def test_an_error_of_the_client_library_costs_only_the_connection(
+        self, mosquitto: Mosquitto, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The thread goes on with another connection."""
+        run = Rows(read(mosquitto, "error"))
+        errors = [ValueError("what a broker should not send")]
+        read_all = MqttConnection.read
+
+        def read_once(connection: MqttConnection) -> None:
+            if errors:
+                raise errors.pop()
+            read_all(connection)
+
+        monkeypatch.setattr(MqttConnection, "read", read_once)
+        publish(mosquitto.port, make_rows(3, 1))
+        run.wait_for(3)
+        assert not errors
+        close_all(mosquitto.port)
+        run.wait_for(4)
+        assert sorted(run.stop()) == sorted(all_rows(3, 1))
 
     def test_a_message_is_an_object_an_array_or_lines(self, mosquitto: Mosquitto) -> None:
         """What cannot be read is rejected, and acknowledged: it never comes again."""

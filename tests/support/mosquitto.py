@@ -116,7 +116,7 @@ def broker(more: str = "allow_anonymous true\n", **files: str) -> Iterator[Mosqu
 
 def publish(
     port: int, messages: Iterable[tuple[str, bytes]], *, qos: int = 1, version: int = 5,
-    retain: bool = False,
+    retain: bool = False, properties: Any = None,
 ) -> None:  # fmt: skip
     """Publish messages and wait until the broker has them; it may be away for a while."""
     import paho.mqtt.client as paho
@@ -127,7 +127,7 @@ def publish(
     client.reconnect_delay_set(1, 1)
     _connect(client, port)
     client.loop_start()
-    infos = [client.publish(topic, payload, qos, retain) for topic, payload in messages]
+    infos = [client.publish(topic, payload, qos, retain, properties) for topic, payload in messages]
     for info in infos:
         info.wait_for_publish(60)
         assert info.is_published()
