@@ -69,8 +69,8 @@ def list_conditions(service: Service) -> Iterator[tuple[str, bool | str]]:
     yield "running", state is ServiceState.RUNNING or f"the service is {state.value}"
     if process is None:
         return
-    counts = process.diagnostics()
-    yield "recovered", counts.running or "the run has ended"
+    # without the diagnostics, which cost much with many devices: everybody may ask
+    yield "recovered", process.running or "the run has ended"
     yield "log", _check_folder(service.settings.state.folder)
     yield "hand_off", _check_queues(service)
     slow = [name for name, each in service.pairs.items() if each.busy_for > SINK_PATIENCE]

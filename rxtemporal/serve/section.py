@@ -62,7 +62,8 @@ class Section:
         """Return the section that a table of a file describes."""
         title = title or cls.title
         if not isinstance(table, Mapping):
-            raise ArgumentError(f"[{title}] is a table, got {table!r}")
+            # the value may be a secret that stands in the wrong place
+            raise ArgumentError(f"[{title}] is a table, got {type(table).__name__}")
         names = [field.name for field in dataclasses.fields(cls)]
         for name in table:
             if name not in names:

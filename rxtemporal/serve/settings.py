@@ -144,7 +144,7 @@ class TokenSettings(Section):
     write: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     read: bool = False
-    rate: float | None = at_least(0, None)
+    rate: float | None = at_least(0.001, None)
     burst: float | None = at_least(0, None)
 
     def check(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,8 +25,8 @@ _log = get_logger(__name__)
 
 _JSON = msgspec.json.Decoder()
 _ACCEPTED = (LateReason.ADJUSTED, LateReason.END_MOVED)
-# so many rows of one push are shown, and so many pushes wait for a reader
-_MOST_ROWS, _MOST_PUSHES = 200, 256
+# so many rows of one push are shown, and so many pushes and bytes wait for a reader
+_MOST_ROWS, _MOST_PUSHES, _MOST_BYTES = 200, 256, 16 << 20
 
 
 class StreamTap:
@@ -87,25 +88,34 @@ class TapReader:
     def __init__(self, tap: StreamTap) -> None:
         self._tap = tap
         self._waiting: deque[bytes] = deque()
-        self._missed = 0
+        # the thread that pushes puts, and the event loop reads
+        self._lock = threading.Lock()
+        self._bytes = self._missed = 0
 
     def put(self, data: bytes) -> None:
-        """Take one push; the oldest one that waits goes if there are many."""
-        if len(self._waiting) >= _MOST_PUSHES:
-            self._waiting.popleft()
-            self._missed += 1
-        self._waiting.append(data)
+        """Take one push; the oldest ones that wait go if there are many, or they are large."""
+        with self._lock:
+            self._waiting.append(data)
+            self._bytes += len(data)
+            while len(self._waiting) > _MOST_PUSHES or self._bytes > _MOST_BYTES:
+                self._bytes -= len(self._waiting.popleft())
+                self._missed += 1
 
     def read(self) -> FeedEvent | None:
         """Return the next event; None if there is none."""
-        if missed := self._missed:
-            self._missed = 0
-            return FeedEvent("gap", None, dumps({"missed": missed}))
-        return FeedEvent("rows", None, self._waiting.popleft()) if self._waiting else None
+        with self._lock:
+            if missed := self._missed:
+                self._missed = 0
+                return FeedEvent("gap", None, dumps({"missed": missed}))
+            if not self._waiting:
+                return None
+            data = self._waiting.popleft()
+            self._bytes -= len(data)
+        return FeedEvent("rows", None, data)
 
     async def wait(self, seconds: float, left: asyncio.Future[None]) -> None:
         """Wait for news, at most so many seconds and until ``left`` is done."""
-        await self._tap.bell.wait(lambda: bool(self._waiting), seconds, left)
+        await self._tap.bell.wait(lambda: bool(self._waiting or self._missed), seconds, left)
 
     def close(self) -> None:
         """Take nothing more."""

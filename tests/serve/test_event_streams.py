@@ -512,6 +512,21 @@ def test_a_tap_never_raises_and_forgets_what_nobody_takes() -> None:
     assert not tap.readers
 
 
+def test_what_waits_for_a_reader_of_a_tap_has_a_bound() -> None:
+    """Pushes of many bytes are dropped, and told, though they are few."""
+    tap = StreamTap()
+    reader = tap.open()
+    for number in range(40):
+        tap.offer({"time": number, "text": "x" * (1 << 20)}, Verdict(accepted=1))
+    event = reader.read()
+    assert event is not None
+    assert event.kind == "gap"
+    missed = json.loads(event.data)["missed"]
+    kept = [json.loads(each.data)["rows"][0]["time"] for each in iter(reader.read, None) if each]
+    assert missed >= 24
+    assert kept == list(range(missed, 40))
+
+
 def test_a_stream_is_tapped_over_http() -> None:
     """Events have no id: a reader that comes back sees what comes then."""
 

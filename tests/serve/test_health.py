@@ -36,6 +36,15 @@ def test_a_service_that_runs_is_ready(tmp_path: Path) -> None:
     assert dict(list_conditions(service))["recovered"] == "the run has ended"
 
 
+def test_readiness_costs_no_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody may ask, so that the answer is not read from all devices."""
+    service, _ = start()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(service.process), "diagnostics", lambda process: pytest.fail("asked"))
+        assert dict(list_conditions(service))["recovered"] is True
+    service.stop()
+
+
 def test_a_full_or_missing_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log whose disk is full, or whose folder cannot be written, makes it not ready."""
     service, _ = start(tmp_path)

@@ -76,7 +76,7 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[server]\nporf = 1", "[server] has no key 'porf'. Hint: its keys are host, port"),
         ("[sever]\nport = 1", "there is no section [sever]. Hint: there are server, state"),
         ("port = 1", "there is no section [port]"),
-        ("server = 1", "[server] is a table, got 1"),
+        ("server = 1", "[server] is a table, got int"),
         ("[server]\nport = '1'", "[server] port is an integer, at least 0, got '1'"),
         ("[server]\nport = true", "[server] port is an integer, at least 0, got True"),
         ("[server]\nport = 65536", "[server] port is at most 65535, got 65536"),
@@ -90,7 +90,7 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[state]\ndurable = 1", "[state] durable is true or false, got 1"),
         ("[state]\nfolder = ''", "[state] folder is a path or off, got ''"),
         ("[tokens.a]\nwrite = ['x']", "[tokens.a] needs the key 'hash'"),
-        ("[tokens]\na = 1", "[tokens.a] is a table, got 1"),
+        ("[tokens]\na = 1", "[tokens.a] is a table, got int"),
         ("[server", "is not valid TOML"),
     ],
 )
@@ -108,6 +108,19 @@ def test_a_token_in_place_of_its_hash_is_not_shown(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="hash") as caught:
             load(tmp_path, f"[tokens.a]\nhash = {value}")
         assert value.strip('"') not in str(caught.value)
+
+
+def test_a_token_in_place_of_its_section_is_not_shown(tmp_path: Path) -> None:
+    """A secret in the wrong place does not come into a log."""
+    with pytest.raises(ArgumentError, match=r"\[tokens.one\] is a table, got str") as refused:
+        load(tmp_path, '[tokens]\none = "secret"')
+    assert "secret" not in str(refused.value)
+
+
+def test_a_token_has_no_rate_of_zero() -> None:
+    """Zero rows a second would be no answer to the question of when to come again."""
+    with pytest.raises(ArgumentError, match=r"rate is a number, at least 0.001"):
+        TokenSettings(HASH, rate=0)
 
 
 def test_settings_in_python_are_checked_like_those_of_a_file() -> None:
