@@ -26,9 +26,8 @@ class ServerSettings(Section):
     At most ``max_connections`` are open at a time. ``head_bytes`` and ``head_seconds`` limit the
     request line with its headers, and ``keep_alive`` is how many seconds a connection may be silent
     between two requests. ``drain_seconds`` is how long requests may take to end when the service
-    stops. ``access_log`` logs each request.
-    ``certificate``, ``key`` and ``client_ca`` are PEM files for TLS. ``proxies`` are the addresses
-    whose ``X-Forwarded-For`` is trusted.
+    stops. ``access_log`` logs each request. ``certificate``, ``key`` and ``client_ca`` are PEM
+    files for TLS. ``proxies`` are the addresses whose ``X-Forwarded-For`` is trusted.
     """
 
     title: ClassVar[str] = "server"
@@ -59,8 +58,8 @@ class StateSettings(Section):
     """Section ``[state]``: the folder of checkpoints and of the event log.
 
     Without ``folder`` nothing is durable. With ``durable = false`` a receipt does not wait for the
-    disk. A run that has failed is restarted after ``restart_after`` seconds, then after twice
-    as many, up to ``restart_most``.
+    disk. A run that has failed is restarted after ``restart_after`` seconds, then after twice as
+    many, up to ``restart_most``.
     """
 
     title: ClassVar[str] = "state"
@@ -103,8 +102,8 @@ class DeadLetterSettings(Section):
     """Section ``[dead_letters]``: the folder of refused rows and bodies, and its size.
 
     Without ``folder`` they are in ``dead-letters`` in the folder of the state; without that, too,
-    they are not written. A file has at most ``file_bytes``. When all files have more than
-    ``bytes``, the oldest is deleted.
+    they are not written. A new file begins after about ``file_bytes``. When all files would have
+    more than ``bytes``, the oldest is deleted.
     """
 
     title: ClassVar[str] = "dead_letters"
