@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -47,7 +48,9 @@ class Health:
 
     async def diagnose(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the counters of the run and of the service."""
-        await send_json(send, 200, dumps(describe(self._service)))
+        # with many devices this takes long, and receipts do not wait for it
+        body = await asyncio.to_thread(lambda: dumps(describe(self._service)))
+        await send_json(send, 200, body)
 
 
 def list_routes(service: Service) -> list[Route]:
