@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from rxtemporal.cli.options import INTERRUPTED
 from rxtemporal.errors import ArgumentError, RxTemporalError
 
 if TYPE_CHECKING:
     from rxtemporal.cli.event_client import ServerEvent
     from rxtemporal.cli.service_client import ServiceClient
 
-INTERRUPTED = 130
 # what a terminal would not print but obey
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
-def add_tap(
+def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """Add the command to the command line."""

@@ -36,7 +36,7 @@ class Board(NamedTuple):
     grids: list[Grid]
 
 
-def add_top(
+def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """Add the command to the command line."""

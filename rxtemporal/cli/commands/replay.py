@@ -1,0 +1,65 @@
+"""The command ``replay``: a query over a recording or over files."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+from rxtemporal.cli.options import INTERRUPTED, add_file_options, parse_speed
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add the command to the command line."""
+    replay = commands.add_parser(
+        "replay",
+        parents=[shared],
+        help="run a query over a recording, or over CSV, JSON lines and Parquet files",
+        description="Runs a query over a recording (made with run(sink, record=PATH)) or over "
+        "files of rows, and prints the results as a table or writes a file. Over a recording "
+        "the query gives the same results and the same late events as in the recorded run.",
+    )
+    replay.add_argument(
+        "paths", type=Path, nargs="+", metavar="PATH",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    replay.add_argument(
+        "--query", required=True, metavar="MODULE:FUNCTION",
+        help="the query: a function of streams (or FILE.py:FUNCTION). Its parameters are the names "
+        "of the streams: a recorded stream keeps its name, a file gives its name without suffix",
+    )  # fmt: skip
+    replay.add_argument(
+        "--speed", type=parse_speed, default=math.inf, metavar="N|max",
+        help="seconds of application time per second; 1 is real time (default: max)",
+    )  # fmt: skip
+    replay.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="write the results to a file: .csv, .parquet, or .json, .jsonl, .ndjson (JSON lines)",
+    )  # fmt: skip
+    add_file_options(replay)
+    replay.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; Ctrl-C ends it."""
+    from rxtemporal.cli.progress import is_watched, summarize, wait_visibly
+    from rxtemporal.cli.replay import FileOptions, apply_query, find_query, open_streams
+    from rxtemporal.query.replay import at_speed
+    from rxtemporal.sinks import File, Print
+
+    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    query = apply_query(find_query(options.query), open_streams(options.paths, files))
+    quiet = options.out is not None or not sys.stdout.isatty()
+    sink = Print() if options.out is None else File(options.out)
+    process = at_speed(query, options.speed).run(sink, name="replay")
+    try:
+        with process:
+            wait_visibly(process, show=quiet and is_watched())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        print(summarize(process), file=sys.stderr)
+    return 0

@@ -1,0 +1,54 @@
+"""Options that several commands share, and readers of their values."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+INTERRUPTED = 130
+
+
+def add_file_options(command: argparse.ArgumentParser) -> None:
+    """Add the options for reading plain files."""
+    files = command.add_argument_group("options for files")
+    files.add_argument(
+        "--start", metavar="COLUMN", help="column of times, or of the starts of rows"
+    )
+    files.add_argument(
+        "--end", metavar="COLUMN", help="column of the ends of rows; without it rows are points"
+    )
+    files.add_argument(
+        "--time-zone",
+        metavar="ZONE",
+        help="time zone of times without an offset (CSV), for example UTC",
+    )
+    files.add_argument(
+        "--delay", type=float, metavar="SECONDS",
+        help="after each row make a CTI this far behind it, and drop rows that are later",
+    )  # fmt: skip
+
+
+def parse_rate(text: str) -> float:
+    """Read a number of events per second."""
+    rate = float(text)
+    if not rate > 0:
+        raise argparse.ArgumentTypeError(
+            f"the rate is a positive number of events per second, got {text}"
+        )
+    return rate
+
+
+def parse_speed(text: str) -> float:
+    """Read a speed, a positive number or ``max``."""
+    speed = math.inf if text == "max" else float(text)
+    if not speed > 0:
+        raise argparse.ArgumentTypeError(f"the speed is a positive number or max, got {text}")
+    return speed
+
+
+def parse_seconds(text: str) -> float:
+    """Read a positive number of seconds."""
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"a positive number of seconds, got {text}")
+    return seconds
