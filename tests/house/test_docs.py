@@ -8,17 +8,21 @@ import doctest
 import importlib
 import io
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import docs_site
 import pytest
 from needs import need_java, skip_or_fail
 
 import rxtemporal
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NAMES = [page.relative_to(ROOT).with_suffix("").as_posix() for page in PAGES]
 PACKAGE = Path(rxtemporal.__file__).parent
 
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -65,7 +69,7 @@ def _aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_code_of_a_page_runs(page: Path) -> None:
     """The blocks of a page run one after the other and print what the page says."""
     run(page, {"python"})
@@ -88,7 +92,7 @@ def test_no_block_is_of_an_unknown_kind() -> None:
     assert kinds <= {"python", "python java", "text", "sh", ""}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     """Each relative link names a file or folder of the project."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
@@ -97,9 +101,26 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
-    """The README links each page of the docs."""
+    """The README links each page of the docs that is in no folder of its own."""
     linked = set(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
-    assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+    assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= linked
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """``docs/zensical.toml`` lists each page of the docs once."""
+    configuration = tomllib.loads((DOCS / "zensical.toml").read_text("utf-8"))
+    listed = list(pages_of(configuration["project"]["nav"]))
+    assert sorted(set(listed)) == sorted(listed)
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert written - set(listed) == set()
+    assert {page for page in listed if not (DOCS / page).exists()} <= set(docs_site.MADE)
+
+
+def pages_of(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """The pages that a navigation lists, those of its sections included."""
+    for entry in entries:
+        for value in entry.values():
+            yield from [value] if isinstance(value, str) else pages_of(value)
 
 
 def modules() -> Iterator[str]:
