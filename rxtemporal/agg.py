@@ -1,9 +1,9 @@
 """Aggregates for ``aggregate(name=agg.…)``, over the rows of a window.
 
 Nulls are ignored: ``count()`` counts rows, ``count(x)`` counts the values that are not null. Over
-no values the sum is 0, and ``avg``, ``min`` and ``max`` are null. ``count, sum, avg, min, max, std,
-var`` and your own incremental aggregates are updated as rows enter and leave a window: their cost
-does not grow with the size of the window. The others read all rows of each window.
+no values the sum is 0, and ``mean``, ``min`` and ``max`` are null. ``count, sum, mean, avg, min,
+max, std, var`` and your own incremental aggregates are updated as rows enter and leave a window:
+their cost does not grow with the size of the window. The others read all rows of each window.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ __all__ = [
     "first",
     "last",
     "max",
+    "mean",
     "min",
     "quantile",
     "std",
@@ -44,7 +45,7 @@ __all__ = [
     "var",
 ]
 
-Kind = Literal["count", "sum", "avg", "min", "max", "std", "var"]
+Kind = Literal["count", "sum", "avg", "mean", "min", "max", "std", "var"]
 Interpolation = Literal["nearest", "higher", "lower", "midpoint", "linear", "equiprobable"]
 _INTERPOLATIONS = typing.get_args(Interpolation)
 
@@ -91,7 +92,7 @@ class _Incremental(Aggregate):
         if self.kind == "count":
             return running.Count()
         dtype = infer_field_type(self.reads, schema)
-        if self.kind == "avg":
+        if self.kind in ("avg", "mean"):
             return running.Average()
         if self.kind in ("std", "var"):
             return running.Variance(root=self.kind == "std")
@@ -139,8 +140,13 @@ def sum(field: str | pl.Expr) -> Aggregate:
 
 
 def avg(field: str | pl.Expr) -> Aggregate:
-    """Return the mean of a field as Float64; null if there are no values."""
+    """Return the mean of a field, as ``mean``: the name in SQL and StreamInsight."""
     return _Incremental("avg", parse_field(field, "avg"))
+
+
+def mean(field: str | pl.Expr) -> Aggregate:
+    """Return the mean of a field as Float64; null if there are no values."""
+    return _Incremental("mean", parse_field(field, "mean"))
 
 
 def min(field: str | pl.Expr) -> Aggregate:

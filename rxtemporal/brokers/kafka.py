@@ -11,8 +11,9 @@ from rxtemporal.brokers.kafka_cursor import KafkaCursor
 from rxtemporal.brokers.kafka_messages import TIMESTAMP, KafkaReader
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.input_stats import SourceStats, check_name
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
@@ -79,7 +80,7 @@ def from_kafka(
     begin: str | datetime = "earliest",
     partitions: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
     delay: Span | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     extra: Extra = Extra.IGNORE,
     rejects: Rejects = Rejects.KEEP,
     on_reject: Callable[[Rejected], object] | None = None,
@@ -138,10 +139,9 @@ def from_kafka(
     return Streamable(Node(source.schema, (), source=source))
 
 
-def _make_settings(
-    delay: Span | None, advance_time: AdvanceTimeSettings | None
-) -> AdvanceTimeSettings:
-    if advance_time is None:
+def _make_settings(delay: Span | None, advance_time: AdvanceTime | None) -> AdvanceTimeSettings:
+    settings = read_advance_time(advance_time)
+    if settings is None:
         every = AdvanceTimeGenerationSettings(1, span(delay or 0, "delay", least=0))
         return AdvanceTimeSettings(every, policy=AdvanceTimePolicy.DROP)
     if delay is not None:
@@ -149,9 +149,7 @@ def _make_settings(
             "delay= and advance_time= cannot be combined. Hint: "
             "AdvanceTimeGenerationSettings of advance_time= has the delay."
         )
-    if not isinstance(advance_time, AdvanceTimeSettings):
-        raise ArgumentError(f"advance_time is an AdvanceTimeSettings, got {advance_time!r}")
-    return advance_time
+    return settings
 
 
 def _check_topics(topics: Any) -> list[str]:

@@ -11,7 +11,7 @@ from reactivex.disposable import CompositeDisposable
 
 from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
-from rxtemporal.core.ticks import Span
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.settings import AdvanceTimePolicy

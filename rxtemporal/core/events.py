@@ -1,7 +1,8 @@
 """Row events: one frozen object for each event.
 
-An event keeps the times it was given, as ``start_time`` and ``end_time``, and the same times as
-ticks, as ``start`` and ``end``; code that computes reads the ticks. Payloads are never looked into.
+An event keeps the times it was given, as ``start_time`` and ``end_time`` (an ISO 8601 text as a
+datetime), and the same times as ticks, as ``start`` and ``end``; code that computes reads the
+ticks. Payloads are never looked into.
 Source of the shapes and constructors: the StreamInsight documents on event shapes.
 """
 
@@ -11,7 +12,17 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
 
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, match_form, time_ticks
+from rxtemporal.core.ticks import (
+    MAX_TIME,
+    MIN_TIME,
+    TICK,
+    Time,
+    TimeLike,
+    describe,
+    match_form,
+    parse_time,
+    time_ticks,
+)
 from rxtemporal.errors import EventError
 
 
@@ -58,7 +69,7 @@ class RowEvent:
     shape: ClassVar[EventShape]
 
     @staticmethod
-    def create_cti(time: Time) -> Cti:
+    def create_cti(time: TimeLike) -> Cti:
         """Return ``Cti(time)``: in a stream of any shape time advances in the same way."""
         return Cti(time)
 
@@ -103,6 +114,10 @@ def _fill(event: RowEvent, start_time: Time, start: int, end: int, payload: Any)
     _set_payload(event, payload)
 
 
+def _plain(time: TimeLike) -> Time:
+    return parse_time(time) if isinstance(time, str) else time
+
+
 def _start_ticks(time: Time) -> int:
     start = time_ticks(time)
     if start >= MAX_TIME:
@@ -135,17 +150,21 @@ class PointEvent(RowEvent):
     __slots__ = ()
     shape = EventShape.POINT
 
-    def __init__(self, start_time: Time, payload: Any) -> None:
+    def __init__(self, start_time: TimeLike, payload: Any) -> None:
         # the common case without a call: programs make one for each event that they push
-        plain = type(start_time) is int and MIN_TIME <= start_time < MAX_TIME
-        start: int = start_time if plain else _start_ticks(start_time)  # type: ignore[assignment]
-        _set_start_time(self, start_time)
+        if type(start_time) is int and MIN_TIME <= start_time < MAX_TIME:
+            time: Time = start_time
+            start = start_time
+        else:
+            time = _plain(start_time)
+            start = _start_ticks(time)
+        _set_start_time(self, time)
         _set_start(self, start)
         _set_end(self, start + TICK)
         _set_payload(self, payload)
 
     @classmethod
-    def create_insert(cls, start_time: Time, payload: Any) -> PointEvent:
+    def create_insert(cls, start_time: TimeLike, payload: Any) -> PointEvent:
         """Return the point event; the documents' name for the constructor."""
         return cls(start_time, payload)
 
@@ -171,12 +190,13 @@ class IntervalEvent(RowEvent):
     __slots__ = ()
     shape = EventShape.INTERVAL
 
-    def __init__(self, start_time: Time, end_time: Time, payload: Any) -> None:
+    def __init__(self, start_time: TimeLike, end_time: TimeLike, payload: Any) -> None:
+        start_time, end_time = _plain(start_time), _plain(end_time)
         start = _start_ticks(start_time)
         _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
 
     @classmethod
-    def create_insert(cls, start_time: Time, end_time: Time, payload: Any) -> IntervalEvent:
+    def create_insert(cls, start_time: TimeLike, end_time: TimeLike, payload: Any) -> IntervalEvent:
         """Return the interval event; the documents' name for the constructor."""
         return cls(start_time, end_time, payload)
 
@@ -208,23 +228,26 @@ class EdgeEvent(RowEvent):
 
     edge_type: EdgeType
 
-    def __init__(self, edge_type: EdgeType, start_time: Time, end_time: Time, payload: Any) -> None:
+    def __init__(
+        self, edge_type: EdgeType, start_time: TimeLike, end_time: TimeLike, payload: Any
+    ) -> None:
+        start_time, end_time = _plain(start_time), _plain(end_time)
         start = _start_ticks(start_time)
         _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
         _set_edge_type(self, edge_type)
 
     @classmethod
-    def create_start(cls, start_time: Time, payload: Any) -> EdgeEvent:
+    def create_start(cls, start_time: TimeLike, payload: Any) -> EdgeEvent:
         """Return the start edge of a row whose end is not known yet."""
         return cls(EdgeType.START, start_time, MAX_TIME, payload)
 
     @classmethod
-    def create_insert(cls, start_time: Time, payload: Any) -> EdgeEvent:
+    def create_insert(cls, start_time: TimeLike, payload: Any) -> EdgeEvent:
         """Return a start edge: it is what inserts an edge event's row."""
         return cls.create_start(start_time, payload)
 
     @classmethod
-    def create_end(cls, start_time: Time, end_time: Time, payload: Any) -> EdgeEvent:
+    def create_end(cls, start_time: TimeLike, end_time: TimeLike, payload: Any) -> EdgeEvent:
         """Return the end edge of the row that a start edge opened with this start and payload."""
         return cls(EdgeType.END, start_time, end_time, payload)
 
@@ -271,7 +294,8 @@ class Cti:
 
     event_kind: ClassVar[EventKind] = EventKind.CTI
 
-    def __init__(self, time: Time) -> None:
+    def __init__(self, time: TimeLike) -> None:
+        time = _plain(time)
         _set_cti_time(self, time)
         _set_cti_start(self, time_ticks(time))
 

@@ -10,25 +10,20 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from rxtemporal.core.safe_text import brief, type_name
+from rxtemporal.core.spans import SECOND, count_microseconds
 from rxtemporal.errors import ArgumentError, EventError
 
 Time: TypeAlias = datetime | int
-Span: TypeAlias = timedelta | int
+# a time that somebody gives: also an ISO 8601 text with an offset
+TimeLike: TypeAlias = Time | str
 
 TICK = 1
-TICKS_PER_SECOND = 1_000_000
+TICKS_PER_SECOND = SECOND
 MIN_TIME = -62_135_596_800_000_000
 MAX_TIME = 253_402_300_799_999_999
 
-_UNITS = (
-    ("d", 86_400 * TICKS_PER_SECOND), ("h", 3_600 * TICKS_PER_SECOND),
-    ("min", 60 * TICKS_PER_SECOND), ("s", TICKS_PER_SECOND), ("ms", TICKS_PER_SECOND // 1_000),
-)  # fmt: skip
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _microseconds(delta: timedelta) -> int:
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def ticks(value: datetime | timedelta) -> int:
@@ -41,14 +36,14 @@ def ticks(value: datetime | timedelta) -> int:
     (1000000, 60000000)
     """
     if isinstance(value, timedelta):
-        return _microseconds(value)
+        return count_microseconds(value)
     if isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
             raise EventError(
                 f"naive datetime {value.isoformat()} names no instant. "
                 "Hint: give it a time zone, for example datetime(..., tzinfo=UTC)."
             )
-        return _microseconds(value - _EPOCH)
+        return count_microseconds(value - _EPOCH)
     raise ArgumentError(
         f"ticks() takes an aware datetime or a timedelta, got {value!r} ({type(value).__name__})"
     )
@@ -67,12 +62,35 @@ def to_datetime(tick: int) -> datetime:
     return _EPOCH + timedelta(microseconds=tick)
 
 
-def time_ticks(value: Time) -> int:
-    """Return a time, given as an aware datetime or as ticks, as ticks."""
+def parse_time(text: str) -> datetime:
+    """Return an ISO 8601 text with an offset as an aware datetime.
+
+    >>> parse_time("2026-05-01T12:00:00Z").hour
+    12
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise EventError(
+            f"{brief(text)} is no time. Hint: write it in ISO 8601 with its offset, as in "
+            "'2026-05-01T12:00:00Z'; or give an aware datetime, or an int of ticks."
+        ) from None
+    if time.utcoffset() is None:
+        raise EventError(
+            f"{brief(text)} has no offset and names no instant. Hint: write it with its offset, "
+            f"as in '{time.isoformat()}Z' for UTC or '{time.isoformat()}+02:00'."
+        )
+    return time
+
+
+def time_ticks(value: TimeLike) -> int:
+    """Return a time, given as an aware datetime, an ISO 8601 text or ticks, as ticks."""
     if type(value) is int and MIN_TIME <= value <= MAX_TIME:  # the common case first
         return value
     if isinstance(value, datetime):
         return ticks(value)
+    if isinstance(value, str):
+        return ticks(parse_time(value))
     # columns contain numpy integers; a bool is a mistake
     if hasattr(value, "__index__") and not isinstance(value, bool):
         tick = value.__index__()
@@ -80,24 +98,9 @@ def time_ticks(value: Time) -> int:
             return tick
         raise EventError(f"{tick} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}")
     raise EventError(
-        f"a time is an aware datetime or an int of ticks, got {value!r} ({type(value).__name__})"
+        "a time is an aware datetime, an ISO 8601 text with an offset, or an int of ticks, got "
+        f"{brief(value)} ({type_name(value)})"
     )
-
-
-def span(value: Span, name: str, *, least: int | None = None) -> int:
-    """Return a span of time, given as a timedelta or as ticks, as ticks.
-
-    ``least`` is the smallest number of ticks allowed; ``name`` is the argument's, for the message.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, timedelta)):
-        raise ArgumentError(
-            f"{name} is a timedelta or an int of ticks, got {value!r} ({type(value).__name__})"
-        )
-    length = _microseconds(value) if isinstance(value, timedelta) else value
-    if least is not None and length < least:
-        bound = "be positive" if least == 1 else "not be negative" if least == 0 else f">= {least}"
-        raise ArgumentError(f"{name} must {bound}, got {value}")
-    return length
 
 
 def add(time: int, length: int) -> int:
@@ -134,15 +137,3 @@ def describe(tick: int) -> str:
     if tick <= MIN_TIME:
         return "the beginning of time"
     return to_datetime(tick).isoformat().replace("+00:00", "Z")
-
-
-def describe_span(length: int) -> str:
-    """Return a span as text for messages, in the largest unit of which it is a multiple.
-
-    >>> describe_span(90_000_000), describe_span(3_600_000_000), describe_span(-1)
-    ('90 s', '1 h', '-1 tick')
-    """
-    for unit, size in _UNITS:
-        if length and length % size == 0:
-            return f"{length // size} {unit}"
-    return f"{length} tick{'' if abs(length) == 1 else 's'}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, span
+from rxtemporal.core.spans import span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import NEVER, is_due
 from rxtemporal.ingress.settings import AdvanceTimeGenerationSettings
 
@@ -20,7 +21,7 @@ class CtiGenerator:
         frequency = 0 if generation is None else generation.frequency
         by_span = isinstance(frequency, timedelta)
         # larger values make no difference, for time is bounded; these fit 64 bits
-        self.every = 0 if isinstance(frequency, timedelta) else min(frequency, _REACH)
+        self.every = min(frequency, _REACH) if isinstance(frequency, int) else 0
         self.span = min(span(frequency, "frequency"), _REACH) if by_span else 0
         delay = 0 if generation is None else generation.delay_ticks
         self.delay = min(max(delay, -_REACH), _REACH)

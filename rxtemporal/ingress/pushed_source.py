@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from reactivex import abc
 
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.rejected import Rejects

@@ -12,7 +12,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from rxtemporal.core.ticks import TICK, TICKS_PER_SECOND, Span, describe_span, span
+from rxtemporal.core.spans import Span, describe_span, parse_span, span
+from rxtemporal.core.ticks import TICK, TICKS_PER_SECOND
 from rxtemporal.errors import AdvanceTimeError, ArgumentError
 
 
@@ -74,19 +75,29 @@ class AdvanceTimeGenerationSettings:
     5000000
     """
 
-    frequency: int | timedelta
+    frequency: int | timedelta | str
     delay: Span
     advance_to_infinity_on_shutdown: bool = True
 
     def __post_init__(self) -> None:
+        self._read_texts()
         frequency = self.frequency
         if isinstance(frequency, bool) or not isinstance(frequency, (int, timedelta)):
             raise AdvanceTimeError(
-                f"frequency is a number of events or a timedelta, got {frequency!r}"
+                "frequency is a number of events, a timedelta or a text such as '1s', got "
+                f"{frequency!r}"
             )
         if (span(frequency, "frequency") if isinstance(frequency, timedelta) else frequency) <= 0:
             raise AdvanceTimeError(f"frequency must be positive, got {frequency}")
         span(self.delay, "delay")
+
+    def _read_texts(self) -> None:
+        """Replace spans that are texts by timedeltas."""
+        for name in ("frequency", "delay"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                length = timedelta(microseconds=parse_span(value, name))
+                object.__setattr__(self, name, length)
 
     @property
     def delay_ticks(self) -> int:

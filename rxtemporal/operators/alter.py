@@ -12,7 +12,7 @@ import polars as pl
 
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import END, START
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Keys, RowOperator
@@ -87,7 +87,7 @@ def _check_times(given: Any, name: str) -> None:
         _times_form(given, name)
     elif given is not None and not callable(given):
         hint = ""
-        if isinstance(given, (int, timedelta)):
+        if isinstance(given, (int, timedelta, str)):
             hint = " Hint: use shift_event_time to move lifetimes by a fixed span."
         raise ArgumentError(
             f"{name} takes a function of time, or a polars expression over {START!r}, got "

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.core.ticks import Span, Time, span, ticks, time_ticks
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
     from rxtemporal.engine.steps.step import Step
+
+
+# a text that is a span: a number with a unit
+_SPAN = re.compile(r"\s*-?\s*\d+(\.\d+)?\s*[a-z]")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,7 +37,7 @@ class Chop(RowOperator):
         return ChopStep(self.period, self.offset, schema)
 
 
-def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
+def chop(period: Span, offset: TimeLike | timedelta = 0) -> Chop:
     """Cut each lifetime at every boundary ``offset + n * period`` strictly inside it.
 
     All pieces of a row with a known end are emitted at once. For a row that is open or never ends,
@@ -48,5 +54,10 @@ def chop(period: Span, offset: Time | timedelta = 0) -> Chop:
     >>> stays.chop(5).to_polars().rows()
     [(3, 5, 'a'), (5, 10, 'a'), (8, 9, 'b'), (10, 14, 'a')]
     """
-    at = ticks(offset) if isinstance(offset, timedelta) else time_ticks(offset)
-    return Chop(period=span(period, "period", least=1), offset=at)
+    return Chop(period=span(period, "period", least=1), offset=_read_offset(offset))
+
+
+def _read_offset(offset: TimeLike | timedelta) -> int:
+    """Return a time, or a span since 1970-01-01T00:00:00Z, as ticks."""
+    spans = isinstance(offset, timedelta) or (isinstance(offset, str) and _SPAN.match(offset))
+    return span(offset, "offset") if spans else time_ticks(offset)  # type: ignore[arg-type]

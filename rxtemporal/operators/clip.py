@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError, blame
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
@@ -126,7 +126,7 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialO
     >>> stays.clip_event_duration(5).to_polars().rows()
     [(3, 8, 'a'), (8, 9, 'b')]
     """
-    if isinstance(other_or_limit, (int, timedelta)):
+    if isinstance(other_or_limit, (int, timedelta, str)):
         if on is not None:
             raise ArgumentError("clip_event_duration takes on= only with another stream")
         return clip_to_limit(other_or_limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rxtemporal.core.ticks import describe_span, span
+from rxtemporal.core.spans import describe_span, span
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rxtemporal.core.events import WindowOutput
-from rxtemporal.core.ticks import Span, Time, span, time_ticks
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.snap import snap_to_window_intervals
@@ -57,7 +58,7 @@ class HoppingWindows(TimeWindows):
 def hopping_window(
     duration: Span,
     period: Span,
-    alignment: Time = 0,
+    alignment: TimeLike = 0,
     *,
     output: WindowOutput = WindowOutput.WINDOW,
 ) -> Windowed[Chain]:
@@ -84,7 +85,7 @@ def hopping_window(
 
 
 def tumbling_window(
-    duration: Span, alignment: Time = 0, *, output: WindowOutput = WindowOutput.WINDOW
+    duration: Span, alignment: TimeLike = 0, *, output: WindowOutput = WindowOutput.WINDOW
 ) -> Windowed[Chain]:
     """Cut time into adjacent windows: ``hopping_window`` with p = d.
 
@@ -94,7 +95,7 @@ def tumbling_window(
     return hopping_window(duration, duration, alignment, output=output)
 
 
-def hopping_window2(duration: Span, period: Span, alignment: Time = 0) -> Windowed[Chain]:
+def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Windowed[Chain]:
     """Cut time into hopping windows with results only where the input changes.
 
     This is ``snap_to_window_intervals`` followed by ``snapshot_window``: each result lives for the

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.events import WindowOutput
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rxtemporal.core.ticks import Span, Time, span, time_ticks
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class SnapToWindowIntervals(RowOperator):
 
 
 def snap_to_window_intervals(
-    duration: Span, period: Span, alignment: Time = 0
+    duration: Span, period: Span, alignment: TimeLike = 0
 ) -> SnapToWindowIntervals:
     """Alter lifetimes to cover the assigned interval of every hopping window they touch.
 

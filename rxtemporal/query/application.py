@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.ticks import Span
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declared_settings
 from rxtemporal.query.inputs import from_events
@@ -92,7 +92,7 @@ class Application:
         adapter_factory: Any,
         config: Any,
         shape: EventShape,
-        advance_time: AdvanceTimeSettings | None = None,
+        advance_time: AdvanceTime | None = None,
         *,
         schema: Any = None,
     ) -> Streamable:
@@ -108,7 +108,8 @@ class Application:
         ``from_events``.
         """
         factory = check_factory(adapter_factory, config, shape)
-        settings = advance_time or read_declared_settings(factory, config, shape)
+        declared = read_declared_settings(factory, config, shape)
+        settings = read_advance_time(advance_time) or declared
         if hasattr(factory, "stream"):
             if schema is not None:
                 raise ArgumentError(
@@ -224,7 +225,7 @@ class QueryBinder:
         adapter_factory: Any,
         config: Any,
         shape: EventShape,
-        advance_time: AdvanceTimeSettings | None = None,
+        advance_time: AdvanceTime | None = None,
     ) -> Streamable:
         """Name an input stream that reads from an adapter, as ``Application.create_stream``."""
         return self.application.create_stream(name, adapter_factory, config, shape, advance_time)

@@ -10,9 +10,10 @@ import polars as pl
 
 from rxtemporal.core.events import Event
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import Span
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Heartbeat, Liveliness
+from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
+from rxtemporal.ingress.settings import HandOff, Heartbeat, Liveliness
 from rxtemporal.ingress.source import Source, StreamSource, UserSource
 from rxtemporal.ingress.sources import (
     SIZED_ROWS,
@@ -38,17 +39,11 @@ def _stream(source: StreamSource) -> Streamable:
     return Streamable(Node(source.schema, (), source=source))
 
 
-def _settings(advance_time: Any) -> AdvanceTimeSettings | None:
-    if advance_time is None or isinstance(advance_time, AdvanceTimeSettings):
-        return advance_time
-    raise ArgumentError(f"advance_time is an AdvanceTimeSettings, got {advance_time!r}")
-
-
 def from_events(
     events: Iterable[Event],
     *,
     schema: Any = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     name: str = "events",
 ) -> Streamable:
     """Make a stream from an iterable of events and CTIs, in their order.
@@ -64,14 +59,14 @@ def from_events(
     if not isinstance(events, Iterable):
         raise ArgumentError(f"from_events takes an iterable of events, got {events!r}")
     given = None if schema is None else payload_schema(schema)
-    return _stream(EventSource(events, given, _settings(advance_time), name))
+    return _stream(EventSource(events, given, read_advance_time(advance_time), name))
 
 
 def from_async(
     events: AsyncIterable[Any],
     *,
     schema: Any = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     name: str = "async events",
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
@@ -92,7 +87,7 @@ def from_async(
             "Hint: call an async generator function to get one."
         )
     given = None if schema is None else payload_schema(schema)
-    settings = _settings(advance_time)
+    settings = read_advance_time(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     return _stream(EventSource(AsyncEvents(events), given, settings, name, lively))
 
@@ -103,7 +98,7 @@ def from_observable(
     schema: Any = None,
     start: str | None = None,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     name: str = "observable",
     batch_rows: int = 1,
     hand_off: HandOff | None = None,
@@ -145,7 +140,7 @@ def from_observable(
 
     given = None if schema is None else payload_schema(schema)
     rows = _make_reader(name, given, start, end)
-    settings = _settings(advance_time)
+    settings = read_advance_time(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     source = ObservableSource(
         observable,
@@ -185,7 +180,7 @@ def _make_reader(
 def from_source(
     source: Source,
     *,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     name: str | None = None,
     batch_rows: int | None = None,
     hand_off: HandOff | None = None,
@@ -212,7 +207,7 @@ def from_source(
         )
     if batch_rows is not None and batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
-    settings = _settings(advance_time)
+    settings = read_advance_time(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     if not source.pushes and (hand_off is not None or lively is not None):
         raise ArgumentError(
@@ -232,7 +227,7 @@ def from_polars(
     *,
     start: str,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     batch_rows: int = BATCH_ROWS,
     name: str = "frame",
 ) -> Streamable:
@@ -250,7 +245,7 @@ def from_polars(
     def frames() -> Iterator[pl.DataFrame]:
         return iter(frame.iter_slices(_get_frame_rows(batch_rows)))
 
-    settings = _settings(advance_time)
+    settings = read_advance_time(advance_time)
     return _stream(FrameSource(frames, frame.schema, start, end, settings, name, batch_rows))
 
 
@@ -269,7 +264,7 @@ def read_parquet(
     *,
     start: str,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     batch_rows: int = BATCH_ROWS,
     fields: Sequence[str] | None = None,
 ) -> Streamable:
@@ -286,7 +281,7 @@ def read_csv(
     *,
     start: str,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     batch_rows: int = BATCH_ROWS,
     time_zone: str | None = None,
     fields: Sequence[str] | None = None,
@@ -319,7 +314,7 @@ def read_json(
     *,
     start: str,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     batch_rows: int = BATCH_ROWS,
     fields: Sequence[str] | None = None,
 ) -> Streamable:
@@ -349,7 +344,7 @@ def _read(
     path: str | Path,
     start: str,
     end: str | None,
-    advance_time: AdvanceTimeSettings | None,
+    advance_time: AdvanceTime | None,
     batch_rows: int,
     fields: Sequence[str] | None,
 ) -> Streamable:
@@ -360,7 +355,7 @@ def _read(
     if fields is not None:
         wanted = _select_fields(fields, [start] if end is None else [start, end], schema, path)
         frames, schema = scan_batches(lambda: scan().select(wanted), rows, str(path))
-    settings = _settings(advance_time)
+    settings = read_advance_time(advance_time)
     return _stream(FrameSource(frames, schema, start, end, settings, str(path), batch_rows))
 
 

@@ -13,7 +13,8 @@ from reactivex.disposable import Disposable
 from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import MIN_TIME, Span, Time, time_ticks
+from rxtemporal.core.spans import Span
+from rxtemporal.core.ticks import MIN_TIME, Time, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
 from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent

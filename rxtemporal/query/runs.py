@@ -20,7 +20,8 @@ from reactivex.scheduler import CurrentThreadScheduler
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.core.schema import refuse_lists
-from rxtemporal.core.ticks import MIN_TIME, Span
+from rxtemporal.core.spans import Span
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.steps.shape import make_shape_step
 from rxtemporal.engine.steps.step import Step
 from rxtemporal.errors import ArgumentError

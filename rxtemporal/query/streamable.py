@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal import operators as ops
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
-from rxtemporal.core.ticks import Span
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.stream import Stream

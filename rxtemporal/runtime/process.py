@@ -15,7 +15,7 @@ from reactivex import Observable
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
-from rxtemporal.core.ticks import Span
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Checkpointer

@@ -10,7 +10,8 @@ import numpy as np
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.forks import FORKED, FORKS
-from rxtemporal.core.ticks import MIN_TIME, Time, describe_span, to_datetime
+from rxtemporal.core.spans import describe_span
+from rxtemporal.core.ticks import MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.lateness import LateEvent, Lateness

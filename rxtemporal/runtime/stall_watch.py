@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.ticks import MAX_TIME, TICKS_PER_SECOND, span
+from rxtemporal.core.spans import span
+from rxtemporal.core.ticks import MAX_TIME, TICKS_PER_SECOND
 from rxtemporal.errors import ArgumentError
 from rxtemporal.reactive.clock import TOLERANCE, RepeatingTimer
 from rxtemporal.runtime.execution import Execution

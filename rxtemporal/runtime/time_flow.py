@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, span
+from rxtemporal.core.spans import span
+from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.ingress.settings import policy_error
 from rxtemporal.ingress.side_source import SideSource

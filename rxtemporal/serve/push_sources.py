@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rxtemporal.core.ticks import Span
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
 from rxtemporal.ingress.side_source import SideSource

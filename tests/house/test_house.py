@@ -155,6 +155,7 @@ AGGREGATES = [
     "first",
     "last",
     "max",
+    "mean",
     "min",
     "quantile",
     "std",

@@ -357,9 +357,21 @@ def test_a_new_door_has_promised_nothing() -> None:
         (lambda: settings(0), AdvanceTimeError, "frequency must be positive, got 0"),
         (lambda: settings(-1), AdvanceTimeError, "frequency must be positive, got -1"),
         (lambda: settings(timedelta(0)), AdvanceTimeError, "frequency must be positive"),
-        (lambda: settings(True), AdvanceTimeError, "number of events or a timedelta, got True"),
-        (lambda: settings(1.5), AdvanceTimeError, "number of events or a timedelta, got 1.5"),  # type: ignore[arg-type]
-        (lambda: settings(1, 1.5), ArgumentError, "delay is a timedelta or an int"),  # type: ignore[arg-type]
+        (
+            lambda: settings(True),
+            AdvanceTimeError,
+            "number of events, a timedelta or a text such as '1s', got True",
+        ),
+        (
+            lambda: settings(1.5),
+            AdvanceTimeError,
+            "number of events, a timedelta or a text such as '1s', got 1.5",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: settings(1, 1.5),
+            ArgumentError,
+            "delay is a timedelta, a text such as '5m', or an int",
+        ),  # type: ignore[arg-type]
         (lambda: settings(1, 1, "drop"), AdvanceTimeError, "DROP or ADJUST, got 'drop'"),  # type: ignore[arg-type]
         (lambda: rxt.AdvanceTimeSettings(policy=DROP), AdvanceTimeError, "leave advance_time= out"),
         (lambda: rxt.AdvanceTimeSettings(5, policy=DROP), AdvanceTimeError, "generation is an"),  # type: ignore[arg-type]

@@ -187,15 +187,18 @@ def test_the_lifetime_hides_fields_of_its_names() -> None:
         (lambda: alter_event_start_time(pl.col("start").max()), "looks at other rows"),
         (lambda: alter_event_duration(0), "duration must be positive, got 0"),
         (lambda: alter_event_duration(timedelta(-1)), "duration must be positive"),
-        (lambda: alter_event_duration(2.5), "duration is a timedelta or an int"),
+        (
+            lambda: alter_event_duration(2.5),
+            "duration is a timedelta, a text such as '5m', or an int",
+        ),
         (lambda: alter_event_duration(pl.col("x").sum()), "looks at other rows"),
         (lambda: alter_event_duration(pl.sum_horizontal(pl.all())), "names its fields"),
-        (lambda: shift_event_time(1.5), "d is a timedelta or an int"),
-        (lambda: extend_lifetime(None), "d is a timedelta or an int"),
+        (lambda: shift_event_time(1.5), "d is a timedelta, a text such as '5m', or an int"),
+        (lambda: extend_lifetime(None), "d is a timedelta, a text such as '5m', or an int"),
         (lambda: clip_to_limit(0), "limit must be positive"),
         (lambda: chop(0), "period must be positive"),
         (lambda: chop(-5), "period must be positive"),
-        (lambda: chop(5, 2.5), "a time is an aware datetime or an int"),
+        (lambda: chop(5, 2.5), "a time is an aware datetime, an ISO 8601 text"),
     ],
 )
 def test_arguments_are_checked_when_composed(compose: Callable[[], Any], message: str) -> None:

@@ -127,8 +127,11 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
         lambda st: st.clip_event_duration(5, on="x"),
         "takes on= only with another stream",
     ),
-    "shift: a string": (lambda st: st.shift_event_time("1h"), "d is a timedelta or an int of t"),
-    "extend: nothing": (lambda st: st.extend_lifetime(None), "d is a timedelta or an int of t"),
+    "shift: a text": (lambda st: st.shift_event_time("1 hour"), "d='1 hour' is no span of time"),
+    "extend: nothing": (
+        lambda st: st.extend_lifetime(None),
+        "d is a timedelta, a text such as '5m', or an int",
+    ),
     "chop: period": (lambda st: st.chop(0), f"period {NOT_POSITIVE} 0"),
     "alter: nothing": (lambda st: st.alter_event_lifetime(), "takes start=, duration= or both"),
     "alter: a fixed start": (
@@ -149,7 +152,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "hopping: period": (lambda st: st.hopping_window(1, -1), f"period {NOT_POSITIVE} -1"),
     "hopping: a float": (
         lambda st: st.hopping_window(1.5, 1),
-        "duration is a timedelta or an int of ticks, got 1.5",
+        "duration is a timedelta, a text such as '5m', or an int of ticks, got 1.5",
     ),
     "hopping: output": (lambda st: st.hopping_window(1, 1, output="point"), f"{NO_OUTPUT} 'point'"),
     "tumbling: duration": (
@@ -263,8 +266,11 @@ def test_a_wrong_type_of_result_is_an_error_where_it_is_named(
         (datetime(2026, 1, 1), "naive datetime 2026-01-01"),
         (LATER, "outside of time"),
         (rxt.MIN_TIME - 1, "outside of time"),
-        (timedelta(days=1), "a time is an aware datetime or an int of ticks"),
-        ("monday", "a time is an aware datetime or an int of ticks, got 'monday'"),
+        (
+            timedelta(days=1),
+            "a time is an aware datetime, an ISO 8601 text with an offset, or an int of ticks",
+        ),
+        ("monday", "'monday' is no time. Hint: write it in ISO 8601"),
     ],
 )
 def test_an_alignment_is_a_time(alignment: Any, message: str) -> None:

@@ -420,7 +420,7 @@ def test_two_streams_of_one_name_cannot_be_told_apart() -> None:
         ({"heartbeat": 5}, "heartbeat is a Heartbeat, got 5. Hint: heartbeat=Heartbeat"),
         ({"idle_after": 0}, "idle_after must be positive, got 0"),
         ({"idle_after": timedelta(seconds=-1)}, "idle_after must be positive"),
-        ({"idle_after": "soon"}, "idle_after is a timedelta or an int of ticks, got 'soon'"),
+        ({"idle_after": "soon"}, "idle_after='soon' is no span of time"),
     ],
 )
 @pytest.mark.parametrize("source", ["observable", "async"])

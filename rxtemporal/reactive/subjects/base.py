@@ -15,7 +15,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.ticks import Span, span
+from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError, EventError, ProcessEndedError
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.input_stats import check_name

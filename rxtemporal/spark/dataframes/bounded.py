@@ -10,6 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import START
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
+from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.operators.plan import Node
@@ -33,7 +34,7 @@ def from_dataframe(
     *,
     start: str = START,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     order_by: str | Sequence[str] = (),
     cti: str | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -57,11 +58,12 @@ def from_dataframe(
     with ``run(…, resume=folder)`` where the previous run stopped. Batches are pushed on one of
     Spark's threads.
     """
-    judged: dict[str, Any] = {"advance_time": advance_time, "order_by": order_by}
+    settings = read_advance_time(advance_time)
+    judged: dict[str, Any] = {"advance_time": settings, "order_by": order_by}
     given = stream(frame, start=start, end=end, cti=cti, **({} if cti is None else judged))
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     if order:  # the same checks, of the columns as well
-        given = DataFrameInput(given.frame, given.start, given.end, advance_time, order)
+        given = DataFrameInput(given.frame, given.start, given.end, settings, order)
         frame.select(*map(quote_name, order))
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
@@ -74,7 +76,7 @@ def from_dataframe(
             "Hint: run(query, …=stream(df, cti=…)) reads them; or leave out the rows that are CTIs."
         )
     if frame.isStreaming:
-        source = _make_micro_batches(given, schema, advance_time, name, batch_rows, trigger)
+        source = _make_micro_batches(given, schema, settings, name, batch_rows, trigger)
         return Streamable(Node(source.schema, (), source=source))
     if trigger is not None:
         raise ArgumentError(
@@ -85,7 +87,7 @@ def from_dataframe(
         yield from _fetch(given, [*times, *given.schema], schema, batch_rows)
 
     read = FrameSource(
-        frames, schema, start=given.start, end=given.end, settings=advance_time, name=name
+        frames, schema, start=given.start, end=given.end, settings=settings, name=name
     )
     return Streamable(Node(read.schema, (), source=read))
 

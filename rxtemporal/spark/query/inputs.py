@@ -11,6 +11,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
+from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.spark.schema import arrow_schema, quote_name
 
@@ -68,7 +69,7 @@ def stream(
     *,
     start: str = START,
     end: str | None = None,
-    advance_time: AdvanceTimeSettings | None = None,
+    advance_time: AdvanceTime | None = None,
     order_by: str | Sequence[str] = (),
     cti: str | None = None,
     late: str | None = None,
@@ -106,15 +107,16 @@ def stream(
         raise AdvanceTimeError(
             "cti= and advance_time= both advance time. Hint: leave one of them out."
         )
-    if advance_time is not None:
-        _check_order(advance_time, order)
+    settings = read_advance_time(advance_time)
+    if settings is not None:
+        _check_order(settings, order)
     elif order:
         raise AdvanceTimeError(
             "order_by= is the order of events for advance_time=, which is missing"
         )
     if late is not None:
-        _check_late(late, frame, advance_time)
-    return DataFrameInput(frame, start, end, advance_time, order, cti, late)
+        _check_late(late, frame, settings)
+    return DataFrameInput(frame, start, end, settings, order, cti, late)
 
 
 def as_input(name: str, given: Any) -> DataFrameInput:
@@ -183,8 +185,6 @@ def _check_late(late: Any, frame: DataFrame, settings: AdvanceTimeSettings | Non
 
 
 def _check_order(settings: AdvanceTimeSettings, order: tuple[str, ...]) -> None:
-    if not isinstance(settings, AdvanceTimeSettings):
-        raise ArgumentError(f"advance_time is an AdvanceTimeSettings, got {settings!r}")
     if settings.imports is not None:
         raise AdvanceTimeError(
             "CTIs cannot be imported from another stream in Spark: each input has its own door. "
