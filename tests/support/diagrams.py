@@ -1,0 +1,90 @@
+"""Pictures of queries for the docs: the inputs above, the result below, over one axis of time.
+
+A page says in a comment in front of an image which of its streams the image shows:
+
+    <!-- draw: crowds -->
+    ![words that say what is seen](pictures/windows-crowds.svg)
+
+The comment has a Python expression over the names of the page's code above it: a stream, or a call
+of ``draw_query(stream, title=…)``, which the code need not import. ``python
+tests/support/diagrams.py [PAGE …]`` draws the pictures of these pages, by default of all;
+``tests/house/test_pictures.py`` checks that they are current.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rxtemporal import Streamable
+from rxtemporal.display.timeline_svg import timeline_svg
+from rxtemporal.query.timelines import make_timeline
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PART = re.compile(
+    r"^```python\n(?P<code>.*?)^```$"
+    r"|^<!-- draw: (?P<draw>[^\n]*?) -->\s*!\[[^\]]*\]\((?P<path>[^)]+\.svg)\)",
+    re.M | re.S,
+)
+
+
+def draw_query(
+    query: Streamable, *, name: str = "result", by: str | None = None, title: str = ""
+) -> str:
+    """Return an SVG file of a query: a lane for each input stream, and one for its result.
+
+    Bars are rows, dots points, dashed lines with a triangle CTIs; late events are hollow. Each
+    event is read on its own, so all CTIs are there. The name of an input lane is that of its source
+    (``from_events(…, name=…)``); ``name`` is that of the result. ``by`` is a field whose values
+    have colours of their own.
+    """
+    return timeline_svg(make_timeline(query, name=name, by=by, title=title), alone=True) + "\n"
+
+
+def list_pages() -> list[Path]:
+    """Return the pages that have pictures of queries."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if "<!-- draw: " in page.read_text("utf-8")]
+
+
+def draw_page(page: Path) -> Iterator[tuple[Path, str]]:
+    """Run the code of a page, and yield the file and the SVG of each of its pictures."""
+    text = page.read_text("utf-8")
+    names: dict[str, Any] = {"__name__": "__main__", "draw_query": draw_query}
+    with _run_aside():
+        for part in PART.finditer(text):
+            if part["code"] is not None:
+                line = text.count("\n", 0, part.start("code"))
+                code = compile("\n" * line + part["code"], str(page), "exec")
+                with contextlib.redirect_stdout(io.StringIO()):
+                    exec(code, names)
+            else:
+                drawn = eval(part["draw"], names)
+                svg = drawn if isinstance(drawn, str) else draw_query(drawn)
+                yield (page.parent / part["path"]).resolve(), svg
+
+
+@contextlib.contextmanager
+def _run_aside() -> Iterator[None]:
+    """Let the code of a page find an empty folder, which is removed."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+if __name__ == "__main__":
+    for each in map(Path, sys.argv[1:]) if sys.argv[1:] else list_pages():
+        for path, svg in draw_page(each.resolve()):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(svg, encoding="utf-8")
+            print(path)
