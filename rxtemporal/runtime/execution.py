@@ -84,14 +84,14 @@ class Execution:
         self.event_log: EventLog | None = None
         self.logged: Sequence[Reader] = ()
         self.late = LateFeed()
-        self._flow = TimeFlow(self.clock)
+        self.flow = TimeFlow(self.clock)
         # the names of sources in this run, by identity; other sources keep their own names
         named = names or {}
         self.readers = [self._reader(each, named) for each in entries]
         # at equal times, events of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
         self.readers.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
-        self._flow.connect(self.readers)
+        self.flow.connect(self.readers)
         self._others = {id(node.source) for node in others}
         pulled = [reader for reader in self.readers if reader.pulls]
         self._pacer = self._make_pacer()
@@ -108,7 +108,7 @@ class Execution:
             else self._consumer.add_queue(late.entry, source.hand_off)
         )
         lock = self.lock if queue is None else queue.lock
-        reader = Reader(source, packer, late, main, self._flow, lock, self.run_end, queue)
+        reader = Reader(source, packer, late, main, self.flow, lock, self.run_end, queue)
         if isinstance(beside, RejectedRows):
             beside.wake = reader.wake
         reader.use_clock(self.clock)
@@ -127,7 +127,7 @@ class Execution:
     @property
     def imports(self) -> bool:
         """True if a stream imports the CTIs of another."""
-        return self._flow.imports
+        return self.flow.imports
 
     @property
     def time(self) -> TimeForm:
@@ -238,7 +238,7 @@ class Execution:
             _log.info("the run has completed; nothing is read", streams=names)
         for reader in self.readers:
             if reader.idle:
-                self._flow.set_idle(reader, at_once=False)
+                self.flow.set_idle(reader, at_once=False)
             reader.complete_again()
 
     def state(self) -> RunState:
@@ -302,7 +302,7 @@ class Execution:
             if not reader.pulls:
                 pushes = None if reader.pushed is None else PushEntry(reader, reader.pushed)
                 self._subscriptions.append(reader.connect(pushes))
-            self._subscriptions += self._flow.watch(reader)
+            self._subscriptions += self.flow.watch(reader)
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""
@@ -321,7 +321,7 @@ class Execution:
         if not waiting or self.ended:
             return False
         if self.imports or self._pacer is not None:
-            accept_next(waiting, self._flow, self._pacer)
+            accept_next(waiting, self.flow, self._pacer)
         else:
             for each in sorted(waiting, key=lambda each: each.place):
                 each.read_batch()
@@ -340,7 +340,7 @@ class Execution:
         ``at_once`` is False while an output is receiving a batch.
         """
         with self.lock:
-            self._flow.declare_idle(name, at_once=at_once)
+            self.flow.declare_idle(name, at_once=at_once)
 
     def _end(self, error: BaseException | None = None) -> None:
         # before the hand-offs are closed, so that a producer they release finds the error

@@ -108,14 +108,14 @@ class Playback:
     """Reader of the streams of one recording, in the recorded order.
 
     ``exact``: records of the streams alternate exactly as recorded. Otherwise, when nothing depends
-    on it, each stream is read in larger pieces.
+    on it, each stream is read in larger pieces. ``most`` limits how many records are read at once.
     """
 
     waits = False
 
-    def __init__(self, readers: Sequence[Reader], exact: bool) -> None:
+    def __init__(self, readers: Sequence[Reader], exact: bool, most: int | None = None) -> None:
         self._readers = {_get_source(each).number: each for each in readers}
-        self._exact = exact
+        self._exact, self._most = exact, most
         self._runs = self._order(_get_source(readers[0]))
         self._run: tuple[int, int] | None = None
         self.unread = True
@@ -147,7 +147,8 @@ class Playback:
         if reader.ended:
             self._run = None
             return
-        left = reader.read_records(records, until)
+        now = records if self._most is None else min(records, self._most)
+        left = records - now + reader.read_records(now, until)
         self._run = (number, left) if left else None
 
     def read_batch(self) -> None:
@@ -162,8 +163,13 @@ class Playback:
                 reader.read_records(0)
 
 
-def group_recordings(readers: Sequence[Reader], exact: bool) -> list[Readable]:
-    """Return the sources to read: the readers, with one playback for those of a recording."""
+def group_recordings(
+    readers: Sequence[Reader], exact: bool, most: int | None = None
+) -> list[Readable]:
+    """Return the sources to read: the readers, with one playback for those of a recording.
+
+    ``most`` is how many records a playback reads at once; None: as many as it may.
+    """
     recorded: dict[int, list[Reader]] = {}
     for reader in readers:
         if isinstance(reader.source, RecordedSource):
@@ -177,7 +183,7 @@ def group_recordings(readers: Sequence[Reader], exact: bool) -> list[Readable]:
             fails = any(_get_source(each).records.facts.failed for each in group)
             for each in group if fails else ():
                 each.answer_promptly()
-            asked.append(Playback(group, exact or fails))
+            asked.append(Playback(group, exact or fails, most))
     return asked
 
 

@@ -1,0 +1,248 @@
+"""Tape of the arrivals of one stream, with the verdict of its door on each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, RowEvent
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.ingress.batch_verdicts import REASONS, classify_rows
+from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.lateness import LateEvent, LateReason
+from rxtemporal.ingress.source import Sent, SentRows
+from rxtemporal.lineage.history import (
+    ACCEPTED,
+    ADJUSTED,
+    CTI,
+    EDGE_END,
+    EDGE_START,
+    INTERVAL,
+    LATE,
+    POINT,
+    TIME,
+    Arrivals,
+)
+from rxtemporal.lineage.steps import Steps
+from rxtemporal.runtime.reader import Reader
+from rxtemporal.storage.event_log.layout import StreamFacts
+from rxtemporal.storage.event_log.log import Log, Tape
+
+# the reasons of late events that are in the stream all the same
+_IN = (LateReason.ADJUSTED, LateReason.END_MOVED)
+
+
+class ArrivalTape(Tape):
+    """Tape that keeps the arrivals of one stream in memory; each call is a step of the run.
+
+    Late events that are judged one by one are told by ``note_late``.
+    """
+
+    def __init__(self, reader: Reader, steps: Steps) -> None:
+        source = reader.source
+        facts = StreamFacts(reader.name, source.in_columns, source.settings, source.time)
+        super().__init__(Log(), 0, facts, source.schema)
+        self._reader, self._steps = reader, steps
+        self._columns: dict[str, list[Any]] = {
+            name: []
+            for name in ("step", "start", "end", "kind", "verdict", "reason", "by", "input")
+        }
+        self._payloads: list[pl.DataFrame | list[Any] | int] = []
+        self._cti = MIN_TIME
+        # the arrivals that may still be told to be late
+        self._open: list[int] = []
+
+    # The tape --------------------------------------------------------------------------------
+
+    def event(self, event: Event | Sent) -> None:
+        """Note one event; its verdict follows."""
+        self._steps.next(self)
+        self._open = [self._note_event(event)]
+
+    def events(self, events: Sequence[Event | Sent]) -> None:
+        """Note a run of complete events, with the verdicts of the door, which has not changed."""
+        self._steps.next(self, len(events))
+        first = len(self)
+        for each in events:
+            self._note_event(each)
+        run = EventRun.from_items(events)
+        self._open = []
+        if run is not None:
+            verdicts = self._reader.door.judge_columns(run.start, run.end, run.kind)
+            reasons = [REASONS[number] for number in verdicts.reason.tolist()]
+            self._mark_late((verdicts.late + first).tolist(), reasons, verdicts.by.tolist())
+
+    def batch(self, batch: EventBatch | SentRows) -> None:
+        """Note the rows of a batch, and its CTI if it has a new one."""
+        sent = batch if isinstance(batch, SentRows) else SentRows(batch)
+        self._steps.next(self, max(1, len(sent.batch)))
+        rows, first = sent.batch, len(self)
+        kinds = classify_rows(rows)
+        self._note_rows(rows, sent.input, edges=bool(len(kinds)))
+        self._open = []
+        if len(kinds):
+            self._open = list(range(first, first + len(rows)))
+        elif self._reader.door.settings is not None:
+            verdicts = self._reader.door.judge_columns(rows.start, rows.end, ahead=sent.ahead)
+            reasons = [REASONS[number] for number in verdicts.reason.tolist()]
+            self._mark_late((verdicts.late + first).tolist(), reasons, verdicts.by.tolist())
+        if rows.cti > self._cti:
+            self._cti = rows.cti
+            self._note_time(rows.cti, sent.input)
+
+    def complete(self) -> None:
+        """Note that the source has ended: it may let rows go that waited."""
+        self._steps.next(self)
+
+    def advance(self, cti: int) -> None:
+        """Note a CTI from outside."""
+        self._steps.next(self)
+        self._note_time(cti, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Note that the source has failed: it may let rows go that waited."""
+        self._steps.next(self)
+
+    def note_late(self, late: LateEvent) -> None:
+        """Take the verdict on an arrival of the last step that is judged alone."""
+        starts, ends = self._columns["start"], self._columns["end"]
+        for place, number in enumerate(self._open):
+            if (starts[number], ends[number]) == (late.event.start, late.event.end):
+                self._mark_late([number], [late.reason], [late.by])
+                del self._open[: place + 1]
+                return
+
+    # Columns ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._columns["start"])
+
+    def _append(self, **values: Any) -> None:
+        for name, value in values.items():
+            self._columns[name].append(value)
+
+    def _note_event(self, item: Event | Sent) -> int:
+        event, sender = (item.event, item.input) if isinstance(item, Sent) else (item, None)
+        if not isinstance(event, RowEvent):
+            if isinstance(event, Cti):
+                self._note_time(event.start, sender)
+            return len(self) - 1
+        self._append(
+            step=self._steps.now,
+            start=event.start,
+            end=event.end,
+            kind=_find_kind(event),
+            verdict=ACCEPTED,
+            reason=None,
+            by=0,
+            input=sender,
+        )
+        if not self._payloads or not isinstance(self._payloads[-1], list):
+            self._payloads.append([])
+        self._payloads[-1].append(event.payload)  # type: ignore[union-attr]
+        return len(self) - 1
+
+    def _note_rows(self, rows: EventBatch, sender: str | None, *, edges: bool) -> None:
+        n, points = len(rows), rows.end - rows.start == 1
+        kinds = np.where(points, POINT, INTERVAL)
+        if edges:
+            begins = np.where(rows.end == MAX_TIME, EDGE_START, EDGE_END)
+            kinds = np.where(rows.edge != 0, begins, kinds)
+        made: dict[str, list[Any]] = {
+            "step": [self._steps.now] * n,
+            "start": rows.start.tolist(),
+            "end": rows.end.tolist(),
+            "kind": kinds.tolist(),
+            "verdict": [ACCEPTED] * n,
+            "reason": [None] * n,
+            "by": [0] * n,
+            "input": [sender] * n,
+        }
+        for name, values in made.items():
+            self._columns[name] += values
+        if n:
+            self._payloads.append(rows.payload)
+
+    def _note_time(self, cti: int, sender: str | None) -> None:
+        self._append(
+            step=self._steps.now,
+            start=cti,
+            end=cti,
+            kind=CTI,
+            verdict=TIME,
+            reason=None,
+            by=0,
+            input=sender,
+        )
+        self._payloads.append(1)
+
+    def _mark_late(
+        self, numbers: Sequence[int], reasons: Sequence[LateReason | None], by: Sequence[int]
+    ) -> None:
+        for number, reason, ticks in zip(numbers, reasons, by, strict=True):
+            if reason is not None:
+                self._columns["verdict"][number] = ADJUSTED if reason in _IN else LATE
+                self._columns["reason"][number] = reason.value
+                self._columns["by"][number] = ticks
+
+    # The end ---------------------------------------------------------------------------------
+
+    def to_arrivals(self, entered: Int64s) -> Arrivals:
+        """Return the arrivals; ``entered`` are the rows of what has entered the query, in order."""
+        columns = self._columns
+        end = np.array(columns["end"], np.int64)
+        kind = np.array(columns["kind"], np.uint8)
+        verdict = np.array(columns["verdict"], np.uint8)
+        # an end edge at the end of time leaves its row as it is, and does not enter
+        enters = (verdict <= ADJUSTED) & ~((kind == EDGE_END) & (end == MAX_TIME))
+        row = np.full(len(self), -1, np.int64)
+        places = np.flatnonzero(enters)[: len(entered)]
+        row[places] = entered[: len(places)]
+        return Arrivals(
+            step=np.array(columns["step"], np.int64),
+            start=np.array(columns["start"], np.int64),
+            end=end,
+            kind=kind,
+            verdict=verdict,
+            reason=pl.Series("reason", columns["reason"], pl.String),
+            by=np.array(columns["by"], np.int64),
+            row=row,
+            position=np.arange(len(self), dtype=np.int64),
+            input=pl.Series("input", columns["input"], pl.String),
+            payload=self._payload(),
+        )
+
+    def _payload(self) -> pl.DataFrame:
+        schema = self._reader.packer.payloads.schema
+        if schema is None:
+            return pl.DataFrame(height=len(self))
+        reader = PayloadReader(schema)
+        frames = [_to_frame(each, reader, schema) for each in self._payloads]
+        if not frames:
+            return pl.DataFrame(schema=schema)
+        return pl.concat(frames, rechunk=True) if schema else pl.DataFrame(height=len(self))
+
+
+def _find_kind(event: RowEvent) -> int:
+    if isinstance(event, EdgeEvent):
+        return EDGE_END if event.edge_type is EdgeType.END else EDGE_START
+    return POINT if isinstance(event, PointEvent) else INTERVAL
+
+
+def _to_frame(
+    part: pl.DataFrame | list[Any] | int, reader: PayloadReader, schema: pl.Schema
+) -> pl.DataFrame:
+    """Return one part of the payloads as a frame; a CTI has nulls, and so has what does not fit."""
+    if isinstance(part, pl.DataFrame):
+        return part.cast(schema) if part.schema != schema else part
+    if isinstance(part, list):
+        try:
+            return reader.frame(part)
+        except Exception:  # it has ended the run, whose error says so
+            return pl.DataFrame(schema=schema).clear(len(part))
+    return pl.DataFrame(schema=schema).clear(part)

@@ -1,0 +1,94 @@
+"""Histories made of the batches that left a node: end edges are put to their start edges."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.lineage.history import NEVER, History
+from rxtemporal.lineage.steps import Probe
+from rxtemporal.operators.plan import Node
+
+
+class _ClosedRows(NamedTuple):
+    """Rows with their last ends; ``entered`` is the row of each entry, end edges included."""
+
+    begins: Int64s
+    end: Int64s
+    known: Int64s
+    closed: Int64s
+    entered: Int64s
+
+
+def make_no_rows() -> Int64s:
+    """Return no numbers of rows."""
+    return np.empty(0, np.int64)
+
+
+def make_history(
+    number: int, node: Node, inputs: tuple[int, ...], probe: Probe
+) -> tuple[History, Int64s]:
+    """Return the history of a node, and the row of each entry that has left it, in order."""
+    batch = EventBatch.concat([each for _, each in probe.batches]) if probe.batches else None
+    steps = [np.full(len(each), step, np.int64) for step, each in probe.batches]
+    if batch is None:
+        rows = _ClosedRows(*(make_no_rows() for _ in _ClosedRows._fields))
+        start, payload = make_no_rows(), pl.DataFrame(schema=node.schema or {})
+    else:
+        rows = _close_rows(batch, np.concatenate(steps))
+        start, payload = batch.start[rows.begins], batch.payload
+        if len(rows.begins) < len(batch):
+            payload = payload[rows.begins]
+    cti_steps, ctis = _split(probe.ctis)
+    held_steps, held = _split(probe.held)
+    operator = node.operator
+    history = History(
+        number=number,
+        name="" if operator is None else operator.name,
+        kind="source" if operator is None else "operator",
+        line=None if operator is None else operator.line,
+        inputs=inputs,
+        keys=node.keys,
+        node=node,
+        start=start,
+        end=rows.end,
+        known=rows.known,
+        closed=rows.closed,
+        payload=payload,
+        cti_steps=cti_steps,
+        ctis=ctis,
+        held_steps=held_steps,
+        held=held,
+        seconds=probe.seconds,
+    )
+    return history, rows.entered
+
+
+def _split(pairs: list[tuple[int, int]]) -> tuple[Int64s, Int64s]:
+    both = np.array(pairs, np.int64).reshape(-1, 2)
+    # of several in one step the last one counts
+    last = np.ones(len(both), np.bool_)
+    last[:-1] = np.diff(both[:, 0]) != 0
+    return both[last, 0], both[last, 1]
+
+
+def _close_rows(batch: EventBatch, step: Int64s) -> _ClosedRows:
+    """Return the rows of a stream with the ends that came for them."""
+    edges = batch.edge != 0
+    ends = edges & (batch.end != MAX_TIME)
+    begins = np.flatnonzero(~ends)
+    entered = np.cumsum(~ends) - 1
+    end, known = batch.end[begins], step[begins]
+    closed = np.where(edges[begins], NEVER, known)
+    # the edges of one id in order: a start, and at once its end
+    places = np.flatnonzero(edges)
+    places = places[np.argsort(batch.edge[places], kind="stable")]
+    at = np.flatnonzero(ends[places])
+    entered[places[at]] = entered[places[at - 1]]
+    rows = entered[places[at]]
+    end[rows], closed[rows] = batch.end[places[at]], step[places[at]]
+    return _ClosedRows(begins, end, known, closed, entered)

@@ -1,0 +1,56 @@
+"""Equal rows of two histories, told apart by the order in which they come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.lineage.history import History
+
+_START, _END, _ROW, _SIDE = "start ", "end ", "row ", "side "
+
+
+def match_equal_rows(
+    left: History, right: History, *, fields: Sequence[str] | None = None
+) -> tuple[Int64s, Int64s]:
+    """Return pairs of rows of two histories with the same lifetime and payload.
+
+    Of several equal rows the first of one is that of the other, and so on; rows without a partner
+    are in no pair. ``fields`` are the fields that are compared; None: all. Nulls are equal to each
+    other, and so are NaNs.
+    """
+    names = list(left.payload.columns if fields is None else fields)
+    times = [(each.start, each.end) for each in (left, right)]
+    frames = [left.payload.select(names), right.payload.select(names)]
+    codes, other = code_rows(
+        *(
+            frame.with_columns(pl.Series(_START, start), pl.Series(_END, end))
+            for frame, (start, end) in zip(frames, times, strict=True)
+        )
+    )
+    return match_codes(codes, other)
+
+
+def code_rows(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """Return a number for each row of two frames of the same columns, the same for equal rows."""
+    if not left.width:
+        return np.zeros(left.height, np.int64), np.zeros(right.height, np.int64)
+    both = pl.concat([left, right], how="vertical_relaxed")
+    first = pl.int_range(pl.len()).first().over(both.columns)
+    codes = both.select(first.alias(_ROW)).get_column(_ROW).to_numpy().astype(np.int64)
+    return codes[: left.height], codes[left.height :]
+
+
+def match_codes(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
+    """Return pairs of equal codes: the n-th of one value on the left with the n-th on the right."""
+    pairs = pl.DataFrame({"code": left, "left": np.arange(len(left))}).with_columns(
+        pl.int_range(pl.len()).over("code").alias("n")
+    )
+    others = pl.DataFrame({"code": right, "right": np.arange(len(right))}).with_columns(
+        pl.int_range(pl.len()).over("code").alias("n")
+    )
+    found = pairs.join(others, on=["code", "n"], how="inner").sort("left")
+    return found.get_column("left").to_numpy(), found.get_column("right").to_numpy()

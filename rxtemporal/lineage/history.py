@@ -1,0 +1,98 @@
+"""The rows of one node of a plan in a run, and the arrivals of one input stream."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.operators.plan import Node
+
+Bytes = npt.NDArray[np.uint8]
+
+# the step of an end that has not come
+NEVER = int(np.iinfo(np.int64).max)
+
+POINT, INTERVAL, EDGE_START, EDGE_END, CTI = range(5)
+"""Kinds of arrivals."""
+
+ACCEPTED, ADJUSTED, LATE, TIME = range(4)
+"""Verdicts on arrivals; ``TIME`` is that on a CTI."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """The rows that left one node of a plan in a run: an input stream, or an operator.
+
+    Row i of ``start``, ``end``, ``known``, ``closed`` and ``payload`` is row i of the node.
+
+    ========= ===================================================================================
+    start     lifetimes in ticks; ``end`` is ``MAX_TIME`` for a row that never ends, or that was
+    end       still open at the end of the run
+    known     the number of the step with which the row left the node
+    closed    the step with which its end left; ``known`` for a complete row, ``NEVER`` if the
+              row was still open at the end of the run
+    payload   the fields
+    ctis      the CTI after each of ``cti_steps``, the steps with which it advanced
+    held      the rows held after each of ``held_steps``, the steps with which that changed
+    seconds   the time spent in the operator
+    origin    of a source: the name of the stream whose arrivals its rows are; else empty
+    ========= ===================================================================================
+
+    ``inputs`` are the numbers of the histories of its inputs, and ``keys`` the fields by which its
+    rows are grouped.
+    """
+
+    number: int
+    name: str
+    kind: Literal["source", "operator"]
+    line: str | None
+    inputs: tuple[int, ...]
+    keys: tuple[str, ...]
+    node: Node
+    start: Int64s
+    end: Int64s
+    known: Int64s
+    closed: Int64s
+    payload: pl.DataFrame
+    cti_steps: Int64s
+    ctis: Int64s
+    held_steps: Int64s
+    held: Int64s
+    seconds: float = 0.0
+    origin: str = ""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """The items of one input stream in order of arrival: rows with original times, and CTIs.
+
+    ``step`` is the number of the step that took the item, over all streams. ``kind`` and
+    ``verdict`` are the numbers of this module. ``reason`` is the ``LateReason`` of a row that was
+    late, else null, and ``by`` how many ticks it was late. ``row`` is the row of the stream's
+    history, -1 without one. ``position`` is the number of the item in its stream, from 0: the
+    record of a recording, the row of a file or a frame, the place in a list. ``input`` is the name
+    of the sender, where the stream merges several.
+    """
+
+    step: Int64s
+    start: Int64s
+    end: Int64s
+    kind: Bytes
+    verdict: Bytes
+    reason: pl.Series
+    by: Int64s
+    row: Int64s
+    position: Int64s
+    input: pl.Series
+    payload: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.start)

@@ -1,0 +1,105 @@
+"""Steps of a captured run, and what leaves each node in them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from reactivex import abc
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.reactive.meters import Gauge, Meter
+
+
+class Steps:
+    """The number of the current step: ``every`` arrivals, or whatever the run takes at once."""
+
+    def __init__(self, every: int) -> None:
+        self.now = -1
+        self._every, self._left = every, 0
+        # the tape of the last arrivals
+        self.tape: Any = None
+        self._probes: list[Probe] = []
+        self._clock = 0.0
+
+    def watch(self, probe: Probe) -> None:
+        """Look at the rows held behind a probe after each step."""
+        self._probes.append(probe)
+
+    def next(self, tape: Any, arrivals: int = 1) -> None:
+        """Note that a tape gets arrivals; begin the next step if they do not fit into this one."""
+        self.tape, self._clock = tape, time.perf_counter()
+        if self._left < arrivals:
+            self.finish()
+            self.now, self._left = self.now + 1, self._every
+        self._left -= arrivals
+
+    def finish(self) -> None:
+        """Note the rows held at the end of a step."""
+        for probe in self._probes:
+            probe.note_held(self.now)
+
+    def lap(self) -> float:
+        """Return the seconds since the last call, or since the step has begun."""
+        before, self._clock = self._clock, time.perf_counter()
+        return self._clock - before
+
+
+class Probe:
+    """Record of what has left one node: batches, each with its step; CTIs; rows held; time."""
+
+    def __init__(self, steps: Steps, gauge: Gauge | None = None) -> None:
+        self._steps, self._gauge = steps, gauge
+        self.batches: list[tuple[int, EventBatch]] = []
+        self.ctis: list[tuple[int, int]] = []
+        self.held: list[tuple[int, int]] = []
+        self.seconds = 0.0
+        self._cti, self._rows = MIN_TIME, 0
+
+    def note(self, batch: EventBatch) -> None:
+        """Note a batch that leaves the node."""
+        self.seconds += self._steps.lap()
+        if len(batch):
+            self.batches.append((self._steps.now, batch))
+        if batch.cti > self._cti:
+            self._cti = batch.cti
+            self.ctis.append((self._steps.now, batch.cti))
+
+    def note_held(self, step: int) -> None:
+        """Note how many rows the node holds, if that has changed."""
+        if self._gauge is not None and (rows := self._gauge.rows) != self._rows:
+            self._rows = rows
+            self.held.append((step, rows))
+
+
+class ProbeMeter(Meter):
+    """Meter of an operator's output that also shows each batch to a probe."""
+
+    __slots__ = ("_probe",)
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__(float)
+        self._probe = probe
+
+    def tally(self, batch: EventBatch) -> None:
+        """Count a batch, and show it."""
+        super().tally(batch)
+        self._probe.note(batch)
+
+
+class ProbeObserver(abc.ObserverBase[EventBatch]):
+    """Observer of what enters from a source, which shows each batch to a probe."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def on_next(self, value: EventBatch) -> None:
+        """Show a batch."""
+        self._probe.note(value)
+
+    def on_error(self, error: Exception) -> None:
+        """Do nothing: the run ends with the error."""
+
+    def on_completed(self) -> None:
+        """Do nothing."""
