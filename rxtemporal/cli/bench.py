@@ -13,13 +13,13 @@ import numpy as np
 from reactivex import Observable, abc
 from reactivex.subject import Subject
 
-from rxtemporal.cli.replay import apply_query
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.operators.plan import Node
+from rxtemporal.query.binding import apply_query
 from rxtemporal.query.inputs import from_observable
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.sinks import Sink

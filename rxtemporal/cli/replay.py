@@ -6,9 +6,8 @@ import importlib
 import importlib.util
 import inspect
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -169,33 +168,3 @@ def load_module(place: str) -> Any:
     sys.modules[name] = module  # dataclasses look up their own module there
     spec.loader.exec_module(module)
     return module
-
-
-def apply_query(query: Callable[..., Any], streams: Mapping[str, Streamable]) -> Streamable:
-    """Call the query with the streams that its parameters name, and return the result.
-
-    In the name of a stream, characters that a Python name cannot have become ``_``. A query with
-    one parameter takes a single stream whatever its name. A parameter with a default value needs
-    no stream.
-    """
-    wanted = [
-        each for each in inspect.signature(query).parameters.values()
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-    ]  # fmt: skip
-    needed = [each.name for each in wanted if each.default is each.empty]
-    named = {re.sub(r"\W", "_", name): stream for name, stream in streams.items()}
-    if len(needed) == len(streams) == 1 and needed[0] not in named:
-        named = {needed[0]: next(iter(streams.values()))}
-    missing = [name for name in needed if name not in named]
-    if missing:
-        raise BindingError(
-            f"the query has parameters {', '.join(map(repr, missing))}, and no stream has that "
-            f"name; the streams are {', '.join(map(repr, streams))}"
-        )
-    result = query(**{each.name: named[each.name] for each in wanted if each.name in named})
-    if not isinstance(result, Streamable):
-        raise BindingError(
-            f"the query {getattr(query, '__name__', '')} has to return a stream, and returned "
-            f"{result!r}"
-        )
-    return result

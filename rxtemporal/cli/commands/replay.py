@@ -46,7 +46,8 @@ def add_command(
 def run(options: argparse.Namespace) -> int:
     """Run the command; Ctrl-C ends it."""
     from rxtemporal.cli.progress import is_watched, summarize, wait_visibly
-    from rxtemporal.cli.replay import FileOptions, apply_query, find_query, open_streams
+    from rxtemporal.cli.replay import FileOptions, find_query, open_streams
+    from rxtemporal.query.binding import apply_query
     from rxtemporal.query.replay import at_speed
     from rxtemporal.sinks import File, Print
 
