@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, final
 
 from rxtemporal.core.ticks import (
     MAX_TIME,
@@ -310,6 +310,18 @@ class Cti:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Cti, (self.start_time,))
+
+    if not TYPE_CHECKING:  # for a type checker a CTI has no other attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"'Cti' object has no attribute {name!r}"
+            if name in ("payload", "end", "end_time"):
+                message = (
+                    f"{self!r} has no {name}: it is no row, but says that time has advanced. Hint: "
+                    "to_observable(ctis=False) and pipe(…) leave CTIs out; else filter by "
+                    "event.event_kind is rxt.EventKind.INSERT first."
+                )
+            raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:
         if self.start in (MIN_TIME, MAX_TIME):

@@ -260,7 +260,9 @@ class PartialOperator:
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         """Return the observable of the operator's output for this source and the other input."""
-        if not hasattr(self.other, "pipe"):
+        from reactivex import Observable
+
+        if not isinstance(self.other, Observable):
             raise ArgumentError(
                 f"{self.operator.name} in a pipe takes another observable of batches, got "
                 f"{self.other!r}. Hint: for two Streamables use the method of that name."

@@ -128,6 +128,7 @@ def from_observable(
     producer or writes rows to disk. A producer that is blocked when the query fails gets a
     ``BindingError``.
     """
+    from rxtemporal.query.rx_losses import warn_of_lost_ctis
     from rxtemporal.reactive.subjects.base import CtiSubject
 
     if not hasattr(observable, "subscribe"):
@@ -141,6 +142,8 @@ def from_observable(
     given = None if schema is None else payload_schema(schema)
     rows = _make_reader(name, given, start, end)
     settings = read_advance_time(advance_time)
+    if settings is None:
+        warn_of_lost_ctis(observable, name)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     source = ObservableSource(
         observable,

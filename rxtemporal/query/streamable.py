@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from rxtemporal.core.events import Event, EventShape
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.operators.plan import Node
-from rxtemporal.operators.stream import Stream
+from rxtemporal.operators.stream import Composed, Stream
 from rxtemporal.query.method import method, window_method
 from rxtemporal.sinks import Sink, as_sink
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from rxtemporal.reactive.subscriber import OnCompleted, OnError
     from rxtemporal.runtime.process import Process
+
+RxOperator: TypeAlias = "Callable[[Observable[Any]], Any]"
 
 # silence after which the log says why there are no results
 WARN_AFTER = timedelta(seconds=30)
@@ -142,6 +144,7 @@ class Streamable(Stream):
         *,
         shape: EventShape = EventShape.INTERVAL,
         ctis: bool = False,
+        **rx: Any,
     ) -> abc.DisposableBase:
         """Run the query and deliver its results as events, as they become known.
 
@@ -153,11 +156,46 @@ class Streamable(Stream):
 
         An error of the query goes to ``on_error``. Without ``on_error`` it is raised here if the
         source is read here, and logged if the source pushes. An error in ``on_next`` is logged.
+
+        An operator of Rx (``rx.merge`` …) that subscribes to the stream gets a ``BindingError``:
+        ``to_observable`` returns what it takes.
         """
         from rxtemporal.query import runs
 
+        if rx:
+            from rxtemporal.query.rx_pipe import refuse_subscription
+
+            return refuse_subscription(on_next, on_error, rx)
         events = self.to_observable(shape, ctis)
         return runs.subscribe(events, on_next, on_error, on_completed)
+
+    @overload
+    def pipe(self, *operators: Composed) -> Self: ...
+    @overload
+    def pipe(self, *operators: Composed | RxOperator) -> Observable[Any]: ...
+    def pipe(self, *operators: Composed | RxOperator) -> Self | Observable[Any]:
+        """Apply operators of ``rxtemporal.operators``, then operators of Rx, from left to right.
+
+        With temporal operators alone the result is a stream, as from the methods of these names.
+        From the first operator of Rx on it is an observable: of the results as events in interval
+        shape, each when it is final. CTIs stay behind: they would meet every ``map`` and
+        ``filter``. ``to_observable()`` keeps them. Each subscription to the observable is a new
+        run, which delivers on the thread that reads or pushes, as ``subscribe`` does.
+
+        A temporal operator behind an operator of Rx is an ``ArgumentError``: where there are no
+        CTIs nothing is final.
+
+        >>> from reactivex import operators as rx_ops
+        >>> import rxtemporal as rxt
+        >>> from rxtemporal import agg, operators as ops
+        >>> readings = rxt.from_events([rxt.PointEvent(time, {"x": time}) for time in range(6)])
+        >>> sums = readings.pipe(ops.tumbling_window(2).aggregate(x=agg.sum("x")))
+        >>> sums.pipe(rx_ops.map(lambda event: event.payload["x"]), rx_ops.to_list()).run()
+        [1, 5, 9]
+        """
+        from rxtemporal.query.rx_pipe import pipe
+
+        return pipe(self, operators)  # type: ignore[no-any-return]
 
     def to_observable(
         self,

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from reactivex import Observable, abc
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.step import Step, find_earliest_due
-from rxtemporal.errors import blame
+from rxtemporal.errors import BindingError, blame
 from rxtemporal.reactive.direct_subject import DirectSubject
 from rxtemporal.reactive.meters import Gauge, Meter
 
@@ -28,6 +29,15 @@ class Entry(DirectSubject[EventBatch], Meter):
         """Count a batch and deliver it."""
         self.tally(value)
         super().on_next(value)
+
+
+def make_batch_error(item: object) -> BindingError:
+    """Return the error for an item of an observable that is no batch."""
+    return BindingError(
+        f"an operator of rxtemporal in a pipe takes event batches, got {brief(item)}. "
+        "Hint: make a stream of the events, whose methods are the operators: "
+        "rxt.from_observable(events).where(…)."
+    )
 
 
 def lift(
@@ -96,6 +106,9 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
         return None
 
     def on_next(self, batch: EventBatch) -> None:
+        if type(batch) is not EventBatch:
+            self._observer.on_error(blame(make_batch_error(batch), self._place))
+            return
         if self._step is None and not len(batch) and not batch.schema:
             # the fields are not known yet: only time passes, and not where the operator would
             # alter it; the end of time is the same everywhere

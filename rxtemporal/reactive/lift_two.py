@@ -13,7 +13,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
-from rxtemporal.reactive.lift import BatchOperator
+from rxtemporal.reactive.lift import BatchOperator, make_batch_error
 from rxtemporal.reactive.meters import Gauge
 
 
@@ -112,6 +112,9 @@ class _MergingObserver:
 
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:
+            return
+        if type(batch) is not EventBatch:
+            self.on_error(blame(make_batch_error(batch), self._place))
             return
         if self._step is None:
             self._waiting.append((side, batch))
