@@ -43,11 +43,15 @@ def _list_operators(observable: Any) -> Iterator[str]:
     waiting, seen = [observable], 0
     while waiting and seen < _MOST:
         seen += 1
-        subscribe = getattr(waiting.pop(), "_subscribe", None)
+        observable = waiting.pop()
+        subscribe = getattr(observable, "_subscribe", None)
         module = str(getattr(subscribe, "__module__", ""))
         if module.startswith(_PACKAGE):
             yield module.removeprefix(_PACKAGE)
         waiting += _list_sources(subscribe)
+        shared = getattr(observable, "source", None)
+        if isinstance(shared, Observable):
+            waiting.append(shared)
 
 
 def _list_sources(subscribe: Any) -> list[Any]:

@@ -170,7 +170,7 @@ class Streamable(Stream):
         return runs.subscribe(events, on_next, on_error, on_completed)
 
     @overload
-    def pipe(self, *operators: Composed) -> Self: ...
+    def pipe(self, *operators: Composed) -> Self: ...  # type: ignore[overload-overlap]
     @overload
     def pipe(self, *operators: Composed | RxOperator) -> Observable[Any]: ...
     def pipe(self, *operators: Composed | RxOperator) -> Self | Observable[Any]:
