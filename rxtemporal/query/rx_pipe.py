@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 
+from rxtemporal.core.events import EventShape
 from rxtemporal.core.safe_text import brief
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
 from rxtemporal.operators.stream import Stream
 from rxtemporal.operators.windows import Windowed
-
-if TYPE_CHECKING:
-    from rxtemporal.query.streamable import Streamable
+from rxtemporal.query.runs import observe
 
 _COMPOSED = (Operator, Chain, PartialOperator, Branch)
 
 
-def pipe(stream: Streamable, operators: Sequence[Any]) -> Any:
+def pipe(stream: Stream, operators: Sequence[Any]) -> Any:
     """Return the stream, or from the first Rx operator on the observable, behind the operators."""
     for each in operators:
         _check(each)
@@ -36,7 +35,7 @@ def pipe(stream: Streamable, operators: Sequence[Any]) -> Any:
                 "by one and without CTIs. Hint: put the temporal operators first, or make a stream "
                 "again: rxt.from_observable(events, advance_time=…)."
             )
-    return _pipe_events(stream.to_observable(ctis=False), operators[count:])
+    return _pipe_events(observe(stream, EventShape.INTERVAL, False, None), operators[count:])
 
 
 def _pipe_events(events: Any, operators: Sequence[Any]) -> Any:
