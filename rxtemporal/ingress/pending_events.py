@@ -53,12 +53,13 @@ def make_batch(
 
     ``edges`` has the ids of those that are edges, by their numbers.
     """
-    edge = np.zeros(payload.height, np.int64)
-    if edges:
-        edge[list(edges)] = list(edges.values())
     # a comprehension reads a slot in less time than attrgetter does
     start = np.fromiter([event.start for event in events], np.int64, payload.height)
     end = np.fromiter([event.end for event in events], np.int64, payload.height)
+    if not edges:
+        return EventBatch.of_rows(start, end, payload, cti)
+    edge = np.zeros(payload.height, np.int64)
+    edge[list(edges)] = list(edges.values())
     return EventBatch(start, end, edge, payload, cti)
 
 

@@ -305,7 +305,9 @@ class RowStore(Stateful):
     def compact(self) -> Int64s | None:
         """Renumber the rows if most are released; return the new numbers (-1: gone), or None."""
         if self._released == self._height:
-            return self._clear() if self._height else None
+            new = np.full(self._height, -1, np.int64)
+            self.clear()
+            return new if len(new) else None
         if 2 * self._released <= self._height or self._height < MANY:
             return None
         alive = self._alive[: self._height]
@@ -335,8 +337,7 @@ class RowStore(Stateful):
         keys = self._columns[column][: self._height]
         keys[:] = kept.renumber(keys)
 
-    def _clear(self) -> Int64s:
-        new = np.full(self._height, -1, np.int64)
+    def clear(self) -> None:
+        """Drop the row numbers, all of which are released."""
         self._payloads.clear()
         self._height, self._released, self._views = 0, 0, None
-        return new

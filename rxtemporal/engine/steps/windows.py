@@ -221,6 +221,9 @@ class WindowStep(Stateful):
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
         self._rows.release_by(release_done, what)
+        if not len(self._rows):  # then no queue has an entry
+            self._rows.clear()
+            return
         new = self._rows.compact()
         if new is None:
             return
