@@ -19,7 +19,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.operators.plan import Node
-from rxtemporal.query.binding import apply_query
+from rxtemporal.query.bound_query import apply_query
 from rxtemporal.query.inputs import from_observable
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.sinks import Sink

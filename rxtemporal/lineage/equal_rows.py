@@ -10,7 +10,8 @@ import polars as pl
 from rxtemporal.core.batch import Int64s
 from rxtemporal.lineage.history import History
 
-_START, _END, _ROW, _SIDE = "start ", "end ", "row ", "side "
+# no field has these names: they begin with a null character
+_START, _END, _ROW = "\0start", "\0end", "\0row"
 
 
 def match_equal_rows(
@@ -39,8 +40,8 @@ def code_rows(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Int64s, Int64s]:
     if not left.width:
         return np.zeros(left.height, np.int64), np.zeros(right.height, np.int64)
     both = pl.concat([left, right], how="vertical_relaxed")
-    first = pl.int_range(pl.len()).first().over(both.columns)
-    codes = both.select(first.alias(_ROW)).get_column(_ROW).to_numpy().astype(np.int64)
+    first = pl.col(_ROW).first().over(both.columns)
+    codes = both.with_row_index(_ROW).select(first).to_series().to_numpy().astype(np.int64)
     return codes[: left.height], codes[left.height :]
 
 

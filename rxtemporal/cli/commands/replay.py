@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; Ctrl-C ends it."""
     from rxtemporal.cli.progress import is_watched, summarize, wait_visibly
     from rxtemporal.cli.replay import FileOptions, find_query, open_streams
-    from rxtemporal.query.binding import apply_query
+    from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.replay import at_speed
     from rxtemporal.sinks import File, Print
 
