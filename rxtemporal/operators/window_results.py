@@ -119,12 +119,13 @@ class TopK(ResultSpec):
             check_row_by_row(self.by, "top_k")
 
     @property
-    def _by(self) -> pl.Expr:
+    def expression(self) -> pl.Expr:
+        """The expression to rank by."""
         return pl.col(self.by) if isinstance(self.by, str) else self.by
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, the other fields, and the rank."""
-        infer_field_type(self._by, schema, "top_k")
+        infer_field_type(self.expression, schema, "top_k")
         if RANK in schema:
             raise SchemaError(
                 "top_k adds the field 'rank', which exists already. "
@@ -138,7 +139,7 @@ class TopK(ResultSpec):
         from rxtemporal.engine.steps.top_k import TopKResults
 
         fields = [name for name in schema if name not in keys]
-        return TopKResults(self.k, self._by, fields, descending=self.descending)
+        return TopKResults(self.k, self.expression, fields, descending=self.descending)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -5,6 +5,13 @@ sees finished histories alone: times, payloads, and in which order rows left.
 """
 
 from rxtemporal.lineage.causes import find_causes
+from rxtemporal.lineage.rules import count_windows as count_windows
+from rxtemporal.lineage.rules import group as group
+from rxtemporal.lineage.rules import hopping_windows as hopping_windows
+from rxtemporal.lineage.rules import session_lifetimes as session_lifetimes
+from rxtemporal.lineage.rules import session_windows as session_windows
+from rxtemporal.lineage.rules import snap as snap
+from rxtemporal.lineage.rules import snapshot_windows as snapshot_windows
 from rxtemporal.lineage.rules import where_select as where_select
 
 __all__ = ["find_causes"]
