@@ -16,6 +16,8 @@ WORDS = {
     "metrics": "counters for Prometheus",
     "spark": "everything that imports pyspark",
     "query": "streams, inputs, applications, replay: what users write",
+    "debug": "the event-flow page",
+    "lineage": "a run taken apart: on which rows each row stands",
     "runtime": "a plan as a running process",
     "agg": "aggregates",
     "operators": "descriptions of operators, the plan, explain",
@@ -29,7 +31,7 @@ WORDS = {
     "display": "pictures and tables of plain values: SVG, HTML, text",
     "errors": "the tree of errors",
 }
-PRIVATE = {"runtime", "storage", "engine", "display"}
+PRIVATE = {"runtime", "debug", "lineage", "storage", "engine", "display"}
 LEFT, WIDTH, TOP, HEIGHT, STEP, GAP = 56, 774, 52, 46, 54, 8
 FONT = 'font-family="Helvetica, Arial, sans-serif"'
 

@@ -1,0 +1,60 @@
+// The page: all parts together, and what starts them.
+function App({ store, actions, view }) {
+  const state = useStore(store);
+  const { flow } = state;
+  return html`
+    <${Top} state=${state} actions=${actions} store=${store} />
+    <main>
+      <${Plan} state=${state} actions=${actions} />
+      <${Steps} state=${state} actions=${actions} />
+      <div class="columns">
+        <div class="work">
+          <${Timeline} state=${state} actions=${actions} view=${view} />
+          <section class="lower" aria-label="Events and curves">
+            <div class="tabs" role="tablist" aria-label="Events and curves">
+              ${[["rows", "Events"], ["curves", "Curves"]].map(([tab, text]) => html`<button type="button" role="tab" id=${`tab-${tab}`} aria-controls="tab-panel"
+                aria-selected=${state.tab === tab} onClick=${() => store.set({ tab })}>${text}</button>`)}
+            </div>
+            <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${state.tab}`}>
+              ${state.tab === "rows" ? html`<${Table} state=${state} actions=${actions} store=${store} />` : html`<${Charts} state=${state} actions=${actions} />`}
+            </div>
+          </section>
+        </div>
+        <aside class="side" aria-label="Selection" tabindex="-1"><${Details} state=${state} actions=${actions} /></aside>
+      </div>
+    </main>
+    <p class="spoken" role="status" aria-live="polite">${state.spoken}</p>
+    <${Help} state=${state} store=${store} />`;
+}
+
+function Top({ state, actions, store }) {
+  const { flow } = state;
+  const { sampled, sentence, title, every } = flow.spec;
+  const next = { auto: "dark", dark: "light", light: "auto" }[state.theme];
+  return html`<header class="top">
+    <h1>${show(title || "Event flow")} <span class="sub">event flow</span></h1>
+    ${state.live ? html`<span class=${`live is-${state.live.split(" ")[0]}`} role="status">${state.live}</span>` : null}
+    <span class="spring"></span>
+    <button type="button" class="quiet" aria-label=${`Colours: ${state.theme}; switch to ${next}`} title="Dark, light or as the system" onClick=${() => actions.setTheme(next)}>${{ auto: "◐ auto", dark: "● dark", light: "○ light" }[state.theme]}</button>
+    <button type="button" class="quiet" aria-label="Help: keys" title="Keys (?)" onClick=${() => store.set({ help: true })}>?</button>
+    ${sentence ? html`<p class="sentence">${show(sentence, 600)}</p>` : null}
+    ${sampled ? html`<p class="sampled" role="note">A sample: ${count(sampled.shown)} of ${plural(sampled.of, "event")} are shown.</p>` : null}
+    ${every > 1 ? html`<p class="sampled" role="note">One step stands for ${count(every)} arrivals.</p>` : null}
+  </header>`;
+}
+
+function start() {
+  const flow = new Flow(JSON.parse(document.getElementById("flow").textContent));
+  const store = new Store(firstState(flow));
+  const view = new View(...flow.extent);
+  const actions = new Actions(store, view);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => store.set({ dark: event.matches }));
+  const page = document.getElementById("page");
+  page.textContent = "";
+  render(html`<${App} store=${store} actions=${actions} view=${view} />`, page);
+  listenToKeys(store, actions, view);
+  followLive(store, view);
+  if (MEASURED) requestAnimationFrame(() => setTimeout(() => performance.mark("open")));
+}
+
+start();

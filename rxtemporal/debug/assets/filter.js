@@ -1,0 +1,28 @@
+// The filter of the table: words that must occur, and comparisons such as room=office or value>20.
+const COMPARISON = /^([^=<>]+)(=|<|>)(.+)$/;
+
+function parseFilter(text) {
+  return text.trim().split(/\s+/).filter(Boolean).map((word) => {
+    const parts = COMPARISON.exec(word);
+    return parts ? { name: parts[1], sign: parts[2], value: parts[3] } : { word: word.toLowerCase() };
+  });
+}
+
+// a test of rows: all words and comparisons hold
+function makeFilter(text, columns) {
+  const tests = parseFilter(text).map((part) => (part.word ? wordTest(part.word, columns) : compareTest(part, columns)));
+  return (row) => tests.every((test) => test(row));
+}
+
+function wordTest(word, columns) {
+  return (row) => columns.some((column) => column.text(row).toLowerCase().includes(word));
+}
+
+function compareTest({ name, sign, value }, columns) {
+  const column = columns.find((each) => each.name.toLowerCase() === name.toLowerCase());
+  if (!column) return () => false;
+  if (sign === "=") return (row) => column.text(row).toLowerCase() === value.toLowerCase();
+  const limit = Number(value);
+  const number = column.number ?? ((row) => Number(column.text(row)));
+  return sign === "<" ? (row) => number(row) < limit : (row) => number(row) > limit;
+}

@@ -1,0 +1,131 @@
+// The flow: nodes with their rows, arrivals, CTIs; made from the JSON of the page.
+const VERDICTS = ["accepted", "adjusted", "late", "CTI"];
+const KINDS = ["point", "interval", "edge start", "edge end", "CTI"];
+const LATE = 2;
+const CTI = 3;
+
+class Arrivals {
+  constructor(spec, times, fields) {
+    this.stream = spec.stream;
+    this.times = times;
+    this.n = columnLength(spec.step);
+    this.step = decodeNumbers(spec.step);
+    this.start = decodeTimes(spec.start, times.base);
+    this.end = decodeTimes(spec.end, times.base);
+    this.verdict = decodeNumbers(spec.verdict);
+    this.kind = decodeNumbers(spec.kind);
+    this.by = decodeNumbers(spec.by);
+    this.row = decodeNumbers(spec.row);
+    this.position = decodeNumbers(spec.position);
+    this.input = spec.input && new Cells(spec.input, times);
+    this.reason = spec.reason && new Cells(spec.reason, times);
+    this.fields = (spec.fields || fields).map((field) => show(field.name, 60));
+    this.cells = spec.payload.map((column) => new Cells(column, times));
+  }
+
+  verdictText(index) {
+    const verdict = this.verdict[index];
+    if (verdict !== LATE && verdict !== 1) return VERDICTS[verdict];
+    return `${VERDICTS[verdict]} by ${this.times.span(this.by[index])}`;
+  }
+
+  // late events in the order of their start times
+  get late() {
+    return (this.lates ??= Int32Array.from(this.start, (_, i) => i)
+      .filter((i) => this.verdict[i] === LATE)
+      .sort((a, b) => this.start[a] - this.start[b]));
+  }
+
+  // the arrival that made a row
+  ofRow(row) {
+    if (!this.byRow) {
+      this.byRow = new Map();
+      for (let i = this.n - 1; i >= 0; i--) if (this.row[i] >= 0) this.byRow.set(this.row[i], i);
+    }
+    return this.byRow.get(row) ?? -1;
+  }
+}
+
+class FlowNode {
+  constructor(spec, times) {
+    this.spec = spec;
+    this.id = spec.id;
+    this.name = show(spec.name, 80);
+    this.isSource = spec.kind === "source";
+    this.inputs = spec.inputs;
+    this.rows = new Rows(spec.rows, spec.fields, times);
+    this.ctiSteps = decodeNumbers(spec.ctis.step);
+    this.ctis = decodeTimes(spec.ctis.cti, times.base);
+    this.heldSteps = decodeNumbers(spec.heldCurve.step);
+    this.heldRows = decodeNumbers(spec.heldCurve.rows);
+    this.window = spec.window && {
+      start: decodeTimes(spec.window.start, times.base),
+      end: decodeTimes(spec.window.end, times.base),
+    };
+  }
+
+  ctiAt(step) {
+    const at = firstAbove(this.ctiSteps, step);
+    return at ? this.ctis[at - 1] : -Infinity;
+  }
+
+  heldAt(step) {
+    const at = firstAbove(this.heldSteps, step);
+    return at ? this.heldRows[at - 1] : 0;
+  }
+}
+
+class Flow {
+  constructor(spec) {
+    this.spec = spec;
+    this.times = new Times(spec.time, findBase(spec));
+    this.nodes = spec.nodes.map((node) => new FlowNode(node, this.times));
+    this.byId = new Map(this.nodes.map((node) => [node.id, node]));
+    this.arrivals = spec.arrivals.map(
+      (each) => new Arrivals(each, this.times, this.byId.get(each.stream).spec.fields));
+    this.arrivalsOf = new Map(this.arrivals.map((each) => [each.stream, each]));
+    this.output = this.nodes.find((node) => node.spec.output)
+      ?? this.byId.get(spec.output) ?? this.nodes.at(-1);
+    this.last = this.lastStep();
+  }
+
+  lastStep() {
+    const steps = this.arrivals.map((each) => (each.n ? each.step[each.n - 1] : 0));
+    return Math.max(0, (this.spec.steps ?? 0) - 1, ...steps);
+  }
+
+  // from the earliest to the latest finite time of all rows and arrivals
+  get extent() {
+    let [low, high] = [Infinity, -Infinity];
+    const reach = (values) => {
+      for (const value of values) {
+        if (value < low && value !== -Infinity) low = value;
+        if (value > high && value !== Infinity) high = value;
+      }
+    };
+    for (const { rows } of this.nodes) { reach(rows.start); reach(rows.end); }
+    for (const each of this.arrivals) for (const i of each.late) reach([each.start[i]]);
+    return low <= high ? [low, Math.max(high, low + 1)] : [0, 60 * SECOND];
+  }
+
+  // the arrival of a step: its stream and its place there
+  arrivalAt(step) {
+    for (const each of this.arrivals) {
+      const at = firstAbove(each.step, step) - 1;
+      if (at >= 0 && each.step[at] === step) return { arrivals: each, index: at };
+    }
+    return null;
+  }
+
+  // all sources above a node, itself included if it is one
+  sourcesOf(node) {
+    if (node.isSource) return [node];
+    return [...new Set(node.inputs.flatMap((id) => this.sourcesOf(this.byId.get(id))))];
+  }
+}
+
+function findBase(spec) {
+  const columns = [...spec.arrivals, ...spec.nodes.map((node) => node.rows)].map((each) => each.start);
+  const found = columns.find((column) => columnLength(column) && column.origin);
+  return BigInt(found ? found.origin : "0");
+}

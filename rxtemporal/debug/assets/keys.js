@@ -1,0 +1,36 @@
+// Keys of the page; fields that take text keep theirs.
+function keyTable(store, actions, view) {
+  const scroll = (by) => { document.querySelector("[data-surface]").scrollTop += by; };
+  return {
+    ArrowLeft: () => view.pan(-0.15), ArrowRight: () => view.pan(0.15),
+    ArrowUp: () => scroll(-60), ArrowDown: () => scroll(60),
+    "+": () => view.zoom(1.6), "=": () => view.zoom(1.6), "-": () => view.zoom(1 / 1.6), "−": () => view.zoom(1 / 1.6),
+    f: () => view.fit(), n: () => actions.nextEvent(), p: () => actions.previousEvent(),
+    c: () => actions.nextCti(), r: () => actions.nextResult(),
+    Home: () => actions.setStep(0), End: () => actions.setStep(actions.flow.last),
+    "[": () => actions.selectBeside(-1), "]": () => actions.selectBeside(1),
+    "/": () => focusFilter(store), "?": () => store.set({ help: true }), Escape: () => actions.clear(),
+  };
+}
+
+function focusFilter(store) {
+  store.set({ tab: "rows" });
+  requestAnimationFrame(() => document.getElementById("filter")?.focus());
+}
+
+function listenToKeys(store, actions, view) {
+  const keys = keyTable(store, actions, view);
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || store.state.help) return;
+    const { target } = event;
+    if (target.matches("input[type=search]")) return leaveFilter(event);
+    const isScrolled = event.key.startsWith("Arrow") && target.closest(".grid, .plan-scroll, .slider, .side");
+    if (isScrolled || (target.matches(".slider") && ["Home", "End"].includes(event.key)) || !Object.hasOwn(keys, event.key)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+}
+
+function leaveFilter(event) {
+  if (event.key === "Escape") event.target.blur();
+}

@@ -1,0 +1,82 @@
+// The plan as boxes and arrows: counts, CTI, rows held and time of each node, as of the chosen step.
+function Plan({ state, actions }) {
+  const { flow } = state;
+  const plan = useMemo(() => layPlan(flow), [flow]);
+  return html`<section class="plan" aria-label="Plan of the query">
+    <div class="plan-scroll" tabindex="0" aria-label="Plan, left to right">
+      <div class="plan-area" style=${{ width: `${plan.width}px`, height: `${plan.height}px` }}>
+        <svg width=${plan.width} height=${plan.height} aria-hidden="true">
+          <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+            <path d="M0,0 L8,4 L0,8 z" class="arrow" /></marker></defs>
+          ${plan.links.map((link) => html`<path class=${linkClass(state, link)} d=${link.path} marker-end=${link.to.node ? "url(#arrow)" : null} />`)}
+        </svg>
+        ${plan.boxes.map((box) => html`<${PlanBox} key=${box.node.id} box=${box} state=${state} actions=${actions} />`)}
+      </div>
+    </div>
+  </section>`;
+}
+
+function PlanBox({ box: { node, x, y }, state, actions }) {
+  const { flow } = state;
+  const facts = nodeFacts(state, node);
+  const causes = tracedCount(state, "causes", node);
+  const effects = tracedCount(state, "effects", node);
+  const classes = ["box", node.isSource ? "is-source" : node === flow.output ? "is-output" : "is-operator",
+    state.chosen === node.id && "is-chosen", node.spec.holdsBack && "holds-back", causes && "has-causes", effects && "has-effects"];
+  return html`<button type="button" class=${classes.filter(Boolean).join(" ")} data-node=${node.id}
+      style=${{ left: `${x}px`, top: `${y}px`, width: `${BOX.width}px`, height: `${BOX.height}px` }}
+      aria-pressed=${state.chosen === node.id} aria-label=${boxLabel(node, facts, causes, effects)}
+      title=${[node.spec.line, node.spec.ctiRule && `CTI: ${node.spec.ctiRule}`, node.spec.holds && `holds: ${node.spec.holds}`].filter(Boolean).map((text) => show(text)).join("\n")}
+      onClick=${() => actions.choose(node.id)}>
+    <span class="box-head"><b>${node.name}</b>${node.spec.holdsBack ? html`<i class="mark-back">⧗ holds back</i>`
+      : node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
+    <span class="box-flow">${facts.in} <span>in</span> <em>→</em> ${facts.out} <span>out</span></span>
+    <span class="box-row"><span>CTI</span> ${facts.cti}</span>
+    <span class="box-row"><span>held</span> ${facts.held} <span>time</span> ${facts.time}
+      ${causes ? html`<i class="mark-cause">◂ ${causes}</i>` : null}${effects ? html`<i class="mark-effect">▸ ${effects}</i>` : null}</span>
+  </button>`;
+}
+
+// numbers of a node as of the step; at the end those of the run, which a sample does not change
+function nodeFacts({ flow, step }, node) {
+  const atEnd = step >= flow.last;
+  const arrivals = flow.arrivalsOf.get(node.id);
+  const known = (id) => flow.byId.get(id).rows.countKnown(step);
+  const then = arrivals ? firstAbove(arrivals.step, step) : node.inputs.reduce((sum, id) => sum + known(id), 0);
+  const cti = node.ctiAt(step);
+  return {
+    in: count(atEnd ? node.spec.rowsIn : then),
+    out: count(atEnd ? node.spec.rowsOut : node.rows.countKnown(step)),
+    cti: cti === -Infinity ? "none yet" : flow.times.full(cti),
+    held: count(atEnd ? node.spec.held : node.heldAt(step)),
+    time: seconds(node.spec.seconds),
+  };
+}
+
+function count(number) {
+  return Number(number ?? 0).toLocaleString("en");
+}
+
+function seconds(value) {
+  if (!value) return "0 ms";
+  return value < 1 ? `${Number((value * 1000).toPrecision(2))} ms` : `${Number(value.toPrecision(3))} s`;
+}
+
+function boxLabel(node, facts, causes, effects) {
+  return `${node.name}, ${node.isSource ? "input stream" : "operator"}: ${facts.in} rows in, ${facts.out} out, CTI ${facts.cti}, ${facts.held} held`
+    + (node.spec.holdsBack ? ", holds back" : "")
+    + (causes ? `, ${plural(causes, "cause")}` : "") + (effects ? `, ${plural(effects, "effect")}` : "");
+}
+
+function tracedCount(state, side, node) {
+  return state.trace?.[side].get(node.id)?.size ?? 0;
+}
+
+// a link lights up where causes or effects lie on both of its ends
+function linkClass(state, { from, to }) {
+  if (!state.trace || !from.node || !to.node) return "link";
+  const on = (side, cell) => tracedCount(state, side, cell.node) || state.selected.node === cell.node.id;
+  if (on("causes", from) && on("causes", to) && tracedCount(state, "causes", from.node)) return "link is-cause";
+  if (on("effects", from) && on("effects", to) && tracedCount(state, "effects", to.node)) return "link is-effect";
+  return "link";
+}

@@ -1,0 +1,116 @@
+// The events of the chosen node as a table; only the rows in sight are made.
+const ROW_HEIGHT = 28;
+const SPARE = 6;
+
+function Table({ state, actions, store }) {
+  const node = state.flow.byId.get(state.chosen);
+  const source = useMemo(() => tableOf(state.flow, node), [state.flow, state.version, node]);
+  const rows = useMemo(() => listRows(source, state), [source, state.step, state.order, state.filter]);
+  return html`<div class="table-part">
+    <div class="bar">
+      <h2 id="table-title">${source.title} <span class="sub">${node.name}</span></h2>
+      <span class="sub" data-count>${rows.length === source.n ? plural(source.n, "row") : `${count(rows.length)} of ${plural(source.n, "row")}`}</span>
+      <span class="spring"></span>
+      <div class="group" role="group" aria-label="Order">
+        ${[["arrival", "By arrival"], ["time", "By time"]].map(([order, text]) => html`<button type="button"
+          aria-pressed=${state.order === order} onClick=${() => store.set({ order })}>${text}</button>`)}
+      </div>
+      <input type="search" id="filter" class="filter" aria-label="Filter rows" placeholder="filter: text, name=…, name>…"
+        value=${state.filter} onInput=${(event) => store.set({ filter: event.target.value })} />
+    </div>
+    <${Grid} state=${state} actions=${actions} source=${source} rows=${rows} />
+  </div>`;
+}
+
+// columns of a node's table: a source shows its arrivals, late ones too
+function tableOf(flow, node) {
+  const arrivals = flow.arrivalsOf.get(node.id);
+  return arrivals ? arrivalTable(flow.times, arrivals) : rowTable(flow.times, node.rows);
+}
+
+function rowTable(times, rows) {
+  const columns = [
+    { name: "row", width: 64, text: (row) => String(row), number: (row) => row },
+    { name: "start", width: 196, text: (row) => times.full(rows.start[row]) },
+    { name: "end", width: 196, text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.full(rows.endAt(row, step))) },
+    { name: "known", width: 78, text: (row) => String(rows.known[row]), number: (row) => rows.known[row] },
+    ...payloadColumns(rows),
+  ];
+  return { title: "Rows", n: rows.n, columns, step: rows.known, start: rows.start, rowOf: (row) => row };
+}
+
+function arrivalTable(times, arrivals) {
+  const end = (i) => (arrivals.kind[i] === 4 ? "CTI" : arrivals.end[i] - arrivals.start[i] <= 1 ? "point" : times.full(arrivals.end[i]));
+  const columns = [
+    { name: "arrival", width: 78, text: (i) => String(arrivals.step[i]), number: (i) => arrivals.step[i] },
+    { name: "start", width: 196, text: (i) => times.full(arrivals.start[i]) },
+    { name: "end", width: 120, text: end },
+    { name: "verdict", width: 168, text: (i) => arrivals.verdictText(i), late: (i) => arrivals.verdict[i] === LATE },
+    ...payloadColumns(arrivals),
+  ];
+  return {
+    title: "Arrivals", n: arrivals.n, columns, step: arrivals.step, start: arrivals.start, arrivals,
+    rowOf: (i) => arrivals.row[i],
+  };
+}
+
+function payloadColumns({ fields, cells }) {
+  return cells.map((column, i) => ({
+    name: fields[i], width: 128, isPayload: true,
+    text: (row) => column.text(row), number: (row) => column.number(row),
+  }));
+}
+
+// places in the table that pass the filter and were known at the step, in the chosen order
+function listRows(source, { step, order, filter }) {
+  const sorted = order === "time" ? (source.byTime ??= sortedOrder(source.start)) : (source.byStep ??= sortedOrder(source.step));
+  const passes = makeFilter(filter, source.columns);
+  const isAll = step >= source.step[sorted[sorted.length - 1]] && !filter.trim();
+  return isAll || !sorted.length ? sorted : sorted.filter((row) => source.step[row] <= step && passes(row));
+}
+
+function Grid({ state, actions, source, rows }) {
+  const scroller = useRef(null);
+  const [top, setTop] = useState(0);
+  const height = scroller.current?.clientHeight || 320;
+  const from = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE);
+  const to = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + SPARE);
+  useEffect(() => scrollToSelected(scroller.current, state, source, rows), [state.selected, rows]);
+  const width = source.columns.reduce((sum, column) => sum + column.width, 0);
+  return html`<div class="grid" ref=${scroller} tabindex="0" onScroll=${(event) => setTop(event.target.scrollTop)} aria-labelledby="table-title" role="region">
+    <table aria-labelledby="table-title" aria-rowcount=${rows.length + 1} style=${{ width: `max(100%, ${width}px)` }}>
+      <colgroup>${source.columns.map((column) => html`<col style=${{ width: `${column.width}px` }} />`)}</colgroup>
+      <thead><tr>${source.columns.map((column) => html`<th scope="col">${column.name}</th>`)}</tr></thead>
+      <tbody>
+        ${from > 0 ? html`<tr aria-hidden="true" style=${{ height: `${from * ROW_HEIGHT}px` }}></tr>` : null}
+        ${[...rows.slice(from, to)].map((row, i) => html`<${GridRow} key=${row} row=${row} index=${from + i} state=${state} actions=${actions} source=${source} />`)}
+        ${to < rows.length ? html`<tr aria-hidden="true" style=${{ height: `${(rows.length - to) * ROW_HEIGHT}px` }}></tr>` : null}
+      </tbody>
+    </table>
+    ${rows.length ? null : html`<p class="empty">${source.n ? "No row passes the filter, or none was known at this step." : "Nothing came out of this operator."}</p>`}
+  </div>`;
+}
+
+function GridRow({ row, index, state, actions, source }) {
+  const node = state.flow.byId.get(state.chosen);
+  const rowNumber = source.rowOf(row);
+  const isLate = source.arrivals && state.selected?.arrival === row && state.selected.node === node.id;
+  const kind = isLate ? "selected" : rowNumber < 0 ? "" : relation(state, node, rowNumber);
+  const choose = () => (source.arrivals ? actions.selectArrival(node.id, row) : actions.select(node.id, row));
+  return html`<tr class=${kind && `is-${kind}`} aria-rowindex=${index + 2} aria-selected=${kind === "selected"} onClick=${choose}>
+    ${source.columns.map((column, i) => html`<td class=${column.late?.(row) ? "is-late" : ""}>
+      ${i === 0 ? html`<button type="button" class="row-button" aria-label=${`${source.title.slice(0, -1)} ${column.text(row)}${kind && `, ${kind}`}`}>${MARKS[kind]}${column.text(row)}</button>`
+        : column.text(row, state.step)}</td>`)}
+  </tr>`;
+}
+
+const MARKS = { "": "", selected: "● ", cause: "◂ ", effect: "▸ " };
+
+function scrollToSelected(element, { selected, chosen }, source, rows) {
+  if (!selected || selected.node !== chosen) return;
+  const at = rows.findIndex((row) => (selected.row >= 0 ? source.rowOf(row) === selected.row : row === selected.arrival));
+  const top = at * ROW_HEIGHT;
+  if (at >= 0 && (top < element.scrollTop || top + 2 * ROW_HEIGHT > element.scrollTop + element.clientHeight - ROW_HEIGHT)) {
+    element.scrollTop = Math.max(0, top - element.clientHeight / 3);
+  }
+}
