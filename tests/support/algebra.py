@@ -23,6 +23,7 @@ from rxtemporal.operators.windows import Windowed
 Compose = Callable[[Any], Any]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "algebra.md"
+PAGES = PAGE.parent / "operators"
 POINTS = "points at the windows' ends"
 
 # the same operators where their arguments change what they promise or hold
@@ -81,7 +82,8 @@ def signature(name: str, function: Callable[..., Any]) -> str:
         for each in inspect.signature(function).parameters.values()
         if each.name != "self"
     ]
-    return f"`{name}({', '.join(taken)})`"
+    text = f"`{name}({', '.join(taken)})`"
+    return f"[{text}](operators/{name}.md)" if (PAGES / f"{name}.md").exists() else text
 
 
 def summary(function: Callable[..., Any]) -> str:

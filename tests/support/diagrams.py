@@ -14,6 +14,7 @@ tests/support/diagrams.py [PAGE …]`` draws the pictures of these pages, by def
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from rxtemporal import Streamable
+from rxtemporal.display.timeline import Bar, Lane
 from rxtemporal.display.timeline_svg import timeline_svg
 from rxtemporal.query.timelines import make_timeline
 
@@ -36,16 +38,62 @@ PART = re.compile(
 
 
 def draw_query(
-    query: Streamable, *, name: str = "result", by: str | None = None, title: str = ""
+    query: Streamable,
+    *,
+    name: str = "result",
+    by: str | None = None,
+    title: str = "",
+    windows: str = "",
+    **between: Streamable,
 ) -> str:
     """Return an SVG file of a query: a lane for each input stream, and one for its result.
 
     Bars are rows, dots points, dashed lines with a triangle CTIs; late events are hollow. Each
     event is read on its own, so all CTIs are there. The name of an input lane is that of its source
     (``from_events(…, name=…)``); ``name`` is that of the result. ``by`` is a field whose values
-    have colours of their own.
+    have colours of their own. ``windows`` shades windows of a duration, or of a duration and a
+    period (``"10/5"``), behind the inputs. Further streams have lanes above that of the result.
     """
-    return timeline_svg(make_timeline(query, name=name, by=by, title=title), alone=True) + "\n"
+    timeline = make_timeline(query, name=name, by=by, title=title)
+    *inputs, result = map(_without_only_end, timeline.lanes)
+    steps = [
+        dataclasses.replace(make_timeline(each, name=key, inputs=False, by=by).lanes[-1], name=key)
+        for key, each in between.items()
+    ]
+    if windows:
+        shaded = _find_windows(inputs, windows)
+        inputs = [dataclasses.replace(lane, windows=shaded) for lane in inputs]
+    lanes = _color_alike((*inputs, *map(_without_only_end, steps), result), by)
+    return timeline_svg(dataclasses.replace(timeline, lanes=lanes), alone=True) + "\n"
+
+
+def _without_only_end(lane: Lane) -> Lane:
+    """Return a lane without the CTI at the end of its stream, if it is the only one."""
+    return dataclasses.replace(lane, ctis=()) if set(lane.ctis) == {None} else lane
+
+
+def _color_alike(lanes: tuple[Lane, ...], by: str | None) -> tuple[Lane, ...]:
+    """Give the same value of a field the same colour in each lane that has the field."""
+    colors: dict[str, int] = {}
+    field = re.compile(rf"(?:^|, ){by}=([^,]*)")
+
+    def color(bar: Bar) -> Bar:
+        found = field.search(bar.detail) if by else None
+        key = colors.setdefault(found[1], len(colors) + 1) if found else 0
+        return dataclasses.replace(bar, key=key)
+
+    return tuple(dataclasses.replace(each, bars=tuple(map(color, each.bars))) for each in lanes)
+
+
+def _find_windows(lanes: list[Lane], text: str) -> tuple[tuple[int, int], ...]:
+    """Return the windows ``duration`` or ``duration/period`` that the rows of lanes touch."""
+    duration, _, period = text.partition("/")
+    size, step = int(duration), int(period or duration)
+    bars = [bar for lane in lanes for bar in lane.bars]
+    low = min(bar.start for bar in bars)
+    high = max(bar.start + 1 if bar.end is None else bar.end for bar in bars)
+    starts = (n * step for n in range((low - size) // step + 1, -(-high // step)))
+    return tuple((start, start + size) for start in starts)
 
 
 def list_pages() -> list[Path]:
