@@ -181,6 +181,8 @@ class EventBatch:
             mask, rows = rows, rows.nonzero()[0]
             if len(rows) == len(mask):
                 return self
+            if not len(rows):
+                return self.none(self.cti)
         return self._pass_edges(
             EventBatch(
                 self.start.take(rows),

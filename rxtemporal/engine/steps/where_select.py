@@ -26,12 +26,7 @@ class WhereStep(Stateless):
         """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
         if not len(batch):
             return batch
-        kept = self._predicate(batch.columns)
-        # of a batch of one row, all rows or none are taken
-        count = np.count_nonzero(kept)
-        if count == len(kept):
-            return batch
-        return batch.take(kept) if count else batch.none(batch.cti)
+        return batch.take(self._predicate(batch.columns))
 
 
 class WhereRowStep(Stateless):
