@@ -165,6 +165,15 @@ from .query.application import (
 from .query.batches import (
     make_batch as make_batch,
 )
+from .query.files import (
+    read_csv as read_csv,
+)
+from .query.files import (
+    read_json as read_json,
+)
+from .query.files import (
+    read_parquet as read_parquet,
+)
 from .query.inputs import (
     from_arrow as from_arrow,
 )
@@ -178,19 +187,13 @@ from .query.inputs import (
     from_observable as from_observable,
 )
 from .query.inputs import (
+    from_pandas as from_pandas,
+)
+from .query.inputs import (
     from_polars as from_polars,
 )
 from .query.inputs import (
     from_source as from_source,
-)
-from .query.inputs import (
-    read_csv as read_csv,
-)
-from .query.inputs import (
-    read_json as read_json,
-)
-from .query.inputs import (
-    read_parquet as read_parquet,
 )
 from .query.push_input import (
     PushInput as PushInput,

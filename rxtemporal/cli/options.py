@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
 
 INTERRUPTED = 130
 
@@ -20,12 +21,35 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--time-zone",
         metavar="ZONE",
-        help="time zone of times without an offset (CSV), for example UTC",
+        help="time zone of times without an offset, for example UTC",
     )
     files.add_argument(
-        "--delay", type=float, metavar="SECONDS",
+        "--unit",
+        choices=("s", "ms", "us", "ns", "ticks"),
+        help="unit of times that are numbers, since 1970-01-01T00:00:00Z",
+    )
+    files.add_argument(
+        "--ambiguous",
+        choices=("earliest", "latest"),
+        help="of a time that exists twice in the zone, the one to take",
+    )
+    files.add_argument(
+        "--nonexistent",
+        choices=("forward",),
+        help="move a time that does not exist in the zone forward by the length of the gap",
+    )
+    files.add_argument(
+        "--delay",
+        type=float,
+        metavar="SECONDS",
         help="after each row make a CTI this far behind it, and drop rows that are later",
-    )  # fmt: skip
+    )
+
+
+def list_file_options(options: argparse.Namespace) -> list[Any]:
+    """Return the values of these options, in the order in which ``FileOptions`` takes them."""
+    names = ("start", "end", "time_zone", "delay", "unit", "ambiguous", "nonexistent")
+    return [getattr(options, name) for name in names]
 
 
 def parse_rate(text: str) -> float:

@@ -21,7 +21,7 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeSettings,
 )
 from rxtemporal.ingress.sources import scan_batches
-from rxtemporal.query.inputs import read_csv, read_json, read_parquet
+from rxtemporal.query.files import read_csv, read_json, read_parquet
 from rxtemporal.query.replay import replay
 from rxtemporal.query.streamable import Streamable
 
@@ -38,6 +38,9 @@ _SCANS: dict[str, Callable[[Path], pl.LazyFrame]] = {
 }
 _READS: dict[str, Callable[..., Streamable]] = {
     ".csv": read_csv,
+    ".json": read_json,
+    ".jsonl": read_json,
+    ".ndjson": read_json,
     ".parquet": read_parquet,
 }
 
@@ -46,7 +49,8 @@ class FileOptions:
     """Options for reading plain files: the columns of times, and how time advances.
 
     With ``delay``, in seconds, each row makes a CTI that far before its start, and later rows are
-    dropped. Without it all results are final at the end of the file.
+    dropped. Without it all results are final at the end of the file. ``time_zone``, ``unit``,
+    ``ambiguous`` and ``nonexistent`` say what the times mean, as in ``rxtemporal.read_csv``.
     """
 
     def __init__(
@@ -55,8 +59,14 @@ class FileOptions:
         end: str | None = None,
         time_zone: str | None = None,
         delay: float | None = None,
+        unit: str | None = None,
+        ambiguous: str | None = None,
+        nonexistent: str | None = None,
     ) -> None:
-        self.start, self.end, self.time_zone = start, end, time_zone
+        self.start, self.end = start, end
+        times = {"time_zone": time_zone, "unit": unit}
+        times |= {"ambiguous": ambiguous, "nonexistent": nonexistent}
+        self.times = {name: value for name, value in times.items() if value is not None}
         self.settings: AdvanceTimeSettings | None = None
         if delay is not None:
             generation = AdvanceTimeGenerationSettings(1, timedelta(seconds=delay))
@@ -65,9 +75,9 @@ class FileOptions:
     @property
     def given(self) -> list[str]:
         """Names of the options in use."""
-        named = {"--start": self.start, "--end": self.end, "--time-zone": self.time_zone}
-        named["--delay"] = self.settings  # type: ignore[assignment]
-        return [name for name, value in named.items() if value is not None]
+        named = {"--start": self.start, "--end": self.end, "--delay": self.settings}
+        times = [f"--{name.replace('_', '-')}" for name in self.times]
+        return [*(name for name, value in named.items() if value is not None), *times]
 
 
 def open_streams(paths: Sequence[Path], options: FileOptions) -> dict[str, Streamable]:
@@ -111,14 +121,8 @@ def _read_file(path: Path, options: FileOptions) -> Streamable:
             "Hint: name it with --start COLUMN, and with --end COLUMN if rows have an end."
         )
     end = options.end or _find_column([each for each in ENDS if each != start], schema)
-    more: dict[str, Any] = {} if options.time_zone is None else {"time_zone": options.time_zone}
-    if more and suffix != ".csv":
-        raise ArgumentError(
-            f"--time-zone is for CSV files, got {path}. Hint: leave it out; the times of other "
-            "files have an offset or are ticks."
-        )
-    return _READS.get(suffix, read_json)(
-        path, start=start, end=end, advance_time=options.settings, **more
+    return _READS[suffix](
+        path, start=start, end=end, advance_time=options.settings, **options.times
     )
 
 

@@ -19,13 +19,12 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdapterAdvanceTimeSettings, AdvanceTimeSettings
 from rxtemporal.query.async_bridge import AsyncEvents
+from rxtemporal.query.file_times import Ambiguous, Nonexistent, Unit
+from rxtemporal.query.files import read_csv, read_json, read_parquet
 from rxtemporal.query.inputs import (
     BATCH_ROWS,
     from_events,
     from_observable,
-    read_csv,
-    read_json,
-    read_parquet,
 )
 from rxtemporal.query.replay import at_speed
 from rxtemporal.query.streamable import Streamable
@@ -59,7 +58,8 @@ class FileConfig:
 
     ``start`` and ``end`` name the columns with the times, ``fields`` those of the payload (None:
     all the others). ``batch_rows`` rows are read at a time. ``speed`` is passed to ``at_speed``; by
-    default the file is read as fast as the query consumes it.
+    default the file is read as fast as the query consumes it. ``unit``, ``time_zone``,
+    ``ambiguous`` and ``nonexistent`` say what the times mean, as in ``read_csv``.
     """
 
     path: str | Path
@@ -68,18 +68,24 @@ class FileConfig:
     fields: Sequence[str] | None = None
     batch_rows: int = BATCH_ROWS
     speed: float = math.inf
+    unit: Unit | None = None
+    time_zone: str | None = None
+    ambiguous: Ambiguous | None = None
+    nonexistent: Nonexistent | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CsvConfig(FileConfig):
-    """A CSV file; ``time_zone`` applies to times without an offset."""
+    """A CSV file; ``schema`` has the types of the payload's fields."""
 
-    time_zone: str | None = None
+    schema: Any = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JsonConfig(FileConfig):
-    """A file of JSON lines."""
+    """A file of JSON lines; ``schema`` has the types of the payload's fields."""
+
+    schema: Any = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

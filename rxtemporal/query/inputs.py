@@ -1,9 +1,8 @@
-"""Functions that make a ``Streamable`` from frames, files, events and sources."""
+"""Functions that make a ``Streamable`` from frames, events and sources."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -11,7 +10,7 @@ import polars as pl
 from rxtemporal.core.events import Event
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.settings import HandOff, Heartbeat, Liveliness
 from rxtemporal.ingress.source import Source, StreamSource, UserSource
@@ -20,13 +19,13 @@ from rxtemporal.ingress.sources import (
     EventSource,
     FrameSource,
     ObservableSource,
-    scan_batches,
 )
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_bridge import AsyncEvents
 from rxtemporal.query.streamable import Streamable
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
     from reactivex import Observable
 
@@ -241,15 +240,59 @@ def from_polars(
     an error. Without ``advance_time`` results become final only at the end of the frame.
     """
     if not isinstance(frame, pl.DataFrame):
-        raise ArgumentError(f"from_polars takes a polars DataFrame, got {type(frame).__name__}")
+        raise ArgumentError(
+            f"from_polars takes a polars DataFrame, got {type(frame).__name__}{_name_other(frame)}"
+        )
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
 
     def frames() -> Iterator[pl.DataFrame]:
-        return iter(frame.iter_slices(_get_frame_rows(batch_rows)))
+        return iter(frame.iter_slices(get_frame_rows(batch_rows)))
 
     settings = read_advance_time(advance_time)
     return _stream(FrameSource(frames, frame.schema, start, end, settings, name, batch_rows))
+
+
+def _name_other(frame: Any) -> str:
+    """Return a hint with the function that takes this kind of frame, or nothing."""
+    if isinstance(frame, pl.LazyFrame):
+        return ". Hint: frame.collect() makes a DataFrame of it."
+    home = type(frame).__module__.partition(".")[0]
+    function = {
+        "pandas": "rxt.from_pandas",
+        "pyarrow": "rxt.from_arrow",
+        "pyspark": "rxtemporal.spark.from_dataframe",
+    }.get(home)
+    return f". Hint: {function} takes it." if function else ""
+
+
+def from_pandas(
+    frame: pd.DataFrame, *, start: str | None = None, end: str | None = None, **options: Any
+) -> Streamable:
+    """Make a stream from the rows of a pandas frame; otherwise as ``from_polars``.
+
+    Without ``start`` the index has the times. With ``start`` the index is left out.
+    """
+    if not hasattr(frame, "index") or not hasattr(frame, "columns"):
+        raise ArgumentError(f"from_pandas takes a pandas DataFrame, got {type(frame).__name__}")
+    if start is None:
+        start = "index" if frame.index.name is None else str(frame.index.name)
+        if start in frame.columns:
+            raise SchemaError(
+                f"from_pandas: the index and a column are both called {start!r}. "
+                "Hint: rename one, or pass start=."
+            )
+        frame = frame.rename_axis(start).reset_index()
+    for column in (start, end):
+        if getattr(frame.dtypes.get(column), "kind", "") == "M" and not hasattr(
+            frame.dtypes.get(column), "tz"
+        ):
+            raise EventError(
+                f"column {column!r} has datetimes without a zone, which name no instant. "
+                f"Hint: frame[{column!r}].dt.tz_localize('UTC'), or the zone that they mean; for "
+                "an index frame.tz_localize('UTC')."
+            )
+    return from_polars(pl.from_pandas(frame), start=start, end=end, **options)
 
 
 def from_arrow(
@@ -262,120 +305,6 @@ def from_arrow(
     return from_polars(frame, start=start, end=end, **options)
 
 
-def read_parquet(
-    path: str | Path,
-    *,
-    start: str,
-    end: str | None = None,
-    advance_time: AdvanceTime | None = None,
-    batch_rows: int = BATCH_ROWS,
-    fields: Sequence[str] | None = None,
-) -> Streamable:
-    """Make a stream from the rows of a Parquet file, in their order, read one batch at a time.
-
-    Columns are as in ``from_polars``; ``fields`` names those of the payload, by default all but
-    the times.
-    """
-    return _read(lambda: pl.scan_parquet(path), path, start, end, advance_time, batch_rows, fields)
-
-
-def read_csv(
-    path: str | Path,
-    *,
-    start: str,
-    end: str | None = None,
-    advance_time: AdvanceTime | None = None,
-    batch_rows: int = BATCH_ROWS,
-    time_zone: str | None = None,
-    fields: Sequence[str] | None = None,
-) -> Streamable:
-    """Make a stream from the rows of a CSV file, in their order, read one batch at a time.
-
-    Times are ISO 8601 with an offset, or ticks as integers; times without an offset are an error
-    unless ``time_zone`` is given. Columns are as in ``read_parquet``.
-    """
-
-    def scan() -> pl.LazyFrame:
-        frame = pl.scan_csv(path, try_parse_dates=True)
-        if time_zone is None:
-            return frame
-        naive = [
-            column
-            for column, dtype in frame.collect_schema().items()
-            if column in (start, end) and dtype == pl.Datetime and dtype.time_zone is None  # type: ignore[attr-defined]
-        ]
-        return frame.with_columns(
-            pl.col(column).dt.replace_time_zone(time_zone).dt.convert_time_zone("UTC")
-            for column in naive
-        )
-
-    return _read(scan, path, start, end, advance_time, batch_rows, fields)
-
-
-def read_json(
-    path: str | Path,
-    *,
-    start: str,
-    end: str | None = None,
-    advance_time: AdvanceTime | None = None,
-    batch_rows: int = BATCH_ROWS,
-    fields: Sequence[str] | None = None,
-) -> Streamable:
-    """Make a stream from a file of JSON lines, in their order, read one batch at a time.
-
-    Times are ISO 8601 strings with an offset, or ticks as integers. Columns are as in
-    ``read_parquet``.
-    """
-
-    def scan() -> pl.LazyFrame:
-        frame = pl.scan_ndjson(path)
-        written = [
-            column
-            for column, dtype in frame.collect_schema().items()
-            if column in (start, end) and dtype == pl.String
-        ]
-        return frame.with_columns(
-            pl.col(column).str.to_datetime("%+", time_unit="us", time_zone="UTC")
-            for column in written
-        )
-
-    return _read(scan, path, start, end, advance_time, batch_rows, fields)
-
-
-def _read(
-    scan: Any,
-    path: str | Path,
-    start: str,
-    end: str | None,
-    advance_time: AdvanceTime | None,
-    batch_rows: int,
-    fields: Sequence[str] | None,
-) -> Streamable:
-    if batch_rows < 1:
-        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
-    rows = _get_frame_rows(batch_rows)
-    frames, schema = scan_batches(scan, rows, str(path))
-    if fields is not None:
-        wanted = _select_fields(fields, [start] if end is None else [start, end], schema, path)
-        frames, schema = scan_batches(lambda: scan().select(wanted), rows, str(path))
-    settings = read_advance_time(advance_time)
-    return _stream(FrameSource(frames, schema, start, end, settings, str(path), batch_rows))
-
-
-def _get_frame_rows(batch_rows: int) -> int:
+def get_frame_rows(batch_rows: int) -> int:
     """Return how many rows are converted at once: whole batches, many if they are small."""
     return batch_rows * max(1, BATCH_ROWS // batch_rows)
-
-
-def _select_fields(
-    fields: Sequence[str], times: list[str], schema: pl.Schema, path: str | Path
-) -> list[str]:
-    if isinstance(fields, str):
-        raise ArgumentError(f"fields is a list of columns, got {fields!r}. Hint: [{fields!r}]")
-    wanted = [*times, *(each for each in fields if each not in times)]
-    unknown = [each for each in wanted if each not in schema]
-    if unknown:
-        raise SchemaError(
-            f"{path} has no column {unknown[0]!r}; it has {', '.join(schema) or 'none'}"
-        )
-    return wanted

@@ -34,6 +34,9 @@ def called(readings):
 '''
 
 
+TICKS = ("--unit", "ticks")
+
+
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run where the queries lie."""
@@ -51,7 +54,7 @@ def measured(*arguments: str) -> int:
 
 def test_a_query_is_measured_over_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     """Rates, shares that add up to one, and a latency."""
-    assert measured("measured.py:counted", "--input", "readings.csv") == 0
+    assert measured("measured.py:counted", "--input", "readings.csv", *TICKS) == 0
     out = capsys.readouterr().out
     assert out.startswith("measured.py:counted over 100 rows\n")
     assert re.search(r"^ +64 +[\d,]+ +[\d,]+\n +100 +[\d,]+ +[\d,]+$", out, re.M)
@@ -68,7 +71,7 @@ def test_a_query_is_measured_over_a_file(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_two_inputs_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """Each file gives the stream of its name; points join intervals."""
-    assert measured("measured.py:both", "--input", "readings.csv", "rooms.parquet") == 0
+    assert measured("measured.py:both", "--input", "readings.csv", "rooms.parquet", *TICKS) == 0
     out = capsys.readouterr().out
     assert out.startswith("measured.py:both over 103 rows\n")
     assert "2. join (measured.py:13)" in out
@@ -94,7 +97,7 @@ def test_a_recording_of_edges_is_measured(capsys: pytest.CaptureFixture[str]) ->
         (["measured", "--input", "readings.csv"], "the query takes MODULE:FUNCTION or FILE.py"),
         (["nowhere:counted", "--input", "readings.csv"], "which the query nowhere:counted needs"),
         (["measured.py:counted", "--input", "none.csv"], "there is no recording or file none.csv"),
-        (["measured.py:both", "--input", "readings.csv"], "no stream has that name"),
+        (["measured.py:both", "--input", "readings.csv", *TICKS], "no stream has that name"),
         (
             ["measured.py:counted", "--input", "empty.parquet"],
             "'empty' has no rows to measure with",
@@ -124,7 +127,7 @@ def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rxtemporal.cli.bench.Bench.measure_rate", interrupted)
-    assert measured("measured.py:counted", "--input", "readings.csv") == 130
+    assert measured("measured.py:counted", "--input", "readings.csv", *TICKS) == 130
 
 
 def test_rows_are_cut_with_the_highest_ctis_that_they_allow() -> None:

@@ -95,6 +95,7 @@ PUBLIC = [
     "from_events",
     "from_mqtt",
     "from_observable",
+    "from_pandas",
     "from_polars",
     "from_source",
     "make_batch",

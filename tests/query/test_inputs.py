@@ -20,7 +20,7 @@ import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, EventShape, IntervalEvent, PointEvent, agg
 from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.errors import ArgumentError, EventError, SchemaError, SourceError
+from rxtemporal.errors import ArgumentError, EventError, SchemaError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 start, end = EdgeEvent.create_start, EdgeEvent.create_end
@@ -83,8 +83,8 @@ def test_each_way_in_gives_the_same_stream(tmp_path: Path) -> None:
         rxt.from_polars(FRAME, **times, batch_rows=1),
         rxt.from_arrow(FRAME.to_arrow(), **times),
         rxt.read_parquet(paths[0], **times),
-        rxt.read_csv(str(paths[1]), **times, batch_rows=1),
-        rxt.read_json(paths[2], **times),
+        rxt.read_csv(str(paths[1]), **times, unit="ticks", batch_rows=1),
+        rxt.read_json(paths[2], **times, unit="ticks"),
     ]
     assert [stream.to_events() for stream in streams] == [ROWS] * len(streams)
     batch = EventBatch.from_polars(FRAME, start="s", end="e")
@@ -300,50 +300,6 @@ def test_an_observable_that_fails_is_raised() -> None:
         taken.extend(failing.to_batches())
     with pytest.raises(KeyError, match="gone"):
         failing.to_polars()
-
-
-# Files ------------------------------------------------------------------------------------------
-
-
-def test_csv_times_have_an_offset_or_are_given_a_zone(tmp_path: Path) -> None:
-    """An ISO time is read with its offset; one without is refused until a zone is named."""
-    path = tmp_path / "a.csv"
-    path.write_text("t,x\n2026-01-01T12:00:00Z,1\n2026-01-01T14:30:00+02:00,2\n", "utf-8")
-    starts = [row[0] for row in rxt.read_csv(path, start="t").to_polars().rows()]
-    assert starts == [NOON, NOON + timedelta(minutes=30)]
-    path.write_text("t,x\n2026-01-01T07:00:00,1\n", "utf-8")
-    with pytest.raises(EventError, match="'t' holds naive datetimes"):
-        rxt.read_csv(path, start="t")
-    stream = rxt.read_csv(path, start="t", time_zone="America/New_York")
-    assert stream.to_polars()["start_time"].to_list() == [NOON]
-
-
-def test_json_times_are_iso_or_ticks(tmp_path: Path) -> None:
-    """A JSON file's times are strings with an offset or integers; a null end never ends."""
-    path = tmp_path / "a.json"
-    path.write_text('{"s":"2026-01-01T14:00:00+02:00","e":null,"x":1}\n', "utf-8")
-    assert rxt.read_json(path, start="s", end="e").to_polars().rows() == [(NOON, None, 1)]
-    path.write_text('{"s":5,"e":null,"x":1}\n', "utf-8")
-    assert rxt.read_json(path, start="s", end="e").to_polars().rows() == [(5, None, 1)]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.csv", "t,x\n" + "".join(f"{i},{i}\n" for i in range(200)) + "200,word\n"),
-        ("a.json", '{"t":"2026-01-01T00:00:00","x":1}\n'),
-        ("b.json", '{"t":"yesterday","x":1}\n'),
-        ("a.parquet", "no parquet"),
-        ("b.csv", ""),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str) -> None:
-    """What is wrong with a file is a SourceError with its path, be it found early or late."""
-    path = tmp_path / name
-    path.write_text(text, "utf-8")
-    read = {".csv": rxt.read_csv, ".json": rxt.read_json, ".parquet": rxt.read_parquet}
-    with pytest.raises(SourceError, match=rf"{name} cannot be read"):
-        read[path.suffix](path, start="t").to_polars()
 
 
 # Ways out ---------------------------------------------------------------------------------------

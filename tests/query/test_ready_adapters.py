@@ -17,7 +17,7 @@ from time_settings import settings
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, EventShape, PointEvent
-from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SourceError
+from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
 from rxtemporal.query import adapters
 
 POINT, INTERVAL = EventShape.POINT, EventShape.INTERVAL
@@ -36,7 +36,8 @@ def config(kind: str, folder: Path, **options: Any) -> tuple[Any, Any]:
     """A factory and its configuration for a file of the rows."""
     factory, make, write = FILES[kind]
     write(ROWS, folder / f"rows.{kind}")
-    return factory, make(**{"path": folder / f"rows.{kind}", "start": "at", **options})
+    given = {"path": folder / f"rows.{kind}", "start": "at", "unit": "ticks", **options}
+    return factory, make(**given)
 
 
 def bound(factory: Any, given: Any, shape: EventShape, advance_time: Any = None) -> rxt.Streamable:
@@ -93,9 +94,10 @@ def test_a_file_that_does_not_fit_is_refused_where_it_is_bound(kind: str, tmp_pa
         bound(factory, change(given, speed=0), POINT)
     with pytest.raises(ArgumentError, match="fields is a list of columns, got 'payload'"):
         bound(factory, change(given, fields="payload"), POINT)
-    # of JSON, whose times are strings, it is known when they are read
-    with pytest.raises((EventError, SourceError), match=r"'more' of type String|cannot be read"):
-        bound(factory, change(given, start="more"), POINT).to_events()
+    with pytest.raises(
+        SourceError, match=r"cannot be read: 'a' in column 'more', row 0, is no time"
+    ):
+        bound(factory, change(given, start="more", unit=None), POINT)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,8 @@ def test_a_file_that_goes_bad_in_the_midst_ends_the_run(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("at,x\n" + "1,1\n" * 20_000 + "noon,1\n", "utf-8")
     before = set(threading.enumerate())
-    stream = bound(adapters.CsvAdapter, adapters.CsvConfig(path=path, start="at"), POINT)
+    given = adapters.CsvConfig(path=path, start="at", unit="ticks")
+    stream = bound(adapters.CsvAdapter, given, POINT)
     with pytest.raises(SourceError, match=r"bad\.csv cannot be read"):
         stream.run(Log()).wait(SOON)
     started = set(threading.enumerate()) - before

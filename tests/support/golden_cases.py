@@ -107,7 +107,7 @@ class Given:
     def table(self, path: str) -> rxt.Streamable:
         """The rows of one of the folder's files."""
         rows = 1_000 if self._large else 1
-        return rxt.read_csv(GOLDEN / path, start="start", end="end", batch_rows=rows)
+        return rxt.read_csv(GOLDEN / path, start="start", end="end", unit="ticks", batch_rows=rows)
 
     def spans(self, *names: str) -> list[int]:
         """These parameters, as lengths of time."""

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rxtemporal.cli.options import INTERRUPTED, add_file_options, parse_seconds
+from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options, parse_seconds
 
 
 def add_command(
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         if is_watched():
             print(words, file=sys.stderr, flush=True)
 
-    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    files = FileOptions(*list_file_options(options))
     query = find_query(options.query, "the query")
     try:
         report("reading the input …")

@@ -7,7 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-from rxtemporal.cli.options import INTERRUPTED, add_file_options, parse_speed
+from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options, parse_speed
 
 
 def add_command(
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     from rxtemporal.query.replay import at_speed
     from rxtemporal.sinks import File, Print
 
-    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    files = FileOptions(*list_file_options(options))
     query = apply_query(find_query(options.query), open_streams(options.paths, files))
     quiet = options.out is not None or not sys.stdout.isatty()
     sink = Print() if options.out is None else File(options.out)

@@ -1,0 +1,274 @@
+"""Streams from the rows of CSV, JSON lines and Parquet files."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.schema import payload_schema
+from rxtemporal.errors import ArgumentError, SchemaError, SourceError
+from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
+from rxtemporal.ingress.sources import FrameSource, scan_batches
+from rxtemporal.operators.plan import Node
+from rxtemporal.query.file_times import Ambiguous, Nonexistent, TimeOptions, Unit
+from rxtemporal.query.inputs import BATCH_ROWS, get_frame_rows
+from rxtemporal.query.streamable import Streamable
+
+# rows that are looked at when a stream is made
+_SAMPLE_ROWS = 100
+_YEAR_FIRST = re.compile(r"\s*\d{4}")
+
+
+def read_parquet(
+    path: str | Path,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTime | None = None,
+    batch_rows: int = BATCH_ROWS,
+    fields: Sequence[str] | None = None,
+    name: str | None = None,
+    unit: Unit | None = None,
+    time_zone: str | None = None,
+    ambiguous: Ambiguous | None = None,
+    nonexistent: Nonexistent | None = None,
+) -> Streamable:
+    """Make a stream from the rows of a Parquet file, in their order, read one batch at a time.
+
+    Times are datetimes, or integers: ticks unless ``unit`` says otherwise. Datetimes without a zone
+    need ``time_zone``, see ``read_csv``. The other columns are the payload, or those of ``fields``.
+    ``name`` is the stream's name, by default the path.
+    """
+    times = TimeOptions(unit, time_zone, ambiguous, nonexistent, numbers_are_ticks=True)
+    file = _File(path, start, end, fields, times, lambda: pl.scan_parquet(path))
+    return file.make_stream(advance_time, batch_rows, name)
+
+
+def read_csv(
+    path: str | Path,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTime | None = None,
+    batch_rows: int = BATCH_ROWS,
+    time_zone: str | None = None,
+    fields: Sequence[str] | None = None,
+    schema: Any = None,
+    name: str | None = None,
+    unit: Unit | None = None,
+    ambiguous: Ambiguous | None = None,
+    nonexistent: Nonexistent | None = None,
+) -> Streamable:
+    """Make a stream from the rows of a CSV file, in their order, read one batch at a time.
+
+    ``start`` and ``end`` name the columns of times; without ``end`` rows are points, and an empty
+    end means that a row never ends. Times are ISO 8601 texts, or numbers of a ``unit``: ``"s"``,
+    ``"ms"``, ``"us"`` or ``"ns"`` since 1970-01-01T00:00:00Z, or ``"ticks"``, which stay numbers.
+    Dates in which the day or the month comes first are an error; in the payload they stay texts.
+
+    Times without an offset need ``time_zone``. Where its clock is changed, a time that exists twice
+    or never is an error, or ``ambiguous="earliest"`` or ``"latest"`` chooses one of the two, and
+    ``nonexistent="forward"`` moves it forward by the length of the gap.
+
+    The payload is all other columns, their types read from the first rows; or the columns of
+    ``fields``; or the columns of ``schema`` with its types, for example
+    ``{"zip": str, "temp": float}``. ``name`` is the stream's name, by default the path.
+
+    >>> import pathlib, tempfile, rxtemporal as rxt
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "trips.csv")
+    >>> _ = path.write_text("at,zip\\n1767225600,00501\\n")
+    >>> rxt.read_csv(path, start="at", unit="s", schema={"zip": str}).to_polars()["zip"].to_list()
+    ['00501']
+    """
+    times = TimeOptions(unit, time_zone, ambiguous, nonexistent)
+    given = _check_schema(schema, fields)
+    scan = _scan_csv(path, [start, *([] if end is None else [end])], given)
+    file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
+    return file.make_stream(advance_time, batch_rows, name)
+
+
+def read_json(
+    path: str | Path,
+    *,
+    start: str,
+    end: str | None = None,
+    advance_time: AdvanceTime | None = None,
+    batch_rows: int = BATCH_ROWS,
+    fields: Sequence[str] | None = None,
+    schema: Any = None,
+    name: str | None = None,
+    unit: Unit | None = None,
+    time_zone: str | None = None,
+    ambiguous: Ambiguous | None = None,
+    nonexistent: Nonexistent | None = None,
+) -> Streamable:
+    """Make a stream from a file of JSON lines, in their order, read one batch at a time.
+
+    Each line is an object. Times, options and the payload are as in ``read_csv``.
+    """
+    times = TimeOptions(unit, time_zone, ambiguous, nonexistent)
+    given = _check_schema(schema, fields)
+    types = {} if given is None else _plain_types(given)
+    if types:
+        known = _collect_schema(lambda: pl.scan_ndjson(path), path)
+        types = {name: dtype for name, dtype in types.items() if name in known}
+
+    def scan() -> pl.LazyFrame:
+        return pl.scan_ndjson(path, schema_overrides=types or None)
+
+    file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
+    return file.make_stream(advance_time, batch_rows, name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _File:
+    """A file, its columns of times, and how they are read."""
+
+    path: str | Path
+    start: str
+    end: str | None
+    fields: Sequence[str] | None
+    times: TimeOptions
+    scan: Callable[[], pl.LazyFrame]
+    types: pl.Schema | None = None
+
+    def make_stream(
+        self, advance_time: AdvanceTime | None, batch_rows: int, name: str | None
+    ) -> Streamable:
+        """Return the file as a stream; the first rows are read to check the options."""
+        if batch_rows < 1:
+            raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+        what = str(self.path)
+        columns = self._find_columns(_collect_schema(self.scan, what))
+        scan = self.scan if columns is None else lambda: self.scan().select(columns)
+        frames, schema = scan_batches(scan, get_frame_rows(batch_rows), what)
+        sample = self._read_sample(scan, schema)
+
+        def convert() -> Iterator[pl.DataFrame]:
+            before = 0
+            for frame in frames():
+                yield self._convert(frame, before)
+                before += frame.height
+
+        settings = read_advance_time(advance_time)
+        source = FrameSource(
+            convert, sample.schema, self.start, self.end, settings, name or what, batch_rows
+        )
+        return Streamable(Node(source.schema, (), source=source))
+
+    def _find_columns(self, schema: pl.Schema) -> list[str] | None:
+        """Return the columns to read, None for all; raise if one is missing."""
+        wanted = [self.start, *([] if self.end is None else [self.end])]
+        if isinstance(self.fields, str):
+            raise ArgumentError(
+                f"fields is a list of columns, got {self.fields!r}. Hint: [{self.fields!r}]"
+            )
+        wanted += [each for each in self.fields or () if each not in wanted]
+        for column in wanted:
+            if column not in schema:
+                raise SchemaError(
+                    f"{self.path} has no column {column!r}; it has {', '.join(schema) or 'none'}"
+                    f"{_guess_separator(schema)}"
+                )
+        return None if self.fields is None else wanted
+
+    def _read_sample(self, scan: Callable[[], pl.LazyFrame], schema: pl.Schema) -> pl.DataFrame:
+        """Return the first rows as the stream has them; raise if their times cannot be read."""
+        try:
+            sample = scan().head(_SAMPLE_ROWS).collect()
+        except (OSError, pl.exceptions.PolarsError):  # a run reads it again, and says more
+            sample = pl.DataFrame(schema=dict(schema))
+        return self._convert(sample, 0)
+
+    def _convert(self, frame: pl.DataFrame, before: int) -> pl.DataFrame:
+        """Return a frame with its times as instants or ticks, and its fields in their types."""
+        what = str(self.path)
+        names = [self.start] if self.end is None else [self.start, self.end]
+        read = [self.times.read(frame[name], what, before) for name in dict.fromkeys(names)]
+        typed = [
+            self._cast(frame[name], dtype, before)
+            for name, dtype in (self.types or {}).items()
+            if name not in names and frame.schema[name] != dtype
+        ]
+        return frame.with_columns(*read, *typed)
+
+    def _cast(self, column: pl.Series, dtype: pl.DataType, before: int) -> pl.Series:
+        """Return a column of the payload in the type that the schema gives it."""
+        zoned = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+        if zoned and column.dtype == pl.String:
+            plain = dataclasses.replace(self.times, unit=None)
+            return plain.read(column, str(self.path), before).cast(dtype)
+        try:
+            if column.dtype == pl.String and dtype == pl.Date:
+                return column.str.to_date("%Y-%m-%d")
+            if column.dtype == pl.String and isinstance(dtype, pl.Datetime):
+                return column.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us")
+            return column.cast(dtype)
+        except pl.exceptions.PolarsError as error:
+            raise SourceError(
+                f"{self.path} cannot be read: column {column.name!r} does not fit the type {dtype} "
+                f"of schema=: {str(error).splitlines()[0]}"
+            ) from error
+
+
+def _check_schema(schema: Any, fields: Sequence[str] | None) -> pl.Schema | None:
+    if schema is None:
+        return None
+    if fields is not None:
+        raise ArgumentError(
+            "schema= and fields= both name the fields of the payload. Hint: leave fields= out."
+        )
+    return payload_schema(schema)
+
+
+def _plain_types(schema: pl.Schema) -> dict[str, pl.DataType]:
+    """Return the types with which a text file is read: times and the like are texts first."""
+    return {
+        name: pl.String() if dtype.is_temporal() or dtype == pl.Binary else dtype
+        for name, dtype in schema.items()
+    }
+
+
+def _collect_schema(scan: Callable[[], pl.LazyFrame], what: str | Path) -> pl.Schema:
+    return scan_batches(scan, 1, str(what))[1]
+
+
+def _scan_csv(
+    path: str | Path, times: list[str], schema: pl.Schema | None
+) -> Callable[[], pl.LazyFrame]:
+    """Return the scan of a CSV file whose times, and dates that are no ISO dates, stay texts."""
+    plain = _collect_schema(lambda: pl.scan_csv(path), path)
+    dated = _collect_schema(lambda: pl.scan_csv(path, try_parse_dates=True), path)
+    types: dict[str, Any] = {} if schema is None else _plain_types(schema)
+    types |= {name: plain[name] for name in times if name in plain}
+    unsure = [
+        name for name in plain
+        if name not in types and dated[name].is_temporal() and dated[name] != pl.Time
+    ]  # fmt: skip
+    if unsure:
+        sample = pl.scan_csv(path, infer_schema=False, n_rows=_SAMPLE_ROWS).select(unsure).collect()
+        types |= {
+            column.name: pl.String() for column in sample
+            if not all(map(_YEAR_FIRST.match, column.drop_nulls()))
+        }  # fmt: skip
+    types = {name: dtype for name, dtype in types.items() if name in plain}
+    return lambda: pl.scan_csv(path, try_parse_dates=True, schema_overrides=types or None)
+
+
+def _guess_separator(schema: pl.Schema) -> str:
+    """Return a hint for a CSV file whose columns are not separated by commas; else nothing."""
+    if len(schema) != 1:
+        return ""
+    only = next(iter(schema))
+    found = next((each for each in ";\t|" if each in only), None)
+    if found is None:
+        return ""
+    return (
+        f". Hint: its columns are separated by {found!r}; rxt.from_polars(pl.read_csv(path, "
+        f"separator={found!r}), start=…) reads it."
+    )

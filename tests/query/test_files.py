@@ -1,0 +1,262 @@
+"""Streams from CSV, JSON lines and Parquet files: times, units, zones, types."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import rxtemporal as rxt
+from rxtemporal.errors import ArgumentError, SchemaError, SourceError
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+READ: dict[str, Any] = {
+    ".csv": rxt.read_csv,
+    ".json": rxt.read_json,
+    ".parquet": rxt.read_parquet,
+}
+
+
+def write(folder: Path, *rows: str, head: str = "t,x") -> Path:
+    """A CSV file."""
+    path = folder / "a.csv"
+    path.write_text("\n".join([head, *rows, ""]), "utf-8")
+    return path
+
+
+def starts(stream: rxt.Streamable) -> list[Any]:
+    """The starts of its rows."""
+    return stream.to_polars()["start_time"].to_list()
+
+
+def test_csv_times_have_an_offset_or_are_given_a_zone(tmp_path: Path) -> None:
+    """An ISO time is read with its offset; one without is refused until a zone is named."""
+    path = write(tmp_path, "2026-01-01T12:00:00Z,1", "2026-01-01T14:30:00+02:00,2")
+    assert starts(rxt.read_csv(path, start="t")) == [NOON, NOON + timedelta(minutes=30)]
+    path = write(tmp_path, "2026-01-01T07:00:00,1")
+    with pytest.raises(
+        SourceError, match=r"in column 't' have no offset .*T07:00:00\. Hint: time_z"
+    ):
+        rxt.read_csv(path, start="t")
+    assert starts(rxt.read_csv(path, start="t", time_zone="America/New_York")) == [NOON]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-01-01T12:00:00.000Z", "2026-01-01 13:00:00+01:00", "2026-01-01T14:00+0200",
+     "2026-01-01T12:00Z", "2026-01-01 12:00:00", "2026-01-01T12:00:00.0", "2026-01-01 12:00",
+     "2026/01/01 12:00"],
+)  # fmt: skip
+def test_each_form_of_iso_8601_is_read(text: str, tmp_path: Path) -> None:
+    """With and without seconds, with a space for T; a zone counts only without an offset."""
+    assert starts(rxt.read_csv(write(tmp_path, f"{text},1"), start="t", time_zone="UTC")) == [NOON]
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"t":"{text}","x":1}}\n', "utf-8")
+    assert starts(rxt.read_json(path, start="t", time_zone="UTC")) == [NOON]
+
+
+def test_forms_may_be_mixed(tmp_path: Path) -> None:
+    """Each text is read for itself; an empty end never ends."""
+    path = write(tmp_path, "2026-01-01T12:00Z,,1", "2026-01-01T14:00:00+02:00,,3", head="t,e,x")
+    assert rxt.read_csv(path, start="t", end="e").to_polars()["end_time"].to_list() == [None, None]
+    days = write(tmp_path, "2026-01-01,1", "2026-01-02,2")
+    both = starts(rxt.read_csv(days, start="t", time_zone="Europe/Berlin"))
+    assert both == [NOON - timedelta(hours=13), NOON + timedelta(hours=11)]
+
+
+@pytest.mark.parametrize(
+    "text", ["01/02/2026 10:00", "13.01.2026", "1-2-26", "1-2-26T10:00:00Z", "01/02/2026T10:00Z"]
+)
+@pytest.mark.parametrize("at", [0, 150])
+def test_a_date_with_the_day_or_the_month_first_is_refused(
+    text: str, at: int, tmp_path: Path
+) -> None:
+    """It is not guessed, in the first rows or later; the message shows it."""
+    path = write(tmp_path, *["2026-01-01T12:00:00Z,1"] * at, f"{text},1")
+    with pytest.raises(
+        SourceError, match=rf"'{text}' in column 't', row {at}, is no time.*day or th"
+    ):
+        rxt.read_csv(path, start="t").to_polars()
+
+
+def test_dates_of_the_payload_are_not_guessed_either(tmp_path: Path) -> None:
+    """With the year first they are dates; else they stay as they are."""
+    path = write(tmp_path, "1,2026-02-01,01/02/2026", head="t,iso,other")
+    frame = rxt.read_csv(path, start="t", unit="ticks").to_polars()
+    assert frame.row(0)[2:] == (date(2026, 2, 1), "01/02/2026")
+
+
+@pytest.mark.parametrize(
+    ("number", "unit"),
+    [("1767268800", "s"), ("1767268800000", "ms"), ("1767268800000000", "us"),
+     ("1767268800000000000", "ns"), ("1767268800.0", "s")],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+def test_numbers_need_a_unit(number: str, unit: Any, suffix: str, tmp_path: Path) -> None:
+    """Without it the message guesses the likely one; with it they are instants."""
+    path = tmp_path / f"a{suffix}"
+    path.write_text(f"t,x\n{number},1\n" if suffix == ".csv" else f'{{"t":{number},"x":1}}\n')
+    with pytest.raises(
+        ArgumentError,
+        match=rf"unit is not known\. Hint: unit='{unit}' makes .* 2026-01-01T12:00:00Z",
+    ):
+        READ[suffix](path, start="t")
+    assert starts(READ[suffix](path, start="t", unit=unit)) == [NOON]
+
+
+def test_numbers_may_be_ticks(tmp_path: Path) -> None:
+    """Then they stay numbers, and the end may be empty."""
+    path = write(tmp_path, "5,,1", "7,9,2", head="t,e,x")
+    rows = rxt.read_csv(path, start="t", end="e", unit="ticks").to_polars().rows()
+    assert rows == [(5, None, 1), (7, 9, 2)]
+    with pytest.raises(
+        ArgumentError, match=r"unit= names it: .*'ticks' takes the numbers as they a"
+    ):
+        rxt.read_csv(path, start="t", end="e")
+    json = tmp_path / "a.json"
+    json.write_text('{"s":5,"e":null,"x":1}\n', "utf-8")
+    stream = rxt.read_json(json, start="s", end="e", unit="ticks")
+    assert stream.to_polars().rows() == [(5, None, 1)]
+
+
+def test_a_unit_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """Outside of time, or unknown; nothing wraps."""
+    path = write(tmp_path, "1767268800000,1")
+    with pytest.raises(SourceError, match=r"no time in the unit 's'\. Hint: unit='ms' makes"):
+        rxt.read_csv(path, start="t", unit="s")
+    with pytest.raises(ArgumentError, match="unit is one of s, ms, us, ns, ticks, got 'sec'"):
+        rxt.read_csv(path, start="t", unit="sec")  # type: ignore[arg-type]
+
+
+def test_a_unit_is_for_numbers_alone(tmp_path: Path) -> None:
+    """Texts that are ISO 8601 say themselves what they mean; digits in quotes are numbers."""
+    path = write(tmp_path, "2026-01-01T12:00:00Z,1")
+    assert starts(rxt.read_csv(path, start="t", unit="s")) == [NOON]
+    json = tmp_path / "a.json"
+    json.write_text('{"t":"1767268800","x":1}\n', "utf-8")
+    assert starts(rxt.read_json(json, start="t", unit="s")) == [NOON]
+
+
+def test_a_clock_that_is_changed_is_an_error_or_a_choice(tmp_path: Path) -> None:
+    """A time that exists twice or never is named with its row, and the options choose."""
+    path = write(tmp_path, "2026-10-25T01:00:00,1", "2026-10-25T02:30:00,2")
+    berlin: dict[str, Any] = {"start": "t", "time_zone": "Europe/Berlin"}
+    with pytest.raises(SourceError, match=r"'t', row 1, exists twice in the zone .*ambiguous='ear"):
+        rxt.read_csv(path, **berlin)
+    hours = [
+        starts(rxt.read_csv(path, **berlin, ambiguous=choice))[1].hour
+        for choice in ("earliest", "latest")
+    ]
+    assert hours == [0, 1]
+    path = write(tmp_path, "2026-03-29T01:00:00,1", "2026-03-29T02:30:00,2")
+    with pytest.raises(SourceError, match=r"row 1, exists never in the zone .*nonexistent='forw"):
+        rxt.read_csv(path, **berlin)
+    moved = starts(rxt.read_csv(path, **berlin, nonexistent="forward"))
+    assert moved == [datetime(2026, 3, 29, 0, tzinfo=UTC), datetime(2026, 3, 29, 1, 30, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_zone": "Europe/Berlinn"}, "no zone 'Europe/Berlinn'. Hint: did you mean 'Europe/B"),
+        ({"time_zone": 5}, "there is no zone 5"),
+        ({"ambiguous": "earliest"}, "are for times in a zone. Hint: time_zone= names it"),
+        ({"time_zone": "UTC", "ambiguous": "first"}, "ambiguous is 'earliest' or 'latest', got 'f"),
+        ({"time_zone": "UTC", "nonexistent": "null"}, "nonexistent is 'forward', got 'null'"),
+        ({"schema": {"x": int}, "fields": ["x"]}, "schema= and fields= both name the fields"),
+    ],
+)
+def test_options_that_cannot_be_followed_are_refused(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    """When the stream is made."""
+    with pytest.raises(ArgumentError, match=message):
+        rxt.read_csv(write(tmp_path, "2026-01-01T12:00:00Z,1"), start="t", **options)
+
+
+def test_a_schema_has_the_fields_and_their_types(tmp_path: Path) -> None:
+    """A text stays a text, a later type is known from the start, and other columns are left out."""
+    head, row = "t,zip,n,at,day,left", "5,00501,1,2026-01-01T12:00:00Z,2026-01-01,out"
+    path = write(tmp_path, row, head=head)
+    types = {"zip": str, "n": float, "at": datetime, "day": date}
+    made = rxt.read_csv(path, start="t", unit="ticks", schema=types, name="parcels")
+    assert made.to_polars().row(0)[2:] == ("00501", 1.0, NOON, date(2026, 1, 1))
+    assert made._node.source is not None
+    assert made._node.source.name == "parcels"
+    json = tmp_path / "a.json"
+    json.write_text('{"t":5,"zip":"00501","n":1,"at":"2026-01-01T12:00:00Z","day":"2026-01-01"}\n')
+    read = rxt.read_json(json, start="t", unit="ticks", schema=types)
+    assert read.to_polars().row(0)[2:] == ("00501", 1.0, NOON, date(2026, 1, 1))
+    with pytest.raises(SchemaError, match="has no column 'y'; it has"):
+        rxt.read_json(json, start="t", unit="ticks", schema={"y": int})
+    with pytest.raises(SourceError, match=r"could not parse|does not fit the type"):
+        rxt.read_csv(path, start="t", unit="ticks", schema={"left": int}).to_polars()
+
+
+def test_a_parquet_file_has_ticks_or_a_unit_or_a_zone(tmp_path: Path) -> None:
+    """Numbers are ticks there, unless a unit is given; naive datetimes need a zone."""
+    path = tmp_path / "a.parquet"
+    naive = NOON.replace(tzinfo=None)
+    pl.DataFrame({"t": [1767268800], "n": [naive], "x": [1]}).write_parquet(path)
+    assert starts(rxt.read_parquet(path, start="t")) == [1767268800]
+    assert starts(rxt.read_parquet(path, start="t", unit="s")) == [NOON]
+    with pytest.raises(SourceError, match="'n' have no offset"):
+        rxt.read_parquet(path, start="n")
+    assert starts(rxt.read_parquet(path, start="n", time_zone="UTC")) == [NOON]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "t,x\n" + "".join(f"{i},{i}\n" for i in range(200)) + "200,word\n"),
+        ("a.json", '{"t":"2026-01-01T00:00:00","x":1}\n'),
+        ("b.json", '{"t":"yesterday","x":1}\n'),
+        ("c.json", '[{"t":1,"x":1},\n{"t":2,"x":1}]\n'),
+        ("a.parquet", "no parquet"),
+        ("b.csv", ""),
+    ],
+    ids=["word", "naive", "yesterday", "array", "parquet", "empty"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str) -> None:
+    """What is wrong with a file is a SourceError with its path, be it found early or late."""
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    options = {"unit": "ticks"} if name == "a.csv" else {}
+    with pytest.raises(SourceError, match=rf"{name} cannot be read"):
+        READ[path.suffix](path, start="t", **options).to_polars()
+
+
+def test_a_file_with_another_separator_is_recognised(tmp_path: Path) -> None:
+    """The message says which, and what reads it."""
+    path = write(tmp_path, "1;2", head="t;x")
+    with pytest.raises(SchemaError, match=r"it has t;x\. Hint: its columns are separated by ';'"):
+        rxt.read_csv(path, start="t")
+
+
+def test_a_pandas_frame_has_its_times_in_a_column_or_in_the_index() -> None:
+    """The index counts only without start=."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"t": pd.to_datetime(["2026-01-01T12:00Z"]), "x": [1]})
+    assert starts(rxt.from_pandas(frame, start="t")) == [NOON]
+    indexed = frame.set_index("t")
+    assert rxt.from_pandas(indexed, advance_time="5m").to_polars().row(0)[2:] == (1,)
+    assert starts(rxt.from_pandas(indexed.rename_axis(None))) == [NOON]
+
+
+def test_a_pandas_frame_that_cannot_be_read_is_refused() -> None:
+    """Naive times, another kind of frame, a name that is taken."""
+    pd = pytest.importorskip("pandas")
+    naive = pd.DataFrame({"t": pd.to_datetime(["2026-01-01T12:00"]), "x": [1]})
+    with pytest.raises(rxt.EventError, match=r"Hint: frame\['t'\]\.dt\.tz_localize\('UTC'\)"):
+        rxt.from_pandas(naive, start="t")
+    with pytest.raises(ArgumentError, match=r"got DataFrame\. Hint: rxt\.from_pandas takes it"):
+        rxt.from_polars(naive, start="t")
+    with pytest.raises(ArgumentError, match=r"got LazyFrame\. Hint: frame\.collect\(\)"):
+        rxt.from_polars(pl.LazyFrame({"t": [1]}), start="t")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="from_pandas takes a pandas DataFrame, got DataFrame"):
+        rxt.from_pandas(pl.DataFrame({"t": [1]}), start="t")  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="the index and a column are both called 'x'"):
+        rxt.from_pandas(naive.rename_axis("x"))
