@@ -143,6 +143,11 @@ class EventBatch:
     def __repr__(self) -> str:
         return f"EventBatch({len(self)} rows, fields {list(self.schema)}, CTI {describe(self.cti)})"
 
+    def _repr_html_(self) -> str:
+        from rxtemporal.core.batch_html import format_batch
+
+        return format_batch(self)
+
     @property
     def payload(self) -> pl.DataFrame:
         """The payload as a frame."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.display.plain_text import format_value, shorten
 from rxtemporal.display.timeline import Bar, Lane
@@ -17,11 +18,32 @@ MOST_ROWS = 500
 MOST_CTIS = 100
 # characters of a value in a bar
 MOST_CHARACTERS = 24
+# fields of late events; a field of the payload with such a name has the suffix "_"
+LATE = {"source", "reason", "by", "start", "end"}
+
+
+class LaneBatch(Protocol):
+    """The parts of an event batch that a lane shows."""
+
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    edge: npt.NDArray[np.int64]
+    cti: int
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The payload's schema."""
+
+    @property
+    def payload(self) -> pl.DataFrame:
+        """The payload as a frame."""
+
+    def __len__(self) -> int: ...
 
 
 def make_lane(
     name: str,
-    batches: Iterable[EventBatch],
+    batches: Iterable[LaneBatch],
     *,
     late: Iterable[Bar] = (),
     by: str | None = None,
@@ -59,7 +81,7 @@ class _LaneRows:
         self._keys: dict[Any, int] = {}
         self._count = 0
 
-    def add(self, batch: EventBatch) -> None:
+    def add(self, batch: LaneBatch) -> None:
         """Add the rows of a batch, and its CTI if it advances."""
         self.fields = list(batch.schema)
         rows = batch.payload.iter_rows(named=True) if batch.payload.width else _empty(len(batch))
@@ -115,10 +137,14 @@ def make_bar(
 
 def make_late_bars(rows: pl.DataFrame) -> Iterator[Bar]:
     """Yield the rows of ``late_events()``, with their CTIs in ticks, as bars."""
-    own = {START, END, "source", "reason", "by", "start", "end"}
+    own = {"start_time", "end_time", *LATE}
     for row in rows.iter_rows(named=True):
         start, end = row["start"], row["end"]
-        payload = {name: value for name, value in row.items() if name not in own}
+        payload = {
+            name[:-1] if name[:-1] in LATE else name: value
+            for name, value in row.items()
+            if name not in own
+        }
         yield make_bar(
-            ticks(start), None if end is None else ticks(end), payload, broken_cti=row[START]
+            ticks(start), None if end is None else ticks(end), payload, broken_cti=row["start_time"]
         )

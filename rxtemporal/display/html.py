@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape as _escape
 
 from rxtemporal.display.plain_text import make_visible, shorten
@@ -10,6 +10,15 @@ from rxtemporal.display.plain_text import make_visible, shorten
 MOST_ROWS = 10
 MOST_COLUMNS = 16
 MOST_CHARACTERS = 60
+
+_STYLE = (
+    "<style>.rxtemporal table,table.rxtemporal{border-collapse:collapse;font-size:.86em;"
+    "font-variant-numeric:tabular-nums;margin:.3em 0 .8em}"
+    ".rxtemporal th,.rxtemporal td{padding:.12em 1.2em .12em 0;text-align:left;vertical-align:top}"
+    ".rxtemporal thead{border-bottom:1px solid;border-color:#8888}"
+    ".rxtemporal th small{font-weight:normal;opacity:.7}"
+    ".rxtemporal .r{text-align:right}</style>"
+)
 
 
 def escape(text: str) -> str:
@@ -29,22 +38,24 @@ def table(
     total: int | None = None,
     caption: str = "",
     most: int = MOST_ROWS,
+    right: Collection[int] = (),
 ) -> str:
     """Return a table of texts: at most ``most`` rows, then a line that counts the others.
 
     ``units`` stand below the names of the columns; ``total`` is the number of all rows, if ``rows``
-    are only the first. Long texts are cut, and so are columns after the sixteenth.
+    are only the first. The columns ``right`` are aligned to the right. Long texts are cut, and
+    columns after the sixteenth are left out.
 
     >>> table(["id", "temp"], [["a", "<b>"]])[-60:]
     '<tbody><tr><td>a</td><td>&lt;b&gt;</td></tr></tbody></table>'
     """
     listed = list(rows)
     total = len(listed) if total is None else total
-    parts = ['<table class="rxtemporal" style="font-variant-numeric:tabular-nums">']
+    parts = [f'<table class="rxtemporal">{_STYLE}']
     if caption:
-        parts.append(f'<caption style="text-align:left">{escape(caption)}</caption>')
-    parts.append(f"<thead>{_head(header, units)}</thead><tbody>")
-    parts += [_row(row) for row in listed[:most]]
+        parts.append(f"<caption>{escape(caption)}</caption>")
+    parts.append(f"<thead>{_head(header, units, right)}</thead><tbody>")
+    parts += [_row(row, right) for row in listed[:most]]
     if total > min(len(listed), most):
         width = min(len(header), MOST_COLUMNS + 1)
         more = total - min(len(listed), most)
@@ -56,9 +67,9 @@ def _rows(count: int) -> str:
     return "row" if count == 1 else "rows"
 
 
-def _head(header: Sequence[str], units: Sequence[str]) -> str:
+def _head(header: Sequence[str], units: Sequence[str], right: Collection[int]) -> str:
     names = "".join(
-        f'<th scope="col" style="text-align:left">{escape(shorten(name, MOST_CHARACTERS))}'
+        f'<th scope="col"{_side(column, right)}>{escape(shorten(name, MOST_CHARACTERS))}'
         f"{_unit(units[column]) if column < len(units) else ''}</th>"
         for column, name in enumerate(header[:MOST_COLUMNS])
     )
@@ -66,14 +77,17 @@ def _head(header: Sequence[str], units: Sequence[str]) -> str:
 
 
 def _unit(unit: str) -> str:
-    return (
-        f'<br><small style="font-weight:normal;opacity:.7">{escape(unit)}</small>' if unit else ""
-    )
+    return f"<br><small>{escape(unit)}</small>" if unit else ""
 
 
-def _row(row: Sequence[str]) -> str:
+def _side(column: int, right: Collection[int]) -> str:
+    return ' class="r"' if column in right else ""
+
+
+def _row(row: Sequence[str], right: Collection[int]) -> str:
     cells = "".join(
-        f"<td>{escape(shorten(cell, MOST_CHARACTERS))}</td>" for cell in row[:MOST_COLUMNS]
+        f"<td{_side(column, right)}>{escape(shorten(cell, MOST_CHARACTERS))}</td>"
+        for column, cell in enumerate(row[:MOST_COLUMNS])
     )
     return f"<tr>{cells}{'<td>…</td>' if len(row) > MOST_COLUMNS else ''}</tr>"
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from rxtemporal.display.html import escape
+from rxtemporal.display.plain_text import shorten
 
 # readable on light and dark ground, and told apart by colour-blind readers (Okabe and Ito)
 COLORS = ("#2086d1", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
@@ -67,6 +68,14 @@ def measure_text(text: str, size: float = 12) -> float:
     wide = sum(character in "mwMW@%—…" or ord(character) > 0x2E80 for character in text)
     thin = sum(character in "ijlt.,:;'|!()[] " for character in text)
     return size * (0.58 * len(text) + 0.36 * wide - 0.27 * thin)
+
+
+def fit_text(text: str, width: float, size: float = 12) -> str:
+    """Return a text that is cut to a width, with ``…`` at its end."""
+    text = shorten(text, 200)
+    while len(text) > 1 and measure_text(text, size) > width:
+        text = text.removesuffix("…")[:-1] + "…"
+    return text
 
 
 def make_mark(content: object) -> str:

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.metrics.catalog import METRICS, Metric
-from rxtemporal.runtime.diagnostics import (
-    Diagnostics,
+from rxtemporal.runtime.diagnostics import Diagnostics
+from rxtemporal.runtime.part_diagnostics import (
     OperatorDiagnostics,
     QueryDiagnostics,
     StreamDiagnostics,

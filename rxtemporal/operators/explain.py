@@ -48,7 +48,7 @@ def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> I
     if node.operator is None:
         assert node.source is not None
         yield f"{indent}{label}source {node.source.name!r}: {_describe_fields(node)}"
-        yield f"{indent}  | time: {_describe_time(node.source)}"
+        yield f"{indent}  | time: {explain_time(node.source)}"
         if node.source.settings is None:
             yield f"{indent}  | hint: advance_time= makes CTIs out of its events"
         return
@@ -82,7 +82,7 @@ def _describe_fields(node: Node) -> str:
     return ", ".join(f"{name} {dtype}" for name, dtype in node.schema.items()) or "no fields"
 
 
-def _describe_time(source: AnySource) -> str:
+def explain_time(source: AnySource) -> str:
     """Return text that says where a source's CTIs come from and how late events are handled."""
     if isinstance(source, SideSource):
         return f"the CTIs of {source.origin.name!r}"

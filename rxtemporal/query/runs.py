@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -104,7 +104,7 @@ def subscribe(
     return subscription
 
 
-def iterate(run: Execution) -> Iterator[EventBatch]:
+def iterate(run: Execution) -> Generator[EventBatch, None, None]:
     """Run to the end of the sources, and yield results as they become known."""
     waiting: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
     run.start(waiting.put, waiting.put, lambda: waiting.put(None))

@@ -98,8 +98,15 @@ class Streamable(Stream):
     count_window = window_method(ops.count_window)
 
     def __repr__(self) -> str:
-        fields = "unknown fields" if self.schema is None else ", ".join(self.schema)
-        return f"Streamable({fields})"
+        from rxtemporal.operators.plan_picture import name_plan
+
+        return f"Streamable({name_plan(self._node)})"
+
+    def _repr_html_(self) -> str:
+        """Return the plan as a picture, for notebooks; nothing runs."""
+        from rxtemporal.operators.plan_picture import draw_plan
+
+        return draw_plan(self._node)
 
     def late_events(self, *, suffix: str = "") -> Streamable:
         """Return the late events of this input stream as a stream.
@@ -260,6 +267,48 @@ class Streamable(Stream):
         from rxtemporal.query import runs
 
         return runs.collect_frame(self, time)
+
+    def collect(self, *, time: TimeForm | None = None) -> pl.DataFrame:
+        """Return the results as one frame: the same as ``to_polars``, by the name it has in polars.
+
+        ``to_events`` returns a list of events.
+        """
+        return self.to_polars(time=time)
+
+    def head(self, n: int = 5, *, time: TimeForm | None = None) -> pl.DataFrame:
+        """Run the query until its first ``n`` rows are known, and return them as a frame.
+
+        The run stops there, so the source may be endless; a source that pushes is followed until
+        there are ``n`` rows. Rows are known when a CTI has passed them: without CTIs (no
+        ``advance_time``) not before the end of the source. Otherwise as ``to_polars``.
+
+        >>> import itertools
+        >>> import rxtemporal as rxt
+        >>> clock = (rxt.PointEvent(n, {"n": n}) for n in itertools.count())
+        >>> stream = rxt.from_events(clock, advance_time=rxt.INCREASING_START_TIME)
+        >>> stream.where(pl.col("n") % 2 == 1).head(2).rows()
+        [(1, 2, 1), (3, 4, 3)]
+        """
+        from rxtemporal.query.first_rows import collect_head
+
+        return collect_head(self, n, time)
+
+    def show(self, n: int = 10, *, time: TimeForm | None = None) -> None:
+        """Print the first ``n`` rows as a table: names, units or types, rows, ``…`` if more follow.
+
+        As ``head``, the run stops when so many rows, and one more, are known.
+
+        >>> import rxtemporal as rxt
+        >>> rxt.from_events([rxt.PointEvent(n, {"n": n}) for n in range(9)]).show(2)
+        start_time  end_time      n
+             ticks     ticks  Int64
+                 0         1      0
+                 1         2      1
+        … more rows
+        """
+        from rxtemporal.query.first_rows import print_head
+
+        print_head(self, n, time)
 
     def run(
         self,

@@ -4,127 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
 from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.ingress.input_stats import SourceStats
+from rxtemporal.display.html import escape, section, table
+from rxtemporal.display.text_table import align
 from rxtemporal.ingress.lateness import LateReason
-from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.meters import Gauge
+from rxtemporal.runtime.diagnostics_tables import Line, drop_empty_columns, list_tables
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
+from rxtemporal.runtime.part_diagnostics import (
+    InputDiagnostics,
+    OperatorDiagnostics,
+    QueryDiagnostics,
+    StreamDiagnostics,
+)
 from rxtemporal.runtime.plain_values import to_plain
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stall_search import SIDES, find_stalls
-from rxtemporal.runtime.stalls import Stall, format_age, format_time
+from rxtemporal.runtime.stalls import Stall
 from rxtemporal.storage.event_log.storage_diagnostics import StorageDiagnostics
 
-# the inputs of a stream that the table has: those with most late events, then those furthest behind
-MOST_INPUTS = 8
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class InputDiagnostics:
-    """Diagnostics of one input of an operator: its rows, its CTI (ticks) and the CTI's age.
-
-    ``name`` is ``left`` or ``right``, or ``input`` if there is only one. ``cti_age`` is in seconds
-    of the wall clock, since the CTI last advanced or since the start.
-    """
-
-    name: str
-    rows_in: int
-    cti: int
-    cti_age: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OperatorDiagnostics:
-    """Diagnostics of one operator of a running query: its line of source code, and its counters.
-
-    ``rows`` is the number of rows it holds. ``next_due`` is the earliest start or end (of a window,
-    its end) that the CTI has to pass before any held row can leave; None if no row waits.
-    """
-
-    name: str
-    line: str
-    rows: int
-    rows_out: int = 0
-    cti: int = MIN_TIME
-    cti_age: float = 0.0
-    next_due: int | None = None
-    inputs: tuple[InputDiagnostics, ...] = ()
-
-    @property
-    def rows_in(self) -> int:
-        """The number of rows received, on all inputs."""
-        return sum(each.rows_in for each in self.inputs)
-
-    @property
-    def held_back_by(self) -> InputDiagnostics | None:
-        """The input of two with the lower CTI; None if they are equal."""
-        if len({each.cti for each in self.inputs}) < 2:
-            return None
-        return min(self.inputs, key=lambda each: each.cti)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StreamDiagnostics:
-    """Diagnostics of one input stream: its events, the late ones, and its CTI (ticks).
-
-    ``largest_lateness`` is the delay, in ticks, that would have lost nothing: the smallest one with
-    which no event would have been late by a CTI of this stream. ``late_by_import`` counts the
-    events that are late only because of a CTI from outside (imported, from a heartbeat, or while
-    idle), against which no delay of this stream helps. ``ahead`` counts the rows and CTIs that the
-    clock guard found ahead of the wall clock. ``inputs`` has the counters of each input, if the
-    source merges several: a subject in front of the run, or a ``PushSource``; events that a subject
-    has dropped are counted there alone. ``rows_out`` have entered the query; ``rows`` wait for a
-    CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end edge. ``cti_age``
-    is in seconds of the wall clock, since the stream last passed on a CTI or since the start.
-    ``hand_off`` has the counters of the stream's hand-off, if it has one. ``lateness`` has the
-    numbers of the late events in this life of the run by how late they were, in the buckets of the
-    metric of that name; ``total_lateness`` is the sum of their distances from the CTI, in ticks.
-    """
-
-    name: str
-    events_in: int
-    late: dict[LateReason, int]
-    largest_lateness: int
-    cti: int
-    late_by_import: int = 0
-    rows_out: int = 0
-    rows: int = 0
-    next_due: int | None = None
-    open_rows: int = 0
-    cti_age: float = 0.0
-    idle: bool = False
-    ended: bool = False
-    hand_off: HandOffDiagnostics | None = None
-    inputs: Mapping[str, SourceStats] = dataclasses.field(default_factory=dict)
-    ahead: int = 0
-    lateness: tuple[int, ...] = ()
-    total_lateness: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueryDiagnostics:
-    """Diagnostics of one query: the rows delivered to its sink, and its CTI (ticks).
-
-    In interval shape ``rows`` wait for an open row to end; the oldest of them starts at
-    ``next_due``. ``sink_restarts`` is how often the sink has restarted what it writes to.
-    """
-
-    name: str
-    rows_out: int
-    batches_out: int
-    cti: int
-    rows: int = 0
-    next_due: int | None = None
-    cti_age: float = 0.0
-    sink_restarts: int = 0
+# rows of a table in HTML
+MOST_ROWS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -183,90 +90,41 @@ class Diagnostics:
 
     def __str__(self) -> str:
         """Return the stalls, then streams, operators and queries as tables."""
-        late = sum(self.late.values())
-        lines = [
-            f"process {self.name!r} {self._state}: "
-            f"{self.events_in:,} events in, {late:,} late, {self.rows_out:,} rows out",
-            *(f"  {each}" for each in self.holding_back()),
-            *_table(self._stream_lines()),
-            *_table(self._input_lines()),
-            *_table(self._operator_lines()),
-            *_table(self._query_lines()),
-        ]
+        lines = [self._summary, *(f"  {each}" for each in self.holding_back())]
+        for rows in self._list_tables():
+            lines += align(rows, right=range(1, len(rows[0])))
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        stalls = [f"<p>{escape(str(each))}</p>" for each in self.holding_back()]
+        tables = [
+            table(head, rows, most=MOST_ROWS, right=range(1, len(head)))
+            for head, *rows in map(drop_empty_columns, self._list_tables())
+        ]
+        return section(self._summary, *stalls, *tables)
+
     @property
-    def _state(self) -> str:
+    def _summary(self) -> str:
+        state = "runs" if self.running else "has ended" if self.ended else "is ending"
         if self.error is not None:
-            return f"has failed ({self.error})"
-        return "runs" if self.running else "has ended" if self.ended else "is ending"
+            state = f"has failed ({self.error})"
+        return (
+            f"process {self.name!r} {state}: {self.events_in:,} events in, "
+            f"{sum(self.late.values()):,} late, {self.rows_out:,} rows out"
+        )
 
-    def _stream_lines(self) -> Iterable[tuple[str, ...]]:
-        yield ("stream", "in", "late", "out", "waiting", "oldest", "CTI", "for")
-        for each in self.streams:
-            state = " (ended)" if each.ended else " (idle)" if each.idle else ""
-            late = sum(each.late.values())
-            yield (each.name + state, *_counts(each.events_in, late, each.rows_out, each.rows),
-                   *self._times(each))  # fmt: skip
-
-    def _input_lines(self) -> Iterable[tuple[str, ...]]:
-        yield ("input", "in", "late", "lag", "largest lateness")
-        for stream in self.streams:
-            heard = [each for each in stream.inputs.values() if each.lag is not None]
-            worst = sorted(heard, key=lambda each: (-each.late, -(each.lag or 0)))
-            for each in worst[:MOST_INPUTS]:
-                name = f"{stream.name}: {each.name}{'' if each.open else ' (closed)'}"
-                spans = self._span(each.lag), self._span(each.largest_lateness)
-                yield (name, *_counts(each.events, each.late), *spans)
-            if len(worst) > MOST_INPUTS:
-                yield (f"{stream.name}: {len(worst) - MOST_INPUTS:,} more", "", "", "", "")
-
-    def _span(self, length: int | None) -> str:
-        if length is None:
-            return "-"
-        return f"{length:,}" if self.time == "ticks" else str(timedelta(microseconds=length))
-
-    def _operator_lines(self) -> Iterable[tuple[str, ...]]:
-        yield ("operator", "in", "", "out", "held", "oldest", "CTI", "for")
-        for each in self.operators:
-            line = each.line.rsplit("/", 1)[-1]
-            yield (f"{each.name} ({line})", f"{each.rows_in:,}", "",
-                   *_counts(each.rows_out, each.rows), *self._times(each))  # fmt: skip
-            for side in each.inputs if len(each.inputs) > 1 else ():
-                name = f"  {side.name}{' (behind)' if side is each.held_back_by else ''}"
-                standing = format_time(side.cti, self.time), format_age(side.cti_age)
-                yield (name, f"{side.rows_in:,}", "", "", "", "", *standing)
-
-    def _query_lines(self) -> Iterable[tuple[str, ...]]:
-        yield ("query", "", "", "out", "waiting", "oldest", "CTI", "for")
-        for each in self.queries:
-            yield (each.name, "", "", *_counts(each.rows_out, each.rows), *self._times(each))
-
-    def _times(
-        self, of: StreamDiagnostics | OperatorDiagnostics | QueryDiagnostics
-    ) -> tuple[str, str, str]:
-        due, cti = format_time(of.next_due, self.time), format_time(of.cti, self.time)
-        return due, cti, format_age(of.cti_age)
+    def _list_tables(self) -> list[list[Line]]:
+        return list_tables(self.streams, self.operators, self.queries, self.time)
 
 
-def _counts(*numbers: int) -> tuple[str, ...]:
-    return tuple(f"{number:,}" for number in numbers)
-
-
-def _table(lines: Iterable[tuple[str, ...]]) -> list[str]:
-    """Return lines with aligned columns, the first one left-aligned; none for a header alone."""
-    rows = list(lines)
-    if len(rows) < 2:
-        return []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            if width
-        ).rstrip()
-        for row in rows
-    ]
+def describe_process(of: Diagnostics, error: BaseException | None) -> str:
+    """Return the name, the state and the counters of a process in a few words, for its ``repr``."""
+    state = "running" if of.running else "ended" if of.ended else "ending"
+    if error is not None:
+        state = f"failed: {show(error)}"
+    events = f"{of.events_in:,} {'event' if of.events_in == 1 else 'events'} in"
+    rows = f"{of.rows_out:,} {'row' if of.rows_out == 1 else 'rows'} out"
+    return f"{of.name!r}, {state}, {events}, {sum(of.late.values()):,} late, {rows}"
 
 
 def diagnose(

@@ -19,7 +19,7 @@ from rxtemporal.core.spans import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Checkpointer
-from rxtemporal.runtime.diagnostics import Diagnostics, diagnose
+from rxtemporal.runtime.diagnostics import Diagnostics, describe_process, diagnose
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.listeners import Listeners
 from rxtemporal.runtime.outlet import Outlet
@@ -70,7 +70,7 @@ class Process:
     >>> process.wait(), process.running, process.ended, process.error
     (True, False, True, None)
     >>> process
-    Process('visits', ended)
+    Process('visits', ended, 1 event in, 0 late, 1 row out)
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Process:
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
-        state = "running" if self.running else "ended" if self.ended else "ending"
-        if self.error is not None:
-            state = f"failed: {show(self.error)}"
-        return f"Process({self.name!r}, {state})"
+        return f"Process({describe_process(self.diagnostics(), self.error)})"
+
+    def _repr_html_(self) -> str:
+        return self.diagnostics()._repr_html_()
 
     @property
     def running(self) -> bool:

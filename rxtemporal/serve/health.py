@@ -11,7 +11,7 @@ from typing import Any
 
 from rxtemporal.core.safe_text import show
 from rxtemporal.ingress.input_stats import SourceStats
-from rxtemporal.runtime.diagnostics import StreamDiagnostics
+from rxtemporal.runtime.part_diagnostics import StreamDiagnostics
 from rxtemporal.runtime.plain_values import to_plain
 from rxtemporal.serve.responses import Receive, Scope, Send, dumps, send_json
 from rxtemporal.serve.routes import Need, Route

@@ -61,11 +61,11 @@ def test_a_process_says_how_it_is() -> None:
     """It runs, ends, and its name and state are in its text."""
     subject, process = begin()
     assert state(process) == (True, False, None)
-    assert repr(process) == "Process('visits', running)"
+    assert repr(process) == "Process('visits', running, 0 events in, 0 late, 0 rows out)"
     subject.on_completed()
     process.wait(SOON)
     assert state(process) == (False, True, None)
-    assert repr(process) == "Process('visits', ended)"
+    assert repr(process) == "Process('visits', ended, 0 events in, 0 late, 0 rows out)"
 
 
 def test_a_failed_process_names_its_error() -> None:
@@ -84,7 +84,7 @@ def test_while_sinks_close_it_neither_runs_nor_has_ended() -> None:
     subject, process = begin(Log(during={"close": lambda: go_on.wait(SOON)}))
     subject.on_completed()
     assert state(process) == (False, False, None)
-    assert repr(process) == "Process('visits', ending)"
+    assert repr(process) == "Process('visits', ending, 0 events in, 0 late, 0 rows out)"
     assert process.wait(0) is False
     failed, broken = begin(Log(during={"close": lambda: go_on.wait(SOON)}))
     for event in (*EVENTS, LATE):
