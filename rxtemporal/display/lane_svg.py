@@ -9,7 +9,7 @@ from rxtemporal.display.html import escape
 from rxtemporal.display.plain_text import format_span, shorten
 from rxtemporal.display.svg import COLORS, LATE, element, label, measure_text
 from rxtemporal.display.time_axis import format_brief, format_time
-from rxtemporal.display.timeline import Bar, Lane, Scale, Timeline, place_rows
+from rxtemporal.display.timeline import Bar, Lane, Scale, Timeline, find_dots, place_rows
 
 # open rows fade to the right of the axis
 FADE = 46
@@ -38,8 +38,10 @@ class LanePicture:
     rows: list[tuple[Bar, int]] = dataclasses.field(init=False)
     narrow: bool = dataclasses.field(init=False, default=False)
     more: int = dataclasses.field(init=False)
+    dots: set[Bar] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        self.dots = find_dots(self.lane, self.timeline.form)
         self.rows = place_rows(self.lane.bars, self.extent)
         if self._count() > MOST_ROWS:
             self.narrow = True
@@ -74,16 +76,21 @@ class LanePicture:
         if bar.broken_cti is not None:
             distance = 0.0 if self.narrow else measure_text(self.distance(bar), 10.5) + 4
             return begin - 7, max(end, self.scale.place(bar.broken_cti) + distance) + text + 14
-        if bar.is_point:
+        if bar in self.dots:
             return begin - 6, begin + 10 + text
         inside = text + 10 <= end - begin
         return begin, max(end, begin + 4) + (0 if inside else text + 10)
+
+    @property
+    def overflow(self) -> float:
+        """The room that labels need to the right of the picture."""
+        return max((self.extent(bar)[1] for bar, _ in self.rows), default=0.0) - self.width + 12
 
     def end_of(self, bar: Bar) -> float:
         """Return the place at which a bar ends."""
         if bar.end is None:
             return self.scale.right + FADE
-        return self.scale.place(bar.start if bar.is_point else bar.end)
+        return self.scale.place(bar.start if bar in self.dots else bar.end)
 
     def distance(self, bar: Bar) -> str:
         """Return text that says how late an event is."""
@@ -150,7 +157,7 @@ class LanePicture:
             choose_color(bar, self.number),
         )
         middle = y + self.step / 2
-        if bar.is_point:
+        if bar in self.dots:
             radius = 2.5 if self.narrow else 5
             yield element("circle", cx=x, cy=middle, r=radius, fill=color)
             yield from self._text(bar, x + 9, middle)
@@ -169,14 +176,14 @@ class LanePicture:
         x, middle = self.scale.place(bar.start), y + self.step / 2
         target, end = self.scale.place(bar.broken_cti), self.end_of(bar)
         dashed = {"fill": "none", "stroke": LATE, "stroke_width": 1.6}
-        if bar.is_point:
+        if bar in self.dots:
             yield element("circle", cx=x, cy=middle, r=2.5 if self.narrow else 4.5, **dashed)
         else:
             box = {"x": x, "y": middle - 8, "width": max(end - x, 2.0), "height": 16.0}
             yield element("rect", rx=2, stroke_dasharray="4 2", **box, **dashed)
         if self.narrow:
             return
-        begin = x + 5 if bar.is_point else x
+        begin = x + 5 if bar in self.dots else x
         if target - begin > 6:
             arrow = f"M{begin:.1f} {middle:.1f}H{target - 1:.1f}m-5 -3.5l5 3.5l-5 3.5"
             yield element("path", d=arrow, **dashed)

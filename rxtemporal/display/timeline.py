@@ -73,10 +73,11 @@ class Timeline:
     def list_times(self) -> Iterator[int]:
         """Yield all times that are drawn."""
         for lane in self.lanes:
+            dots = find_dots(lane, self.form)
             for bar in lane.bars:
                 yield bar.start
-                # a point takes no room
-                if bar.end is not None and not bar.is_point:
+                # a dot takes no room
+                if bar.end is not None and bar not in dots:
                     yield bar.end
                 if bar.broken_cti is not None:
                     yield bar.broken_cti
@@ -87,6 +88,23 @@ class Timeline:
     def describe(self) -> str:
         """Return the content in one sentence for each lane, for readers who do not see it."""
         return " ".join(lane.describe() for lane in self.lanes)
+
+
+def find_dots(lane: Lane, form: Form) -> set[Bar]:
+    """Return the rows that are drawn as dots: those of one tick.
+
+    Among ticks, one that touches a longer row is a bar like that one.
+    """
+    points = {bar for bar in lane.bars if bar.is_point}
+    if form == "datetime" or not points:
+        return points
+    longer = [bar for bar in lane.bars if not bar.is_point and bar.broken_cti is None]
+    begins, ends = {bar.start for bar in longer}, {bar.end for bar in longer}
+    return {
+        bar
+        for bar in points
+        if bar.broken_cti is not None or not (bar.start in ends or bar.end in begins)
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from rxtemporal.display.timeline import Scale, Timeline, find_range
 WIDTH = 760
 # the names of lanes stand to the left
 LEFT, RIGHT, GAP = 128, 30, 14
+# room that labels may take at the right end
+MOST_ROOM = 150
 
 
 def timeline_svg(timeline: Timeline, *, width: int = WIDTH, alone: bool = False) -> str:
@@ -29,10 +31,9 @@ def timeline_svg(timeline: Timeline, *, width: int = WIDTH, alone: bool = False)
     >>> timeline_svg(Timeline((lane,)))[:40]
     '<svg xmlns="http://www.w3.org/2000/svg" '
     """
-    low, high = find_range(timeline.list_times())
-    scale = Scale(low, high, LEFT + 12, width - RIGHT - FADE)
     top = 34.0 if timeline.title else 12.0
     mark = make_mark((timeline, width))
+    scale = _choose_scale(timeline, width)
     drawn = list[str]()
     height = top
     for number, lane in enumerate(timeline.lanes):
@@ -52,6 +53,18 @@ def timeline_svg(timeline: Timeline, *, width: int = WIDTH, alone: bool = False)
         mark=mark,
         alone=alone,
     )
+
+
+def _choose_scale(timeline: Timeline, width: int) -> Scale:
+    """Return a scale that leaves room to the right for the labels of the last rows."""
+    low, high = find_range(timeline.list_times())
+    scale = Scale(low, high, LEFT + 12, width - RIGHT - FADE)
+    lanes = (
+        LanePicture(lane, number, scale, timeline, width, 0, "")
+        for number, lane in enumerate(timeline.lanes)
+    )
+    overflow = max((lane.overflow for lane in lanes), default=0)
+    return Scale(low, high, scale.left, scale.right - min(max(overflow, 0), MOST_ROOM))
 
 
 def _gradients(timeline: Timeline, mark: str) -> Iterator[str]:
