@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 from rxtemporal import __version__
 from rxtemporal.cli import tap, top
-from rxtemporal.cli.commands import bench, demo, doctor, inspect, replay, serve
+from rxtemporal.cli.commands import bench, debug, demo, doctor, inspect, replay, serve
 from rxtemporal.errors import RxTemporalError
 
 # in the order of the help
 COMMANDS = (
     demo.add_command,
     replay.add_command,
+    debug.add_command,
     bench.add_command,
     inspect.add_command,
     doctor.add_command,

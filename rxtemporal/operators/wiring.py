@@ -32,14 +32,15 @@ class Wiring:
         self.paces = {node.pace for node in nodes if node.pace is not None}
         # counts of what passes each operator, inputs first
         self.gauges: dict[Node, Gauge] = {}
-        self._entry_meters: dict[Node, Meter] = {}
+        # entries of the sources, by their nodes
+        self.sources: dict[Node, Entry] = {}
         self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
         streams: dict[int, Observable[EventBatch]] = {}
         for node in nodes:
             if node.source is not None:
                 entry = Entry(clock)
                 self.entries.append((node.source, entry))
-                self._entry_meters[node] = entry
+                self.sources[node] = entry
                 streams[id(node)] = entry
                 continue
             assert node.operator is not None
@@ -58,7 +59,7 @@ class Wiring:
         """Return the meter of the batches that leave an operator, or enter from a source."""
         if node in self.gauges:
             return self.gauges[node].output
-        return self._entry_meters[node]
+        return self.sources[node]
 
     @property
     def output(self) -> Observable[EventBatch]:

@@ -5,25 +5,21 @@ from __future__ import annotations
 import heapq
 import math
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rxtemporal.core.events import Event
-from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.side_source import SideSource
-from rxtemporal.operators.plan import Node, Pace, set_pace
+from rxtemporal.operators.plan import Pace, set_pace
 from rxtemporal.query.streamable import Streamable
 
 if TYPE_CHECKING:
     from reactivex.scheduler import VirtualTimeScheduler
 
 E = TypeVar("E", bound=Event)
-
-_log = get_logger(__name__)
 
 
 class Streams(dict[str, Streamable]):
@@ -59,27 +55,11 @@ def replay(path: str | os.PathLike[str]) -> Streams:
     >>> rxt.replay(folder.name)["readings"].where(lambda row: row["payload"] > 20).to_events()
     [IntervalEvent(7, 8, 25)]
     """
-    from rxtemporal.storage.event_log.reader import Recording
-    from rxtemporal.storage.event_log.source import RecordedSource
+    # composing a query does not load what reads recordings
+    from rxtemporal.query.recorded_streams import open_recording
 
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentError(f"replay takes the path of a recording's folder, got {path!r}")
-    recording = Recording(path)
-    if not recording.complete:
-        _log.warning(
-            "recording has no end (its run was killed or is still running); replaying its content",
-            path=str(path),
-            records=recording.count(),
-        )
-    nodes: dict[str, Node] = {}
-    seen: Counter[str] = Counter()
-    for number in range(len(recording.streams)):
-        source = RecordedSource(recording, number)
-        seen[source.name] += 1
-        again = f" {seen[source.name]}" if seen[source.name] > 1 else ""
-        source.beside = nodes
-        nodes[source.name + again] = Node(source.schema, (), source=source)
-    return Streams({name: Streamable(node) for name, node in nodes.items()}, recording.path)
+    nodes = open_recording(path)
+    return Streams({name: Streamable(node) for name, node in nodes.items()}, Path(path))
 
 
 def merge_by_time(streams: Mapping[str, Iterable[E]]) -> Iterator[tuple[str, E]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import polars as pl
@@ -309,6 +310,37 @@ class Streamable(Stream):
         from rxtemporal.query.first_rows import print_head
 
         print_head(self, n, time)
+
+    def debug(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        recording: str | os.PathLike[str] | None = None,
+    ) -> Path:
+        """Run the query to the end of its source, write its event-flow page, and return its path.
+
+        The page is one HTML file with the plan, a timeline of all rows, the causes and effects of
+        each row, the late events, and what holds back. It loads nothing from elsewhere, so it can
+        be sent to others; it contains the rows. Of a run with more than 100,000 events it shows a
+        sample. ``recording`` is the folder of ``run(…, record=folder)``: each source is replaced by
+        the recorded stream of the same name, so that the page shows that run.
+
+        An error that ends the run does not raise: the page shows it. ``BindingError``: a source
+        has no end or pushes its events, or the recording lacks its stream. The cost is that of a
+        run event by event, and all rows of all operators are in memory.
+
+        >>> import tempfile
+        >>> import rxtemporal as rxt
+        >>> events = [rxt.PointEvent(4, {"temp": 20}), rxt.PointEvent(7, {"temp": 25})]
+        >>> readings = rxt.from_events(events, name="readings")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = readings.where(pl.col("temp") > 22).debug(f"{folder}/warm.html")
+        ...     page.name, page.stat().st_size > 10_000
+        ('warm.html', True)
+        """
+        from rxtemporal.query.event_flow import write_event_flow
+
+        return write_event_flow(self._node, path, recording=recording).path
 
     def run(
         self,

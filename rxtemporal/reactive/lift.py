@@ -13,7 +13,7 @@ from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.step import Step, find_earliest_due
 from rxtemporal.errors import BindingError, blame
 from rxtemporal.reactive.direct_subject import DirectSubject
-from rxtemporal.reactive.meters import Gauge, Meter
+from rxtemporal.reactive.meters import Gauge, Meter, Tap
 
 BatchOperator = Callable[..., Observable[EventBatch]]
 
@@ -24,11 +24,17 @@ class Entry(DirectSubject[EventBatch], Meter):
     def __init__(self, clock: Callable[[], float]) -> None:
         DirectSubject.__init__(self)
         Meter.__init__(self, clock)
+        # while nobody looks the meter itself counts
+        self._count: Tap | None = None
 
     def on_next(self, value: EventBatch) -> None:
         """Count a batch and deliver it."""
-        self.tally(value)
+        (self._count or self.tally)(value)
         super().on_next(value)
+
+    def watch(self, tap: Tap | None) -> None:
+        """Call ``tap`` with each batch that enters; None: nobody looks any more."""
+        self._count = None if tap is None else self.tap(tap)
 
 
 def make_batch_error(item: object) -> BindingError:
@@ -71,7 +77,8 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
     """Observer that runs one operator's step in one subscription."""
 
     __slots__ = (
-        "_count_out", "_cti", "_first", "_make", "_observer", "_passes_time", "_place", "_step",
+        "_count_out", "_cti", "_first", "_make", "_meter", "_observer", "_passes_time", "_place",
+        "_step",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +89,8 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
         passes_time: bool,
         gauge: Gauge,
     ) -> None:
-        self._count_out = gauge.output.tally
+        self._meter = gauge.output
+        self._count_out = self._meter.tap(None)
         gauge.step = self
         self._passes_time = passes_time
         self._make = make
@@ -104,6 +112,9 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
     @property
     def missing(self) -> int | None:
         return None
+
+    def watch(self, tap: Tap | None) -> None:
+        self._count_out = self._meter.tap(tap)
 
     def on_next(self, batch: EventBatch) -> None:
         if type(batch) is not EventBatch:

@@ -14,7 +14,7 @@ from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.lift import BatchOperator, make_batch_error
-from rxtemporal.reactive.meters import Gauge
+from rxtemporal.reactive.meters import Gauge, Tap
 
 
 def lift_two(
@@ -56,7 +56,7 @@ class _MergingObserver:
     """Observer of two inputs that runs one operator's step in one subscription."""
 
     __slots__ = (
-        "_absent", "_completed", "_count_out", "_cti", "_ended", "_make", "_observer",
+        "_absent", "_completed", "_count_out", "_cti", "_ended", "_make", "_meter", "_observer",
         "_place", "_seen", "_step", "_waiting",
     )  # fmt: skip
 
@@ -68,7 +68,8 @@ class _MergingObserver:
         observer: abc.ObserverBase[EventBatch],
         gauge: Gauge,
     ) -> None:
-        self._count_out = gauge.output.tally
+        self._meter = gauge.output
+        self._count_out = self._meter.tap(None)
         gauge.step = self
         self._make = make
         self._place = place
@@ -109,6 +110,9 @@ class _MergingObserver:
         if step is not None and left is not None and right is not None:
             self._step = self._make(left, right)
             self._step.load(step)
+
+    def watch(self, tap: Tap | None) -> None:
+        self._count_out = self._meter.tap(tap)
 
     def on_next(self, side: int, batch: EventBatch) -> None:
         if self._ended:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
+
+Tap: TypeAlias = Callable[[EventBatch], object]
 
 
 class RowHolder(Protocol):
@@ -34,6 +36,9 @@ class RunningStep(RowHolder, Protocol):
     def load(self, data: bytes) -> None:
         """Resume from what ``save`` of the same operator's step returned."""
 
+    def watch(self, tap: Tap | None) -> None:
+        """Call ``tap`` with each batch that leaves the operator; None: nobody looks any more."""
+
 
 class Meter:
     """Counter of the rows that pass one place, with the CTI and when that last advanced.
@@ -56,6 +61,17 @@ class Meter:
         if batch.cti > self.cti:
             self.cti = batch.cti
             self.moved = self._clock()
+
+    def tap(self, tap: Tap | None) -> Tap:
+        """Return ``tally``, or a function that counts a batch and then gives it to ``tap``."""
+        if tap is None:
+            return self.tally
+
+        def count(batch: EventBatch) -> None:
+            self.tally(batch)
+            tap(batch)
+
+        return count
 
 
 class Gauge:

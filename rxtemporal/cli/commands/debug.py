@@ -1,0 +1,58 @@
+"""The command ``debug``: the event-flow page of a query over a recording or over files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rxtemporal.cli.options import INTERRUPTED, add_file_options
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add the command to the command line."""
+    debug = commands.add_parser(
+        "debug",
+        parents=[shared],
+        help="write the event-flow page of a query: which events each row comes from, as HTML",
+        description="Runs a query over a recording (made with run(sink, record=PATH)) or over "
+        "files of rows, and writes one HTML page: the plan, a timeline of all rows, the causes and "
+        "effects of each, what came late. The page needs no network and can be shared; it contains "
+        "the rows.",
+    )
+    debug.add_argument(
+        "paths", type=Path, nargs="+", metavar="PATH",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    debug.add_argument(
+        "--query", required=True, metavar="MODULE:FUNCTION",
+        help="the query, as in `rxtemporal replay`: a function of streams (or FILE.py:FUNCTION)",
+    )  # fmt: skip
+    debug.add_argument(
+        "--out", type=Path, metavar="PAGE.html",
+        help="the page (default: the name of the function, with .html)",
+    )  # fmt: skip
+    add_file_options(debug)
+    debug.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; Ctrl-C ends it."""
+    from rxtemporal.cli.replay import FileOptions, find_query, open_streams
+    from rxtemporal.query.bound_query import apply_query
+    from rxtemporal.query.event_flow import write_event_flow
+
+    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    streams = open_streams(options.paths, files)
+    query = apply_query(find_query(options.query), streams)
+    name = options.query.rpartition(":")[2]
+    named = {each: stream._node for each, stream in streams.items()}
+    out = options.out or Path(f"{name}.html")
+    try:
+        written = write_event_flow(query._node, out, title=name, named=named)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    print(written)
+    print(written.sentence)
+    return 1 if written.failed else 0

@@ -1,0 +1,109 @@
+"""Nodes of a running plan with their newest rows, for the live page."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.debug.live_rows import encode_rows
+from rxtemporal.debug.newest import NewestRows
+from rxtemporal.debug.nodes import describe_plan, encode_ctis, encode_held, find_lane_fields
+from rxtemporal.operators.plan import Node
+from rxtemporal.reactive.lift import Entry
+from rxtemporal.reactive.meters import Gauge
+from rxtemporal.runtime.execution import Execution
+from rxtemporal.runtime.reader import Reader
+from rxtemporal.runtime.stalls import format_time
+
+NO_CAUSES = (
+    "the live page has no causes: record the run, and open the recording with rxtemporal debug"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class News:
+    """News of a node: batches and CTIs, each with its step."""
+
+    rows: Sequence[tuple[int, EventBatch]]
+    ctis: Sequence[tuple[int, int]]
+
+
+class LiveNode:
+    """One node of a running plan, and its newest rows while somebody looks."""
+
+    def __init__(self, number: int, node: Node, name: str, meters: Entry | Gauge) -> None:
+        self.number, self.node, self.name = number, node, name
+        self.newest = NewestRows()
+        self._meters = meters
+        # of a source that is read or that pushes, None for a stream of its late events
+        self.reader: Reader | None = None
+        self.lanes: tuple[str, ...] = ()
+
+    def watch(self, tap: Any) -> None:
+        """Call a function with each batch that leaves the node; None: with none any more."""
+        place = self._meters.step if isinstance(self._meters, Gauge) else self._meters
+        if place is not None:
+            place.watch(tap)
+
+    def describe(self, inputs: Sequence[int]) -> dict[str, Any]:
+        """Return what does not change while it runs."""
+        plan = describe_plan(self.number, self.node, self.name, inputs)
+        return {**plan, "window": None, "causes": None, "causesNote": NO_CAUSES}
+
+    def read(self, news: News, step: int, time: TimeForm) -> dict[str, Any]:
+        """Return the counters, and what is new."""
+        schema = self.node.schema or pl.Schema()
+        steps, ctis = [step for step, _ in news.ctis], [cti for _, cti in news.ctis]
+        return {
+            "id": self.number,
+            "rowsIn": self._count_in(),
+            "rowsOut": self._output.rows,
+            "cti": format_time(self._output.cti, time),
+            "held": self._held,
+            "seconds": 0,
+            "rows": encode_rows(news.rows, schema, self.lanes),
+            "ctis": encode_ctis(steps, ctis),
+            "heldCurve": encode_held([max(step, 0)], [self._held]),
+        }
+
+    @property
+    def _output(self) -> Any:
+        return self._meters.output if isinstance(self._meters, Gauge) else self._meters
+
+    @property
+    def _held(self) -> int:
+        if isinstance(self._meters, Gauge):
+            return self._meters.rows
+        return 0 if self.reader is None else self.reader.packer.rows
+
+    def _count_in(self) -> int:
+        if isinstance(self._meters, Gauge):
+            return sum(each.rows for each in self._meters.inputs)
+        return self._meters.rows if self.reader is None else self.reader.door.events
+
+
+def list_nodes(execution: Execution) -> list[LiveNode]:
+    """Return the nodes of a running plan, sources first."""
+    wiring = execution.wiring
+    readers = {id(each.source): each for each in execution.readers}
+    made: list[LiveNode] = []
+    plan: list[tuple[Node, Entry | Gauge]] = [*wiring.sources.items(), *wiring.gauges.items()]
+    for node, meters in plan:
+        reader = readers.get(id(node.source))
+        live = LiveNode(len(made), node, _name(node, reader), meters)
+        live.reader = reader
+        live.lanes = find_lane_fields(node, [each for each, _ in plan], node.schema or ())
+        made.append(live)
+    return made
+
+
+def _name(node: Node, reader: Reader | None) -> str:
+    if reader is not None:
+        return reader.name
+    if node.operator is not None:
+        return node.operator.name
+    return "" if node.source is None else node.source.name

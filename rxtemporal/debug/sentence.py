@@ -1,0 +1,74 @@
+"""Sentence at the top of the event-flow page: what is held back and by whom, and what came late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.safe_text import describe_error
+from rxtemporal.debug.columns import cut_text
+from rxtemporal.ingress.source import StreamSource
+from rxtemporal.lineage.history import ADJUSTED, LATE, TIME, Arrivals
+from rxtemporal.operators.plan import Node
+
+if TYPE_CHECKING:
+    from rxtemporal.lineage.flow import Flow
+
+
+def write_sentence(flow: Flow) -> str:
+    """Return what the reader of a page wants to know first, in one to a few sentences."""
+    if flow.error is not None:
+        return f"The run failed: {cut_text(describe_error(flow.error))}"
+    waits = [f"{each[:1].upper()}{each[1:].rstrip('.')}." for each in flow.holding_back]
+    return " ".join([*(waits or ["Everything is final."]), *_write_late(flow)])
+
+
+def find_delays(flow: Flow) -> dict[str, int | None]:
+    """Return how far behind its events each stream makes its CTIs, in ticks; None: it does not."""
+    return {each.name: find_delay(each.node) for each in flow.histories if each.kind == "source"}
+
+
+def find_delay(node: Node) -> int | None:
+    """Return how far behind its events a source makes its CTIs, in ticks; None: it does not."""
+    source = node.source
+    settings = source.settings if isinstance(source, StreamSource) else None
+    generation = None if settings is None else settings.generation
+    return None if generation is None else generation.delay_ticks
+
+
+def _write_late(flow: Flow) -> Iterator[str]:
+    delays = find_delays(flow)
+    for name, arrivals in flow.arrivals.items():
+        late = arrivals.verdict == LATE
+        adjusted = arrivals.verdict == ADJUSTED
+        fates = [(int(late.sum()), "dropped"), (int(adjusted.sum()), "adjusted")]
+        parts = [f"{number:,} {fate}" for number, fate in fates if number]
+        if parts:
+            events = int((arrivals.verdict != TIME).sum())
+            came = (
+                f"{name!r}: {sum(number for number, _ in fates):,} of {events:,} events came late"
+            )
+            remedy = _write_remedy(arrivals, delays.get(name), flow.time)
+            yield f"{came} ({', '.join(parts)}){remedy}."
+
+
+def _write_remedy(arrivals: Arrivals, delay: int | None, time: TimeForm) -> str:
+    late = (arrivals.verdict == LATE) | (arrivals.verdict == ADJUSTED)
+    furthest = int(arrivals.by[late].max())
+    if not furthest:  # ahead of the wall clock, or an end without its start
+        return ""
+    if delay is None:
+        return f", by up to {format_span(furthest, time)}"
+    enough, now = format_span(delay + furthest, time), format_span(delay, time)
+    return f"; a delay of {enough} in place of {now} would have kept them"
+
+
+def format_span(ticks: int, time: TimeForm) -> str:
+    """Return a span as text, in the form of the source's times.
+
+    >>> format_span(90_000_000, "datetime"), format_span(1_500, "ticks")
+    ('0:01:30', '1,500 ticks')
+    """
+    return f"{ticks:,} ticks" if time == "ticks" else str(timedelta(microseconds=ticks))

@@ -1,0 +1,138 @@
+"""``rxtemporal debug`` and ``Streamable.debug``: the event-flow page of a query, as one file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from page_columns import read_column, read_flow, read_rows
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.cli.main import main
+from rxtemporal.debug.progress import show_progress
+from rxtemporal.errors import BindingError
+
+QUERIES = '''
+import polars as pl
+from rxtemporal import agg
+
+
+def counted(readings):
+    """Count in each ten ticks."""
+    return readings.tumbling_window(10).aggregate(n=agg.count())
+
+
+def broken(readings):
+    """Fail at a row."""
+    return readings.where(lambda row: 1 / (row["x"] - 3) > 0)
+'''
+ROWS = pl.DataFrame({"t": [1, 4, 12, 3], "x": [1, -2, 3, 4]})
+DROP = rxt.AdvanceTimePolicy.DROP
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run where the queries and the rows are."""
+    (tmp_path / "asked.py").write_text(QUERIES, "utf-8")
+    ROWS.write_parquet(tmp_path / "readings.parquet")
+    monkeypatch.chdir(tmp_path)
+
+
+def read_readings() -> rxt.Streamable:
+    """Return the rows as a stream in which the last one is late."""
+    events = [rxt.PointEvent(t, {"x": x}) for t, x in ROWS.iter_rows()]
+    settings = rxt.AdvanceTimeSettings(rxt.AdvanceTimeGenerationSettings(1, 5), policy=DROP)
+    return rxt.from_events(events, advance_time=settings, name="readings")
+
+
+def test_a_recording_becomes_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page has the recorded run, its late event included; a line says what was written."""
+    with read_readings().run(rxt.Collect(), record="recording"):
+        pass
+    assert main(["debug", "recording", "--query", "asked.py:counted", "--out", "page.html"]) == 0
+    printed = capsys.readouterr()
+    size = Path("page.html").stat().st_size
+    assert printed.out == (
+        f"page.html: 4 events, 1 operator, 2 rows of the result, {size / 1e6:.1f} MB\n"
+        "Everything is final. 'readings': 1 of 4 events came late (1 dropped); a delay of 9 ticks "
+        "in place of 5 ticks would have kept them.\n"
+    )
+    assert printed.err == ""
+    flow = read_flow(Path("page.html").read_text("utf-8"))
+    assert flow["title"] == "counted"
+    assert [row["n"] for row in read_rows(flow["nodes"][1])] == [2, 1]
+
+
+def test_a_file_becomes_a_page_with_the_name_of_the_query() -> None:
+    """The options for files are those of replay."""
+    assert main(["debug", "readings.parquet", "--start", "t", "--query", "asked.py:counted"]) == 0
+    flow = read_flow(Path("counted.html").read_text("utf-8"))
+    (arrivals,) = flow["arrivals"]
+    assert read_column(arrivals["start"]) == [1, 4, 12, 3]
+    assert read_column(arrivals["position"]) == [0, 1, 2, 3]
+
+
+def test_a_query_that_fails_has_a_page_and_a_bad_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page shows what there was before the error."""
+    asked = ["--query", "asked.py:broken", "--out", "deep/below/page.html"]
+    assert main(["debug", "readings.parquet", "--start", "t", *asked]) == 1
+    assert "The run failed: " in capsys.readouterr().out
+    flow = read_flow(Path("deep/below/page.html").read_text("utf-8"))
+    assert "division by zero" in flow["sentence"]
+
+
+def test_a_page_that_cannot_be_written_is_one_clear_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The error names the place."""
+    Path("file").write_text("in the way", "utf-8")
+    asked = ["--query", "asked.py:counted", "--out", "file/page.html"]
+    assert main(["debug", "readings.parquet", "--start", "t", *asked]) == 1
+    assert "file" in capsys.readouterr().err
+
+
+def test_a_query_writes_its_page() -> None:
+    """The method returns the path, and the page runs its own scripts alone."""
+    path = read_readings().tumbling_window(10).aggregate(n=agg.count()).debug("query.html")
+    assert path == Path("query.html")
+    text = path.read_text("utf-8")
+    assert "connect-src 'none'" in text
+    assert not re.search(r'(?:src|href)="(?!data:)', text)
+    assert read_flow(text)["title"] == "query"
+
+
+def test_a_pushed_query_is_debugged_by_its_recording() -> None:
+    """Without a recording the error says how to get one; with it the page shows that run."""
+    source = rxt.PushSource("readings", schema={"x": int}, delay=5)
+    query = source.stream.tumbling_window(10).aggregate(n=agg.count())
+    with query.run(rxt.Collect(), record="recording"):
+        for t, x in ROWS.iter_rows():
+            source.push({"time": t, "x": x})
+        source.close()
+    with pytest.raises(BindingError, match="record"):
+        query.debug("page.html")
+    flow = read_flow(query.debug("page.html", recording="recording").read_text("utf-8"))
+    assert [row["n"] for row in read_rows(flow["nodes"][1])] == [2, 1]
+    assert "1 of 4 events came late" in flow["sentence"]
+    other = rxt.from_events([rxt.PointEvent(1, 1)], name="doors")
+    with pytest.raises(BindingError, match="doors"):
+        other.debug("page.html", recording="recording")
+
+
+def test_progress_is_for_terminals(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line each second, which is removed at the end; nothing if standard error is a file."""
+    monkeypatch.setattr("rxtemporal.debug.progress._PERIOD", 0.01)
+    with show_progress("work"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with show_progress("work"):
+        written = ""
+        while "work: 0 s" not in written:
+            written += capsys.readouterr().err
+    assert (written + capsys.readouterr().err).endswith("\r\x1b[K")
