@@ -17,6 +17,7 @@ from importlib import resources
 MODULES = (
     "html",
     "escape",
+    "icons",
     "columns",
     "times",
     "payload",
@@ -47,6 +48,7 @@ MODULES = (
     "charts",
     "help",
     "keys",
+    "ring",
     "live",
     "app",
 )

@@ -4,27 +4,30 @@ function App({ store, actions, view }) {
   const { flow } = state;
   return html`
     <${Top} state=${state} actions=${actions} store=${store} />
-    <main>
+    ${flow.nodes.length ? html`<${Main} state=${state} actions=${actions} store=${store} view=${view} />`
+      : html`<main><p class="empty">${flow.spec.live ? "Nothing has come from the server yet." : "The flow has no streams."}</p></main>`}
+    <p class="spoken" role="status" aria-live="polite">${state.spoken}</p>
+    <${Help} state=${state} store=${store} />`;
+}
+
+function Main({ state, actions, store, view }) {
+  return html`<main>
       <${Plan} state=${state} actions=${actions} />
       <${Steps} state=${state} actions=${actions} />
       <div class="columns">
-        <div class="work">
-          <${Timeline} state=${state} actions=${actions} view=${view} />
-          <section class="lower" aria-label="Events and curves">
-            <div class="tabs" role="tablist" aria-label="Events and curves">
-              ${[["rows", "Events"], ["curves", "Curves"]].map(([tab, text]) => html`<button type="button" role="tab" id=${`tab-${tab}`} aria-controls="tab-panel"
-                aria-selected=${state.tab === tab} onClick=${() => store.set({ tab })}>${text}</button>`)}
-            </div>
-            <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${state.tab}`}>
-              ${state.tab === "rows" ? html`<${Table} state=${state} actions=${actions} store=${store} />` : html`<${Charts} state=${state} actions=${actions} />`}
-            </div>
-          </section>
-        </div>
+        <${Timeline} state=${state} actions=${actions} view=${view} />
+        <section class="lower" aria-label="Events and curves">
+          <div class="tabs" role="tablist" aria-label="Events and curves">
+            ${[["rows", "Events"], ["curves", "Curves"]].map(([tab, text]) => html`<button type="button" role="tab" id=${`tab-${tab}`} aria-controls="tab-panel"
+              aria-selected=${state.tab === tab} onClick=${() => store.set({ tab })}>${text}</button>`)}
+          </div>
+          <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${state.tab}`}>
+            ${state.tab === "rows" ? html`<${Table} state=${state} actions=${actions} store=${store} />` : html`<${Charts} state=${state} actions=${actions} />`}
+          </div>
+        </section>
         <aside class="side" aria-label="Selection" tabindex="-1"><${Details} state=${state} actions=${actions} /></aside>
       </div>
-    </main>
-    <p class="spoken" role="status" aria-live="polite">${state.spoken}</p>
-    <${Help} state=${state} store=${store} />`;
+    </main>`;
 }
 
 function Top({ state, actions, store }) {
@@ -34,13 +37,25 @@ function Top({ state, actions, store }) {
   return html`<header class="top">
     <h1>${show(title || "Event flow")} <span class="sub">event flow</span></h1>
     ${state.live ? html`<span class=${`live is-${state.live.split(" ")[0]}`} role="status">${state.live}</span>` : null}
+    ${state.live === "token needed" ? html`<${Token} store=${store} />` : null}
     <span class="spring"></span>
-    <button type="button" class="quiet" aria-label=${`Colours: ${state.theme}; switch to ${next}`} title="Dark, light or as the system" onClick=${() => actions.setTheme(next)}>${{ auto: "◐ auto", dark: "● dark", light: "○ light" }[state.theme]}</button>
+    <button type="button" class="quiet" aria-label=${`Colours: ${state.theme}; switch to ${next}`} title="Dark, light or as the system" onClick=${() => actions.setTheme(next)}>Colours: ${state.theme}</button>
     <button type="button" class="quiet" aria-label="Help: keys" title="Keys (?)" onClick=${() => store.set({ help: true })}>?</button>
-    ${sentence ? html`<p class="sentence">${show(sentence, 600)}</p>` : null}
+    ${sentence ? html`<p class="sentence"><${Hourglass} />${show(sentence, 600)}</p>` : null}
     ${sampled ? html`<p class="sampled" role="note">A sample: ${count(sampled.shown)} of ${plural(sampled.of, "event")} are shown.</p>` : null}
     ${every > 1 ? html`<p class="sampled" role="note">One step stands for ${count(every)} arrivals.</p>` : null}
   </header>`;
+}
+
+// the token that the server asks for; it stays in the memory of this page
+function Token({ store }) {
+  const field = useRef(null);
+  const send = (event) => {
+    event.preventDefault();
+    store.feed.giveToken(field.current.value);
+  };
+  return html`<form class="token" onSubmit=${send}><input ref=${field} type="password" class="filter" autocomplete="off" aria-label="Token" placeholder="token" />
+    <button type="submit" class="quiet">Connect</button></form>`;
 }
 
 function start() {
@@ -53,8 +68,7 @@ function start() {
   page.textContent = "";
   render(html`<${App} store=${store} actions=${actions} view=${view} />`, page);
   listenToKeys(store, actions, view);
-  followLive(store, view);
-  if (MEASURED) requestAnimationFrame(() => setTimeout(() => performance.mark("open")));
+  store.feed = followLive(store, view);
 }
 
 start();

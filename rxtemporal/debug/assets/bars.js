@@ -86,7 +86,7 @@ function drawTraced(scene, band) {
     drawSet(scene, band, trace.causes.get(band.node.id), scene.palette.cause);
     drawSet(scene, band, trace.effects.get(band.node.id), scene.palette.effect);
   }
-  if (selected?.node === band.node.id) drawFrame(scene, band, selected.row, scene.palette.select);
+  if (selected?.node === band.node.id && selected.row >= 0) drawFrame(scene, band, selected.row, scene.palette.select);
 }
 
 function drawSet(scene, band, rows, fills) {

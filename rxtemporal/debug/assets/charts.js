@@ -50,9 +50,9 @@ function chartOptions(chart, state, width) {
   const axis = { stroke: ink("--muted"), grid: { stroke: ink("--grid"), width: 1 }, ticks: { stroke: ink("--grid"), width: 1 }, font: "11px system-ui, sans-serif" };
   const value = (ticks) => (chart.isTime ? state.flow.times.span(ticks) : count(ticks));
   return {
-    width, height: 150, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
+    width, height: 168, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.08] } },
     series: [{}, ...chart.curves.map((_, i) => line(i, DASHES[i % DASHES.length])), ...delays.map(({ i }) => line(i, [5, 4]))],
-    axes: [{ ...axis, size: 30 }, { ...axis, size: 68, values: (_, splits) => splits.map((each) => (each ? value(each) : "0")) }],
+    axes: [{ ...axis, size: 30 }, { ...axis, size: 74, ...(chart.isTime && state.flow.times.isDate ? { incrs: STEPS } : {}), values: (_, splits) => splits.map((each) => (each ? value(each) : "0")) }],
   };
 }

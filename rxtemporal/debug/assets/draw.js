@@ -65,7 +65,7 @@ function drawGrid(scene, { places }) {
 }
 
 function drawContents(scene, band) {
-  scene.ink.globalAlpha = scene.alpha = scene.state.trace ? 0.32 : 1;
+  scene.ink.globalAlpha = scene.alpha = scene.state.trace ? 0.4 : 1;
   drawRows(scene, band);
   if (band.late !== null) drawLate(scene, band);
   scene.ink.globalAlpha = scene.alpha = 1;

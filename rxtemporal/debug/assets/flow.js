@@ -87,6 +87,9 @@ class Flow {
     this.output = this.nodes.find((node) => node.spec.output)
       ?? this.byId.get(spec.output) ?? this.nodes.at(-1);
     this.last = this.lastStep();
+    this.extent = this.findExtent();
+    const [first, last] = this.extent.map((ticks) => this.times.parts(ticks).date);
+    this.times.isOneDay = first === last;
   }
 
   lastStep() {
@@ -95,7 +98,7 @@ class Flow {
   }
 
   // from the earliest to the latest finite time of all rows and arrivals
-  get extent() {
+  findExtent() {
     let [low, high] = [Infinity, -Infinity];
     const reach = (values) => {
       for (const value of values) {

@@ -21,9 +21,9 @@ function focusFilter(store) {
 function listenToKeys(store, actions, view) {
   const keys = keyTable(store, actions, view);
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || store.state.help) return;
+    if (!store.state.flow.nodes.length || event.ctrlKey || event.metaKey || event.altKey || store.state.help) return;
     const { target } = event;
-    if (target.matches("input[type=search]")) return leaveFilter(event);
+    if (target.matches("input:not([type=range])")) return leaveFilter(event);
     const isScrolled = event.key.startsWith("Arrow") && target.closest(".grid, .plan-scroll, .slider, .side");
     if (isScrolled || (target.matches(".slider") && ["Home", "End"].includes(event.key)) || !Object.hasOwn(keys, event.key)) return;
     event.preventDefault();

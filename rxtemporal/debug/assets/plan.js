@@ -2,11 +2,13 @@
 function Plan({ state, actions }) {
   const { flow } = state;
   const plan = useMemo(() => layPlan(flow), [flow]);
+  const scroller = useRef(null);
+  useEffect(() => revealBox(scroller.current, plan, state.chosen), [plan, state.chosen]);
   return html`<section class="plan" aria-label="Plan of the query">
-    <div class="plan-scroll" tabindex="0" aria-label="Plan, left to right">
+    <div class="plan-scroll" ref=${scroller} tabindex="0" role="group" aria-label="Plan, left to right">
       <div class="plan-area" style=${{ width: `${plan.width}px`, height: `${plan.height}px` }}>
         <svg width=${plan.width} height=${plan.height} aria-hidden="true">
-          <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+          <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">
             <path d="M0,0 L8,4 L0,8 z" class="arrow" /></marker></defs>
           ${plan.links.map((link) => html`<path class=${linkClass(state, link)} d=${link.path} marker-end=${link.to.node ? "url(#arrow)" : null} />`)}
         </svg>
@@ -14,6 +16,14 @@ function Plan({ state, actions }) {
       </div>
     </div>
   </section>`;
+}
+
+// the box of the chosen node scrolls into sight
+function revealBox(element, { boxes }, chosen) {
+  const box = boxes.find(({ node }) => node.id === chosen);
+  if (!box) return;
+  const { scrollLeft, clientWidth } = element;
+  if (box.x < scrollLeft || box.x + BOX.width > scrollLeft + clientWidth) element.scrollLeft = box.x - (clientWidth - BOX.width) / 2;
 }
 
 function PlanBox({ box: { node, x, y }, state, actions }) {
@@ -28,10 +38,10 @@ function PlanBox({ box: { node, x, y }, state, actions }) {
       aria-pressed=${state.chosen === node.id} aria-label=${boxLabel(node, facts, causes, effects)}
       title=${[node.spec.line, node.spec.ctiRule && `CTI: ${node.spec.ctiRule}`, node.spec.holds && `holds: ${node.spec.holds}`].filter(Boolean).map((text) => show(text)).join("\n")}
       onClick=${() => actions.choose(node.id)}>
-    <span class="box-head"><b>${node.name}</b>${node.spec.holdsBack ? html`<i class="mark-back">⧗ holds back</i>`
-      : node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
+    ${node.spec.holdsBack ? html`<i class="mark-back"><${Hourglass} />holds back</i>` : null}
+    <span class="box-head"><b>${node.name}</b>${node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
     <span class="box-flow">${facts.in} <span>in</span> <em>→</em> ${facts.out} <span>out</span></span>
-    <span class="box-row"><span>CTI</span> ${facts.cti}</span>
+    <span class="box-row"><span>CTI</span> ${facts.ctiShort}</span>
     <span class="box-row"><span>held</span> ${facts.held} <span>time</span> ${facts.time}
       ${causes ? html`<i class="mark-cause">◂ ${causes}</i>` : null}${effects ? html`<i class="mark-effect">▸ ${effects}</i>` : null}</span>
   </button>`;
@@ -47,7 +57,7 @@ function nodeFacts({ flow, step }, node) {
   return {
     in: count(atEnd ? node.spec.rowsIn : then),
     out: count(atEnd ? node.spec.rowsOut : node.rows.countKnown(step)),
-    cti: cti === -Infinity ? "none yet" : flow.times.full(cti),
+    cti: cti === -Infinity ? "none yet" : flow.times.full(cti), ctiShort: cti === -Infinity ? "none yet" : flow.times.cell(cti),
     held: count(atEnd ? node.spec.held : node.heldAt(step)),
     time: seconds(node.spec.seconds),
   };

@@ -5,12 +5,12 @@ function Steps({ state, actions }) {
   const button = (text, label, key, call) => html`<button type="button" aria-label=${label} title=${`${label} (${key})`} onClick=${call}>${text}</button>`;
   return html`<section class="steps bar" aria-label="Steps over arrival time">
     <div class="group" role="group" aria-label="Step">
-      ${button("⏮", "First arrival", "Home", () => actions.setStep(0))}
+      ${button(html`<${FirstIcon} />`, "First arrival", "Home", () => actions.setStep(0))}
       ${button("◂ event", "Previous event", "p", () => actions.previousEvent())}
       ${button("event ▸", "Next event", "n", () => actions.nextEvent())}
       ${button("CTI ▸", "Next CTI of the chosen operator", "c", () => actions.nextCti())}
       ${button("result ▸", "Next result", "r", () => actions.nextResult())}
-      ${button("⏭", "Last arrival", "End", () => actions.setStep(flow.last))}
+      ${button(html`<${LastIcon} />`, "Last arrival", "End", () => actions.setStep(flow.last))}
     </div>
     <input type="range" class="slider" min="0" max=${flow.last} value=${step} aria-label="Arrival"
       aria-valuetext=${`arrival ${step} of ${flow.last}`} onInput=${(event) => actions.setStep(Number(event.target.value))} />

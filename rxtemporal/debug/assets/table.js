@@ -8,7 +8,7 @@ function Table({ state, actions, store }) {
   const rows = useMemo(() => listRows(source, state), [source, state.step, state.order, state.filter]);
   return html`<div class="table-part">
     <div class="bar">
-      <h2 id="table-title">${source.title} <span class="sub">${node.name}</span></h2>
+      <h2 id="table-title">${source.title} <span class="sub">${node.name}${state.flow.times.isDate ? ", UTC" : ""}</span></h2>
       <span class="sub" data-count>${rows.length === source.n ? plural(source.n, "row") : `${count(rows.length)} of ${plural(source.n, "row")}`}</span>
       <span class="spring"></span>
       <div class="group" role="group" aria-label="Order">
@@ -25,14 +25,14 @@ function Table({ state, actions, store }) {
 // columns of a node's table: a source shows its arrivals, late ones too
 function tableOf(flow, node) {
   const arrivals = flow.arrivalsOf.get(node.id);
-  return arrivals ? arrivalTable(flow.times, arrivals) : rowTable(flow.times, node.rows);
+  return arrivals && !flow.spec.live ? arrivalTable(flow.times, arrivals) : rowTable(flow.times, node.rows);
 }
 
 function rowTable(times, rows) {
   const columns = [
     { name: "row", width: 64, text: (row) => String(row), number: (row) => row },
-    { name: "start", width: 196, text: (row) => times.full(rows.start[row]) },
-    { name: "end", width: 196, text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.full(rows.endAt(row, step))) },
+    { name: "start", width: timeWidth(times), text: (row) => times.cell(rows.start[row]) },
+    { name: "end", width: timeWidth(times), text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.cell(rows.endAt(row, step))) },
     { name: "known", width: 78, text: (row) => String(rows.known[row]), number: (row) => rows.known[row] },
     ...payloadColumns(rows),
   ];
@@ -40,11 +40,11 @@ function rowTable(times, rows) {
 }
 
 function arrivalTable(times, arrivals) {
-  const end = (i) => (arrivals.kind[i] === 4 ? "CTI" : arrivals.end[i] - arrivals.start[i] <= 1 ? "point" : times.full(arrivals.end[i]));
+  const end = (i) => (arrivals.kind[i] === 4 ? "CTI" : arrivals.end[i] - arrivals.start[i] <= 1 ? "point" : times.cell(arrivals.end[i]));
   const columns = [
     { name: "arrival", width: 78, text: (i) => String(arrivals.step[i]), number: (i) => arrivals.step[i] },
-    { name: "start", width: 196, text: (i) => times.full(arrivals.start[i]) },
-    { name: "end", width: 120, text: end },
+    { name: "start", width: timeWidth(times), text: (i) => times.cell(arrivals.start[i]) },
+    { name: "end", width: timeWidth(times), text: end },
     { name: "verdict", width: 168, text: (i) => arrivals.verdictText(i), late: (i) => arrivals.verdict[i] === LATE },
     ...payloadColumns(arrivals),
   ];
@@ -52,6 +52,10 @@ function arrivalTable(times, arrivals) {
     title: "Arrivals", n: arrivals.n, columns, step: arrivals.step, start: arrivals.start, arrivals,
     rowOf: (i) => arrivals.row[i],
   };
+}
+
+function timeWidth(times) {
+  return times.isOneDay ? 128 : 200;
 }
 
 function payloadColumns({ fields, cells }) {

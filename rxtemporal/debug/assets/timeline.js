@@ -1,5 +1,5 @@
 // The timeline: a canvas with lanes, their names as buttons beside it, zoom buttons, and an overview.
-const GUTTER = 176;
+const GUTTER = 196;
 const NARROW = 640;
 
 function Timeline({ state, actions, view }) {
@@ -92,12 +92,17 @@ function revealSelected(element, { selected }, layout) {
   if (top < element.scrollTop || top + 30 > element.scrollTop + element.clientHeight) element.scrollTop = top - 40;
 }
 
+// a name that may be broken after each underscore
+function breakName(name) {
+  return name.split(/(?<=_)/).map((part) => html`${part}<wbr />`);
+}
+
 function LaneHead({ band: { node, top, height, lanes, split }, state, actions, gutter }) {
   const keys = keyCount(node);
   const toggle = keys > 1 ? html`<button type="button" class="keys" aria-expanded=${split}
     aria-label=${`Keys of ${node.name}`} title=${`${keys} keys`} onClick=${() => actions.toggleKeys(node.id)}>${split ? "▾" : "▸"}</button>` : null;
   return html`<div class=${`lane-head${state.chosen === node.id ? " is-chosen" : ""}`} style=${{ top: `${top}px`, height: `${gutter ? height : CAPTION}px`, width: gutter ? `${gutter - 8}px` : "100%" }}>
-    <span class="lane-name">${toggle}<button type="button" class="link-button" aria-pressed=${state.chosen === node.id} onClick=${() => actions.choose(node.id)}>${node.name}</button></span>
+    <span class="lane-name">${toggle}<button type="button" class="link-button" aria-pressed=${state.chosen === node.id} title=${node.name} onClick=${() => actions.choose(node.id)}>${breakName(node.name)}</button></span>
     ${gutter && split ? lanes.map((lane) => html`<span class="lane-key" style=${{ top: `${lane.top - top}px`, height: `${lane.height}px` }}>${lane.label}</span>`) : null}
   </div>
   ${!gutter && split ? lanes.map((lane) => html`<span class="lane-key over" style=${{ top: `${lane.top}px` }}>${lane.label}</span>`) : null}`;
@@ -111,7 +116,13 @@ function ViewRange({ view, times }) {
     view.listeners.add(frame);
     return () => view.listeners.delete(frame);
   }, [view]);
-  return html`<output class="range" aria-label="Time shown">${times.full(view.from)} – ${times.short(view.to)} <span>(${times.span(view.to - view.from)})</span></output>`;
+  return html`<output class="range" aria-label="Time shown">${rangeText(view, times)}</output>`;
+}
+
+function rangeText({ from, to }, times) {
+  const span = to - from;
+  const [first, last] = [times.coarse(from, span), times.coarse(to, span)];
+  return html`${times.range(first, last)} <span>(${times.span(last - first)})</span>`;
 }
 
 function Legend() {

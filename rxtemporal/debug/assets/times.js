@@ -36,6 +36,30 @@ class Times {
     return this.parts(ticks).clock;
   }
 
+  // a time without the digits that a span of this length does not need
+  coarse(ticks, span) {
+    const unit = span > 60 * SECOND ? SECOND : span > SECOND / 10 ? 1000 : 1;
+    const excess = this.excess(unit);
+    return this.isDate ? Math.round((ticks + excess) / unit) * unit - excess : ticks;
+  }
+
+  // what the page's base is past the last whole unit
+  excess(unit) {
+    return Number(((this.base % BigInt(unit)) + BigInt(unit)) % BigInt(unit));
+  }
+
+  // from one time to another; the date once where it is the same
+  range(from, to) {
+    const [first, last] = [from, to].map((each) => (Number.isFinite(each) ? this.parts(each).date : ""));
+    if (!first || first !== last) return `${this.full(from)} – ${this.full(to)}`;
+    return `${this.full(from).slice(0, -4)} – ${this.short(to)} UTC`;
+  }
+
+  // tables leave the date out where all is of one day
+  cell(ticks) {
+    return this.isOneDay && Number.isFinite(ticks) ? this.short(ticks) : this.full(ticks);
+  }
+
   span(ticks) {
     if (!Number.isFinite(ticks)) return "for ever";
     const size = Math.abs(ticks);
