@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from pathlib import Path
 
 import docs_site
+import pytest
 import site_links
+
+import rxtemporal as rxt
+from rxtemporal import errors
+from rxtemporal import operators as ops
+
+DESCRIBED = re.compile(r"^::: ([\w.]+)$", re.M)
+REFERENCE = docs_site.ROOT / "docs" / "reference"
+# their pages describe all that they have
+WHOLE = {f"rxtemporal.{name}" for name in ("agg", "errors", "plots", "spark", "testing")}
+
+
+def test_each_public_name_stands_once_in_the_reference() -> None:
+    """Names of ``rxtemporal`` and the operators are listed on one page each, errors with theirs."""
+    listed = [
+        name for page in REFERENCE.glob("*.md") for name in DESCRIBED.findall(page.read_text())
+    ]
+    public = [name for name in rxt.__all__ if name not in ("agg", "operators")]
+    names = {f"rxtemporal.{name}" for name in public if not hasattr(errors, name)}
+    functions = {f"{getattr(ops, name).__module__}.{name}" for name in ops.__all__}
+    assert sorted(listed) == sorted(WHOLE | names | functions)
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE - {"rxtemporal.spark"}))
+def test_modules_of_the_reference_exist(name: str) -> None:
+    """A page describes a module that users import."""
+    assert importlib.import_module(name).__doc__
 
 
 def test_links_that_leave_the_docs_lead_to_pages_of_the_site() -> None:
