@@ -211,6 +211,9 @@ from .query.replay import (
     replay as replay,
 )
 from .query.streamable import Streamable as Streamable
+from .query.why_not import (
+    why_not as why_not,
+)
 from .reactive.subjects import (
     CtiSynchronizingSubject as CtiSynchronizingSubject,
 )

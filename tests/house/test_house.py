@@ -107,6 +107,7 @@ PUBLIC = [
     "replay",
     "ticks",
     "to_datetime",
+    "why_not",
 ]
 OPERATORS = [
     "alter_event_duration",

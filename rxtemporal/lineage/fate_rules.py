@@ -1,0 +1,156 @@
+"""Reasons why no row of an operator stands on a row of its input, for each family."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns
+from rxtemporal.engine.steps.join_keys import KeyMatcher
+from rxtemporal.lineage.fate import Fate
+from rxtemporal.lineage.lost_row import LostRow
+from rxtemporal.lineage.row_text import write_expression, write_span, write_values
+from rxtemporal.operators.anti_join import LeftAntiJoin
+from rxtemporal.operators.explode import Explode
+from rxtemporal.operators.join import Join, Matcher
+from rxtemporal.operators.where_select import Where, WhereRow
+
+MOST_OTHERS = 3
+
+
+@singledispatch
+def explain_end(operator: Any, lost: LostRow) -> Fate:
+    """Return the reason why a row has not come out of an operator."""
+    if lost.start >= lost.cti:
+        return lost.wait(lost.start + 1)
+    return lost.tell("ended", f"no row of {lost.place} stands on it")
+
+
+@explain_end.register
+def _explain_where(operator: Where, lost: LostRow) -> Fate:
+    names = operator.predicate.meta.root_names()
+    values = {name: value for name, value in lost.payload.items() if name in names}
+    return lost.tell(
+        "dropped",
+        f"dropped by {lost.place}: {write_values(values)} does not satisfy "
+        f"{write_expression(operator.predicate)}",
+        values=values,
+    )
+
+
+@explain_end.register
+def _explain_where_row(operator: WhereRow, lost: LostRow) -> Fate:
+    name = getattr(operator.predicate, "__name__", "the function")
+    values = lost.payload
+    return lost.tell(
+        "dropped", f"dropped by {lost.place}: {name} is not true of {write_values(values)}",
+        values=values,
+    )  # fmt: skip
+
+
+@explain_end.register
+def _explain_explode(operator: Explode, lost: LostRow) -> Fate:
+    values = {operator.field: lost.payload[operator.field]}
+    return lost.tell("dropped", f"{lost.place} gives no row for {write_values(values)}",
+                     values=values)  # fmt: skip
+
+
+@explain_end.register
+def _explain_join(operator: Join, lost: LostRow) -> Fate:
+    """Return that no row matched: the key that no row has, or the nearest one with the key."""
+    other = lost.inputs[1 - lost.side]
+    values, partners = _find_partners(operator, lost)
+    if len(partners) and (found := _explain_overlap(operator, lost, partners)) is not None:
+        return found
+    missing = f"no partner in {lost.place}: "
+    side = ("left", "right")[1 - lost.side]
+    if None in values.values():
+        return lost.tell("no partner", f"{missing}{write_values(values)}, and null matches nothing",
+                         values=values)  # fmt: skip
+    if not len(partners):
+        of = f" with {write_values(values)}" if values else ""
+        return lost.tell("no partner", f"{missing}no row of the {side} stream{of}", values=values)
+    nearest = lost.order_by_distance(other, partners)[:MOST_OTHERS]
+    first = int(nearest[0])
+    return lost.tell(
+        "no partner",
+        f"{missing}the nearest row of the {side} stream{_write_keys(values)} is "
+        f"{lost.write_row(other, first)}, {_write_gap(lost, other, first)}",
+        values=values,
+        others=lost.frame(other, nearest),
+    )
+
+
+def _write_keys(values: dict[str, Any]) -> str:
+    return f" with {write_values(values)}" if values else ""
+
+
+def _write_gap(lost: LostRow, other: Any, row: int) -> str:
+    """Return how far another row is, as text; none of it may be there at the time asked about."""
+    start, end = int(other.start[row]), int(other.end[row])
+    if start >= lost.end:
+        return f"{write_span(start - lost.end + 1, lost.form)} later"
+    if end <= lost.start:
+        return f"{write_span(lost.start - end + 1, lost.form)} earlier"
+    return "which is not alive then"
+
+
+def _explain_overlap(operator: Join, lost: LostRow, partners: Int64s) -> Fate | None:
+    """Return why there is no pair with the partners that are alive at the same time."""
+    other = lost.inputs[1 - lost.side]
+    low, high = (lost.start, lost.end) if lost.at is None else (lost.at, lost.at + 1)
+    alive = partners[(other.start[partners] < high) & (other.end[partners] > low)]
+    if not len(alive):
+        return None
+    begin = int(np.maximum(other.start[alive], lost.start).min())
+    if begin >= lost.cti:
+        return lost.wait(begin + 1)
+    if operator.where is None:
+        return None
+    nearest = alive[:MOST_OTHERS]
+    return lost.tell(
+        "no partner",
+        f"no partner in {lost.place}: {lost.write_row(other, int(alive[0]))} does not satisfy "
+        f"where={write_expression(operator.where)}",
+        others=lost.frame(other, nearest),
+    )
+
+
+@explain_end.register
+def _explain_anti_join(operator: LeftAntiJoin, lost: LostRow) -> Fate:
+    """Return the rows that removed a left row; a right row only removes others."""
+    if lost.side == 1:
+        return lost.tell("ended", f"{lost.place} takes no row from its right stream")
+    other = lost.inputs[1]
+    _, partners = _find_partners(operator, lost)
+    low, high = (lost.start, lost.end) if lost.at is None else (lost.at, lost.at + 1)
+    alive = partners[(other.start[partners] < high) & (other.end[partners] > low)]
+    if not len(alive):
+        return explain_end.dispatch(object)(operator, lost)
+    shown = ", ".join(lost.write_row(other, row) for row in alive[:MOST_OTHERS].tolist())
+    more = f" and {len(alive) - MOST_OTHERS:,} more" if len(alive) > MOST_OTHERS else ""
+    return lost.tell(
+        "removed",
+        f"removed by {lost.place}: {shown}{more}",
+        others=lost.frame(other, alive[:MOST_OTHERS]),
+    )
+
+
+def _find_partners(operator: Matcher, lost: LostRow) -> tuple[dict[str, Any], Int64s]:
+    """Return the values of the row's key, under the other side's names, and the rows with it."""
+    left, right = (each.payload.schema for each in lost.inputs)
+    keys = lost.source.keys
+    types = operator.key_types(left, right, keys)
+    matcher = KeyMatcher(keys, operator.on, types)
+    codes = [
+        matcher.encode(side, Columns.from_frame(each.payload))
+        for side, each in enumerate(lost.inputs)
+    ]
+    pairs = [*((key, key) for key in keys), *operator.on]
+    values = {pair[1 - lost.side]: lost.payload[pair[lost.side]] for pair in pairs}
+    code = codes[lost.side][lost.row]
+    found = np.flatnonzero(codes[1 - lost.side] == code) if code >= 0 else np.empty(0, np.int64)
+    return values, found

@@ -1,0 +1,124 @@
+"""Rows followed forward through a query, from an event to where its way ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.lineage import fate_rules_windows as fate_rules_windows
+from rxtemporal.lineage.candidates import Wanted
+from rxtemporal.lineage.causes import BOUNDARY
+from rxtemporal.lineage.fate import Fate, make_frame
+from rxtemporal.lineage.fate_rules import explain_end
+from rxtemporal.lineage.flow import Flow
+from rxtemporal.lineage.history import History
+from rxtemporal.lineage.lost_row import LostRow
+from rxtemporal.lineage.row_text import write_lifetime, write_time, write_values
+from rxtemporal.operators.anti_join import LeftAntiJoin
+from rxtemporal.operators.join import Join
+
+# rows of an operator's output that are looked at in one go, and in all
+FEW_ROWS, MOST_ROWS = 512, 1 << 20
+# results of one row that are followed
+MOST_BRANCHES = 4
+
+# a worse end has a greater rank: distance from the time, in a result, steps from the output
+Rank: TypeAlias = tuple[int, bool, int]
+
+
+class Forward:
+    """Search for the ends of rows of one run, for one missing row."""
+
+    def __init__(self, flow: Flow, wanted: Wanted) -> None:
+        self._flow, self._wanted = flow, wanted
+        self._readers: dict[int, list[tuple[History, int]]] = defaultdict(list)
+        for history in _list_ancestors(flow):
+            for side, below in enumerate(history.inputs):
+                self._readers[below].append((history, side))
+        self._ends: dict[tuple[int, int], list[tuple[Rank, Fate]]] = {}
+
+    def find_fate(self, number: int, row: int) -> Fate:
+        """Return the end of a row's way; of several that nearest to the missing row."""
+        return min(self._follow(number, row), key=lambda end: end[0])[1]
+
+    def _follow(self, number: int, row: int) -> list[tuple[Rank, Fate]]:
+        if (number, row) not in self._ends:
+            self._ends[number, row] = list(self._list_ends(number, row))
+        return self._ends[number, row]
+
+    def _list_ends(self, number: int, row: int) -> Iterator[tuple[Rank, Fate]]:
+        history = self._flow.histories[number]
+        distance = self._measure(history, np.array([row])).tolist()[0]
+        if number == self._flow.output:
+            yield (distance, True, 0), self._tell_result(history, row)
+        for reader, side in self._readers[number]:
+            inputs = tuple(self._flow.histories[each] for each in reader.inputs)
+            lost = LostRow(reader, inputs, side, row, self._wanted.at, self._flow.time)
+            effects = self._find_effects(reader, lost)
+            if not len(effects) or self._is_missing(reader, effects, distance):
+                fate = explain_end(reader.node.operator, lost)
+                yield (distance, False, self._flow.output - reader.number), fate
+            else:
+                for each in effects.tolist():
+                    yield from self._follow(reader.number, each)
+
+    def _is_missing(self, reader: History, effects: Int64s, distance: int) -> bool:
+        """Return True if a row alive at the time is in no row of a join at that time."""
+        if self._wanted.at is None or distance:
+            return False
+        matches = isinstance(reader.node.operator, (Join, LeftAntiJoin))
+        return matches and bool(self._measure(reader, effects).min())
+
+    def _measure(self, history: History, rows: Int64s) -> Int64s:
+        return self._wanted.measure(history.start[rows], history.end[rows])
+
+    def _find_effects(self, reader: History, lost: LostRow) -> Int64s:
+        """Return the rows of an operator that stand on a row, those nearest to the time first.
+
+        Rows near the row in time are looked at first, and as many at once as have few causes.
+        """
+        order = lost.order_by_distance(reader, np.arange(len(reader)))
+        done, size = 0, FEW_ROWS
+        while done < min(len(order), MOST_ROWS):
+            some = order[done : done + size]
+            causes = self._flow.causes(reader.number, some)
+            hit = (causes.side == lost.side) & (causes.row == lost.row)
+            if hit.any():
+                inside = hit & (causes.role != BOUNDARY)
+                found = np.unique(causes.of[inside if inside.any() else hit])
+                near = np.argsort(self._measure(reader, found), kind="stable")
+                return found[near[:MOST_BRANCHES]]
+            done += len(some)
+            size *= 4 if len(causes) < 8 * size else 1
+        return np.empty(0, np.int64)
+
+    def _tell_result(self, history: History, row: int) -> Fate:
+        """Return that a row is in a result, and in what this one differs from the missing one."""
+        form, at = self._flow.time, self._wanted.at
+        start, end = int(history.start[row]), int(history.end[row])
+        lifetime = write_lifetime(start, end, form)
+        text = f"in the result {lifetime} {write_values(history.payload.row(row, named=True))}"
+        differs = []
+        if at is not None and not start <= at < end:
+            differs.append(f"which does not contain {write_time(at, form)}")
+        rows = history.payload[[row]]
+        if self._wanted.count_mismatches(rows, history.start[[row]], history.end[[row]])[0]:
+            differs.append("whose fields differ")
+        message = ", ".join([text, *differs[:1]]) + "".join(f" and {each}" for each in differs[1:])
+        others = make_frame(history, np.array([row]), form)
+        return Fate("elsewhere", message, history.name, history.line, others=others)
+
+
+def _list_ancestors(flow: Flow) -> list[History]:
+    """Return the histories on which the result may stand, itself included."""
+    found, waiting = {flow.output}, [flow.output]
+    while waiting:
+        for below in flow.histories[waiting.pop()].inputs:
+            if below not in found:
+                found.add(below)
+                waiting.append(below)
+    return [flow.histories[each] for each in sorted(found)]

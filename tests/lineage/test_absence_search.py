@@ -1,0 +1,194 @@
+"""The answer to "why is there no such row": each event's way, and where it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.lineage.absence import Absence
+from rxtemporal.lineage.fate import Candidate, Fate
+
+Point, Interval = rxt.PointEvent, rxt.IntervalEvent
+
+
+def make_readings(**options: Any) -> rxt.Streamable:
+    """Return readings of two rooms, the last one behind the others."""
+    rows = [(3, "a", 19), (7, "a", 25), (8, "b", 26), (30, "a", 21), (21, "b", 40)]
+    events = [Point(t, {"room": room, "temp": temp}) for t, room, temp in rows]
+    return rxt.from_events(events, name="readings", **options)
+
+
+def make_cars() -> rxt.Streamable:
+    """Return cars on a road."""
+    rows = [(1, 9, 1, "A"), (20, 25, 2, "B"), (22, 26, None, "C"), (50, 60, 4, "D")]
+    events = [Interval(s, e, {"lane": lane, "plate": plate}) for s, e, lane, plate in rows]
+    return rxt.from_events(events, schema={"lane": int, "plate": str}, name="cars")
+
+
+def make_tolls() -> rxt.Streamable:
+    """Return tolls of lanes."""
+    rows = [(4, 20, 1, 7), (40, 45, 2, 9)]
+    events = [Interval(s, e, {"lane": lane, "toll": toll}) for s, e, lane, toll in rows]
+    return rxt.from_events(events, name="tolls")
+
+
+def first(absence: Absence, stream: str) -> Candidate:
+    """Return the nearest event of a stream."""
+    assert not absence.exists
+    return absence.candidates[stream][0]
+
+
+def find_fate(absence: Absence, stream: str) -> Fate:
+    """Return the fate of the nearest event of a stream."""
+    return first(absence, stream).fate
+
+
+def test_dropped_by_where() -> None:
+    """The fate of a row that a where dropped has the line and the values."""
+    query = make_readings().where(pl.col("temp") > 20, lambda row: row["room"] == "a")
+    fate = find_fate(rxt.why_not(query, at=3), "readings")
+    assert (fate.kind, fate.operator, fate.values) == ("dropped", "where", {"temp": 19})
+    assert fate.line is not None
+    assert fate.line.startswith(__file__)
+    assert fate.message.endswith("temp=19 does not satisfy temp > 20")
+    fate = find_fate(rxt.why_not(query, where={"room": "b"}), "readings")
+    assert (fate.kind, fate.values["room"]) == ("dropped", "b")
+
+
+def test_dropped_after_a_window() -> None:
+    """A condition on a window's result is named, with the value that failed."""
+    rooms = make_readings().group_by("room").tumbling_window(10).aggregate(n=agg.count())
+    fate = find_fate(rxt.why_not(rooms.where(pl.col("n") > 1), at=5, where={"room": "b"}),
+                     "readings")  # fmt: skip
+    assert (fate.kind, fate.values) == ("dropped", {"n": 1})
+
+
+def test_late() -> None:
+    """The fate of a late event says by how much, and the delay that would have kept it."""
+    absence = rxt.why_not(make_readings(advance_time=5), at=21)
+    found = first(absence, "readings")
+    assert (found.position, found.fate.kind) == (4, "late")
+    assert (found.fate.late_by, found.fate.delay) == (4, 9)
+    assert "a delay of 9 ticks would have kept it" in str(absence)
+    kept = rxt.why_not(make_readings(advance_time=9), at=21)
+    assert kept.exists
+    assert kept.results["temp"].to_list() == [40]
+
+
+def test_no_partner() -> None:
+    """A row without a partner has the key, and the nearest row with that key."""
+    joined = make_cars().join(make_tolls(), on="lane")
+    fate = find_fate(rxt.why_not(joined, where={"plate": "B"}), "cars")
+    assert (fate.kind, fate.operator, fate.values) == ("no partner", "join", {"lane": 2})
+    assert fate.others is not None
+    assert fate.others.row(0, named=True)["toll"] == 9
+    assert "16 ticks later" in fate.message
+    fate = find_fate(rxt.why_not(joined, where={"plate": "C"}), "cars")
+    assert fate.message.endswith("lane=null, and null matches nothing")
+    fate = find_fate(rxt.why_not(joined, where={"plate": "D"}), "cars")
+    assert fate.message.endswith("no row of the right stream with lane=4")
+    fate = find_fate(rxt.why_not(joined, at=2, where={"plate": "A"}), "cars")
+    assert fate.kind == "no partner"  # there is one, but not then
+
+
+def test_the_condition_of_a_join() -> None:
+    """If rows meet and where= is false, the fate says so."""
+    joined = make_cars().join(make_tolls(), on="lane", where=pl.col("toll") > 8)
+    fate = find_fate(rxt.why_not(joined, at=5), "cars")
+    assert fate.kind == "no partner"
+    assert fate.message.endswith("toll=7 does not satisfy where=toll > 8")
+
+
+def test_removed() -> None:
+    """A row that an anti join removed has the row that did it."""
+    free = make_cars().left_anti_join(make_tolls(), on="lane")
+    fate = find_fate(rxt.why_not(free, at=5, where={"plate": "A"}), "cars")
+    assert (fate.kind, fate.operator) == ("removed", "left_anti_join")
+    assert fate.others is not None
+    assert fate.others.rows() == [(4, 20, 1, 7)]
+
+
+def test_outside_windows() -> None:
+    """Gaps between windows and too few starts are said."""
+    cars = make_cars()
+    fate = find_fate(
+        rxt.why_not(cars.hopping_window(2, 40).aggregate(n=agg.count()), at=22), "cars"
+    )
+    assert (fate.kind, fate.operator) == ("outside", "hopping_window().aggregate")
+    assert fate.message.endswith("the next one begins at 40")
+    fate = find_fate(rxt.why_not(cars.count_window(5).aggregate(n=agg.count()), at=22), "cars")
+    assert fate.message.endswith("it takes 5 starts, and there are 4")
+
+
+def test_worse_ranks() -> None:
+    """A row below the best has its value, and better rows."""
+    best = make_readings().tumbling_window(10).top_k(1, "temp")
+    fate = find_fate(rxt.why_not(best, at=5, where={"temp": 25}), "readings")
+    assert (fate.kind, fate.values) == ("worse", {"temp": 25})
+    assert fate.others is not None
+    assert fate.others["temp"][0] == 26
+
+
+def test_waits_for_a_cti() -> None:
+    """A result that is not final has the CTI that it waits for, and who holds it back."""
+    settings = rxt.AdvanceTimeSettings(
+        rxt.AdvanceTimeGenerationSettings(1, 0, advance_to_infinity_on_shutdown=False),
+        policy=rxt.AdvanceTimePolicy.DROP,
+    )
+    counts = make_readings(advance_time=settings).tumbling_window(10).aggregate(n=agg.count())
+    absence = rxt.why_not(counts, at=31)
+    fate = find_fate(absence, "readings")
+    assert (fate.kind, fate.until) == ("waiting", 40)
+    assert any("'readings'" in each for each in absence.holding_back)
+    assert "held back: " in str(absence)
+
+
+def test_elsewhere() -> None:
+    """An event that is in another result has that result."""
+    counts = make_readings().tumbling_window(10).aggregate(n=agg.count())
+    fate = find_fate(rxt.why_not(counts, at=15), "readings")
+    assert fate.kind == "elsewhere"
+    assert fate.others is not None
+    assert fate.others.rows() in ([(0, 10, 3)], [(20, 30, 1)])
+
+
+def test_recordings_and_functions(tmp_path: Any) -> None:
+    """A function of streams is bound to a recording."""
+    with make_readings(advance_time=5).run(rxt.Collect(), record=tmp_path / "rec") as process:
+        process.wait()
+    absence = rxt.why_not(
+        lambda readings: readings.where(pl.col("temp") > 20), at=3, recording=tmp_path / "rec"
+    )
+    assert find_fate(absence, "readings").kind == "dropped"
+
+
+def test_shown() -> None:
+    """It is shown as text and HTML; nothing that a payload contains acts on the reader's screen."""
+    events = [Point(1, {"text": "</script>\x1b[2J\u202e" + "x" * 10_000})]
+    query = rxt.from_events(events, name="<b>").where(pl.col("text") == "")
+    absence = rxt.why_not(query, at=1)
+    page = absence._repr_html_()
+    assert "<b>" not in page
+    assert "</script>" not in page
+    assert len(page) < 4_000
+    for text in (page, str(absence)):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert len(str(absence)) < 1_000
+
+
+def test_arguments() -> None:
+    """Mistakes are named: no row, a field that the result does not have, a stream without end."""
+    query = make_readings().select("temp")
+    with pytest.raises(rxt.ArgumentError, match="which row is missing"):
+        rxt.why_not(query)
+    with pytest.raises(rxt.ArgumentError, match=r"'room', which the result does not have.*'temp'"):
+        rxt.why_not(query, where={"room": "a"})
+    with pytest.raises(rxt.ArgumentError, match="mapping from fields to values"):
+        rxt.why_not(query, where=[3])  # type: ignore[arg-type]
+    with pytest.raises(rxt.ArgumentError, match="does not fit the fields"):
+        rxt.why_not(query, where={"temp": "warm"})
