@@ -14,7 +14,7 @@ from rxtemporal.lineage.steps import Probe
 from rxtemporal.operators.plan import Node
 
 
-class _ClosedRows(NamedTuple):
+class ClosedRows(NamedTuple):
     """Rows with their last ends; ``entered`` is the row of each entry, end edges included."""
 
     begins: Int64s
@@ -36,10 +36,10 @@ def make_history(
     batch = EventBatch.concat([each for _, each in probe.batches]) if probe.batches else None
     steps = [np.full(len(each), step, np.int64) for step, each in probe.batches]
     if batch is None:
-        rows = _ClosedRows(*(make_no_rows() for _ in _ClosedRows._fields))
+        rows = ClosedRows(*(make_no_rows() for _ in ClosedRows._fields))
         start, payload = make_no_rows(), pl.DataFrame(schema=node.schema or {})
     else:
-        rows = _close_rows(batch, np.concatenate(steps))
+        rows = close_rows(batch, np.concatenate(steps))
         start, payload = batch.start[rows.begins], batch.payload
         if len(rows.begins) < len(batch):
             payload = payload[rows.begins]
@@ -76,7 +76,7 @@ def _split(pairs: list[tuple[int, int]]) -> tuple[Int64s, Int64s]:
     return both[last, 0], both[last, 1]
 
 
-def _close_rows(batch: EventBatch, step: Int64s) -> _ClosedRows:
+def close_rows(batch: EventBatch, step: Int64s) -> ClosedRows:
     """Return the rows of a stream with the ends that came for them."""
     edges = batch.edge != 0
     ends = edges & (batch.end != MAX_TIME)
@@ -91,4 +91,4 @@ def _close_rows(batch: EventBatch, step: Int64s) -> _ClosedRows:
     entered[places[at]] = entered[places[at - 1]]
     rows = entered[places[at]]
     end[rows], closed[rows] = batch.end[places[at]], step[places[at]]
-    return _ClosedRows(begins, end, known, closed, entered)
+    return ClosedRows(begins, end, known, closed, entered)

@@ -1,0 +1,109 @@
+"""Runs of the laws' cases taken apart, and an operator run again over some of its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import law_streams
+import numpy as np
+import physical
+from oracle import Event, freeze
+
+import rxtemporal as rxt
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.lineage.assembly import close_rows
+from rxtemporal.lineage.capture import capture
+from rxtemporal.lineage.carried_rows import to_batch
+from rxtemporal.lineage.flow import Flow
+from rxtemporal.lineage.history import NEVER, History
+
+Outcome = tuple[int, int, bool, Any]
+
+
+class CutSource(rxt.Source):
+    """Events of a run that was stopped: the stream does not end with them."""
+
+    bounded = True
+    schema = physical.SCHEMA
+
+    def __init__(self, items: Sequence[Event]) -> None:
+        self._items = items
+
+    def open(self, position: Any = None) -> rxt.Cursor:
+        """Return a cursor over the events, which is cut off behind them."""
+        cursor = rxt.Cursor([physical.event(item) for item in self._items], run_rows=100)
+        cursor.completes = False
+        return cursor
+
+
+def read_cut(items: Sequence[Event], name: str) -> rxt.Streamable:
+    """Return a stream of these items that is cut off behind them."""
+    return rxt.from_source(CutSource(items), name=name)
+
+
+def capture_case(name: str, sides: law_streams.Sides, every: int | None = None) -> Flow:
+    """Run a case of the laws over drawn streams, and return its flow."""
+    case = law_streams.CASES[name]
+    streams = [read_cut(items, side) for items, side in zip(sides, physical.SIDES, strict=False)]
+    flow = capture(case.query(*streams)._node, every=every)
+    assert flow.error is None, flow.error
+    return flow
+
+
+def outcomes(history: History) -> list[Outcome]:
+    """Return the rows of a node as values: start, end, True if it is open, payload."""
+    return [
+        (start, end, closed == NEVER, payload)
+        for start, end, closed, payload in zip(
+            history.start.tolist(),
+            history.end.tolist(),
+            history.closed.tolist(),
+            history.payload.to_dicts() or [{}] * len(history),
+            strict=True,
+        )
+    ]
+
+
+def run_alone(flow: Flow, number: int, rows: Sequence[Sequence[int]]) -> list[Outcome]:
+    """Return what an operator makes of some rows of its inputs, `rows` of each, alone."""
+    history = flow.histories[number]
+    inputs = [flow.histories[each] for each in history.inputs]
+    batches = [
+        to_batch(each).take(np.array(sorted(some), np.int64))
+        for each, some in zip(inputs, rows, strict=True)
+    ]
+    operator: Any = history.node.operator
+    step = operator.make(*(batch.schema for batch in batches), inputs[0].keys)
+    if len(batches) == 1:
+        out = step.on_batch(batches[0])
+    else:
+        out = EventBatch.concat([step.on_left(batches[0]), step.on_right(batches[1])])
+    closed = close_rows(out, np.zeros(len(out), np.int64))
+    payload = out.payload[closed.begins].to_dicts() or [{}] * len(closed.begins)
+    return [
+        (start, end, never == NEVER, row)
+        for start, end, never, row in zip(
+            out.start[closed.begins].tolist(),
+            closed.end.tolist(),
+            closed.closed.tolist(),
+            payload,
+            strict=True,
+        )
+    ]
+
+
+def is_among(wanted: Outcome, made: Sequence[Outcome]) -> bool:
+    """Return True if a row is among others; floats may differ in their last digits."""
+    return any(_equal(wanted, each) for each in made)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return freeze(a) == freeze(b)
