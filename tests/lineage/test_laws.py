@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import captured_cases
-import pytest
 from captured_cases import capture_case, is_among, outcomes, run_alone
 from hypothesis import given
 from hypothesis import strategies as st
 from law_streams import CASES, examples, some_cases
 
-from rxtemporal.lineage.causes import BOUNDARY
 from rxtemporal.lineage.flow import Flow
 
 # what `cut` leaves of a stream, so that rows are open and held at the end
