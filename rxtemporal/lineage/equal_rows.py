@@ -24,21 +24,23 @@ def match_equal_rows(
     other, and so are NaNs.
     """
     names = list(left.payload.columns if fields is None else fields)
-    times = [(each.start, each.end) for each in (left, right)]
-    frames = [left.payload.select(names), right.payload.select(names)]
-    codes, other = code_rows(
-        *(
-            frame.with_columns(pl.Series(_START, start), pl.Series(_END, end))
-            for frame, (start, end) in zip(frames, times, strict=True)
-        )
-    )
-    return match_codes(codes, other)
+    return match_codes(*code_rows(*(_to_frame(each, names) for each in (left, right))))
+
+
+def _to_frame(history: History, names: Sequence[str]) -> pl.DataFrame:
+    times = [pl.Series(_START, history.start), pl.Series(_END, history.end)]
+    return pl.DataFrame([*times, *(history.payload.get_column(name) for name in names)])
+
+
+def code_fields(left: History, right: History, names: Sequence[str]) -> tuple[Int64s, Int64s]:
+    """Return a number for each row of two histories, the same where these fields are equal."""
+    if not names:  # a frame without columns has no rows
+        return np.zeros(len(left), np.int64), np.zeros(len(right), np.int64)
+    return code_rows(left.payload.select(names), right.payload.select(names))
 
 
 def code_rows(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Int64s, Int64s]:
     """Return a number for each row of two frames of the same columns, the same for equal rows."""
-    if not left.width:
-        return np.zeros(left.height, np.int64), np.zeros(right.height, np.int64)
     both = pl.concat([left, right], how="vertical_relaxed")
     first = pl.col(_ROW).first().over(both.columns)
     codes = both.with_row_index(_ROW).select(first).to_series().to_numpy().astype(np.int64)

@@ -17,9 +17,9 @@ from rxtemporal.lineage.assembly import close_rows
 from rxtemporal.lineage.capture import capture
 from rxtemporal.lineage.carried_rows import to_batch
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import NEVER, History
+from rxtemporal.lineage.history import History
 
-Outcome = tuple[int, int, bool, Any]
+Outcome = tuple[int, int, Any]
 
 
 class CutSource(rxt.Source):
@@ -53,17 +53,9 @@ def capture_case(name: str, sides: law_streams.Sides, every: int | None = None) 
 
 
 def outcomes(history: History) -> list[Outcome]:
-    """Return the rows of a node as values: start, end, True if it is open, payload."""
-    return [
-        (start, end, closed == NEVER, payload)
-        for start, end, closed, payload in zip(
-            history.start.tolist(),
-            history.end.tolist(),
-            history.closed.tolist(),
-            history.payload.to_dicts() or [{}] * len(history),
-            strict=True,
-        )
-    ]
+    """Return the rows of a node as values: start, end, payload."""
+    payloads = history.payload.to_dicts() or [{}] * len(history)
+    return list(zip(history.start.tolist(), history.end.tolist(), payloads, strict=True))
 
 
 def run_alone(flow: Flow, number: int, rows: Sequence[Sequence[int]]) -> list[Outcome]:
@@ -82,16 +74,8 @@ def run_alone(flow: Flow, number: int, rows: Sequence[Sequence[int]]) -> list[Ou
         out = EventBatch.concat([step.on_left(batches[0]), step.on_right(batches[1])])
     closed = close_rows(out, np.zeros(len(out), np.int64))
     payload = out.payload[closed.begins].to_dicts() or [{}] * len(closed.begins)
-    return [
-        (start, end, never == NEVER, row)
-        for start, end, never, row in zip(
-            out.start[closed.begins].tolist(),
-            closed.end.tolist(),
-            closed.closed.tolist(),
-            payload,
-            strict=True,
-        )
-    ]
+    start = out.start[closed.begins].tolist()
+    return list(zip(start, closed.end.tolist(), payload, strict=True))
 
 
 def is_among(wanted: Outcome, made: Sequence[Outcome]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.lineage.carried_rows import get_cti
 from rxtemporal.lineage.causes import Causes, find_causes
-from rxtemporal.lineage.equal_rows import code_rows
+from rxtemporal.lineage.equal_rows import code_fields
 from rxtemporal.lineage.history import History
 from rxtemporal.operators.distinct import Distinct
 
@@ -20,8 +20,7 @@ def find_rows_of_value(
 ) -> Causes:
     """Return for each stretch all rows with its value that begin in it."""
     (given,) = inputs
-    names = output.payload.columns
-    values, value = code_rows(given.payload.select(names), output.payload.select(names))
+    values, value = code_fields(given, output, output.payload.columns)
     begun = given.start < get_cti(given)
     found = [_find_in_stretches(values, given.start, begun, value, output, rows)]
     return Causes.concat(found)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.lineage.causes import HISTORY, ROW, Causes, find_causes
-from rxtemporal.lineage.equal_rows import code_rows
+from rxtemporal.lineage.equal_rows import code_fields
 from rxtemporal.lineage.history import History
 from rxtemporal.operators.scan import Scan
 
@@ -23,8 +23,7 @@ def find_rows_up_to_then(
     history, since the state may depend on each of them.
     """
     (given,) = inputs
-    names = list(given.keys)
-    keys, key = code_rows(given.payload.select(names), output.payload.select(names))
+    keys, key = code_fields(given, output, given.keys)
     order = np.lexsort((given.start, keys))
     place = {code: np.flatnonzero(keys[order] == code) for code in np.unique(key[rows]).tolist()}
     parts = []

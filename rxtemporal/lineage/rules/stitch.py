@@ -9,8 +9,9 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.lineage.carried_rows import get_cti
 from rxtemporal.lineage.causes import Causes, find_causes
-from rxtemporal.lineage.equal_rows import code_rows
+from rxtemporal.lineage.equal_rows import code_fields
 from rxtemporal.lineage.history import NEVER, History
 from rxtemporal.operators.stitch import Stitch
 
@@ -31,7 +32,7 @@ def find_joined_lifetimes(
 ) -> Causes:
     """Return for each row the rows of its payload that it is joined of."""
     (given,) = inputs
-    values, value = code_rows(given.payload, output.payload.select(given.payload.columns))
+    values, value = code_fields(given, output, given.payload.columns)
     of: list[int] = []
     row: list[int] = []
     for each in np.unique(value[rows]).tolist():
@@ -55,11 +56,7 @@ def _join(given: History, rows: Int64s) -> list[_Chain]:
     Where more rows end than start, the chains that began first continue. Of rows that start
     together the one that ends first takes the chain that began last.
     """
-    starts, ends = defaultdict(list), defaultdict(list)
-    for row in rows.tolist():
-        starts[int(given.start[row])].append(row)
-        if given.end[row] < MAX_TIME:
-            ends[int(given.end[row])].append(row)
+    starts, ends = _list_changes(given, rows)
     chains: list[_Chain] = []
     # the chains not yet taken of the rows that start at a time, oldest first
     free: dict[int, list[_Chain]] = {}
@@ -80,15 +77,25 @@ def _join(given: History, rows: Int64s) -> list[_Chain]:
             chain.rows.append(row)
         if begun:
             free[time] = going[len(stays) :]
-    _take_open_rows(given, starts, free)
+    taken = {row for chain in chains for row in chain.rows}
+    for time, left in free.items():  # rows that have not ended yet take the chains that are left
+        waiting = sorted(set(starts[time]) - taken, key=lambda row: int(given.end[row]))
+        for row, chain in zip(waiting, reversed(left), strict=True):
+            chain.rows.append(row)
     return chains
 
 
-def _take_open_rows(
-    given: History, starts: dict[int, list[int]], free: dict[int, list[_Chain]]
-) -> None:
-    """Give the rows that are still open the chains that are left."""
-    for time, begun in starts.items():
-        for row in begun:
-            if given.closed[row] == NEVER:
-                free[time].pop().rows.append(row)
+def _list_changes(
+    given: History, rows: Int64s
+) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
+    """Return the rows that start, and those that end, at each time before the CTI."""
+    cti = get_cti(given)
+    starts: defaultdict[int, list[int]] = defaultdict(list)
+    ends: defaultdict[int, list[int]] = defaultdict(list)
+    for row in rows.tolist():
+        start, end = int(given.start[row]), int(given.end[row])
+        if start < cti:
+            starts[start].append(row)
+        if end < min(cti, MAX_TIME):
+            ends[end].append(row)
+    return starts, ends
