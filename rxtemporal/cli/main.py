@@ -9,14 +9,27 @@ from collections.abc import Sequence
 
 from rxtemporal import __version__
 from rxtemporal.cli import tap, top
-from rxtemporal.cli.commands import bench, debug, demo, doctor, inspect, replay, serve
+from rxtemporal.cli.commands import (
+    bench,
+    debug,
+    demo,
+    doctor,
+    inspect,
+    rehearse,
+    replay,
+    serve,
+)
 from rxtemporal.errors import RxTemporalError
 
 # in the order of the help
 COMMANDS = (
     demo.add_command,
     replay.add_command,
+<<<<<<< HEAD
     debug.add_command,
+=======
+    rehearse.add_command,
+>>>>>>> a83734e (A changed query is rehearsed over a recording, and so is a delay)
     bench.add_command,
     inspect.add_command,
     doctor.add_command,

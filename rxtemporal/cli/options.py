@@ -76,3 +76,15 @@ def parse_seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"a positive number of seconds, got {text}")
     return seconds
+
+
+def parse_share(text: str) -> float:
+    """Read a share: a number from 0 to 1, or a percentage."""
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / (100 if number != text.strip() else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"a share such as 0.1%% or 0.001, got {text}")
+    return share

@@ -165,13 +165,17 @@ AGGREGATES = [
     "var",
 ]
 TESTING = [
+    "Delays",
     "Recorder",
+    "Rehearsal",
     "Row",
     "Stepper",
     "assert_same_history",
     "check_laws",
+    "find_delays",
     "history",
     "hot",
+    "rehearse",
     "show",
     "show_events",
     "table",

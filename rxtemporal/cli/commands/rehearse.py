@@ -1,0 +1,74 @@
+"""The command ``rehearse``: a recording through two queries, and with other delays."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rxtemporal.cli.options import parse_share
+from rxtemporal.errors import ArgumentError
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add the command to the command line."""
+    rehearse = commands.add_parser(
+        "rehearse",
+        parents=[shared],
+        help="compare the results of two queries over a recording, and find a better delay",
+        description="Runs a recording through two queries and prints the rows in which their "
+        "results differ. For each recorded stream it says how many events were late, and which "
+        "delay would have lost none, or no more than --loss. Without queries it says this alone. "
+        "The exit status is 1 if the results differ.",
+    )
+    rehearse.add_argument("path", type=Path, metavar="RECORDING", help="folder of a recording")
+    rehearse.add_argument(
+        "--old", metavar="MODULE:FUNCTION", help="the query of today (or FILE.py:FUNCTION)"
+    )
+    rehearse.add_argument("--new", metavar="MODULE:FUNCTION", help="the query of tomorrow")
+    rehearse.add_argument(
+        "--every", metavar="SPAN", help='count the rows by time, for example of each "1h"'
+    )
+    rehearse.add_argument(
+        "--loss", type=parse_share, default=0.0, metavar="SHARE",
+        help="share of the events that may be lost, for example 0.1%%",
+    )  # fmt: skip
+    rehearse.add_argument(
+        "--out", type=Path, metavar="FILE.html", help="write the difference to a page, too"
+    )
+    rehearse.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; the status says if the results are the same."""
+    from rxtemporal.lineage.delays import find_delays, list_lines
+
+    if (options.old is None) != (options.new is None):
+        raise ArgumentError("rehearse takes --old and --new together. Hint: name both queries.")
+    if options.old is None and (options.out or options.every):
+        raise ArgumentError("--out and --every are about two queries. Hint: --old and --new.")
+    same = True
+    if options.old is not None:
+        same = _compare(options)
+        print()
+    for line in list_lines(find_delays(options.path), options.loss):
+        print(line)
+    return 0 if same else 1
+
+
+def _compare(options: argparse.Namespace) -> bool:
+    from rxtemporal.cli.replay import find_query
+    from rxtemporal.testing.rehearsal import rehearse
+    from rxtemporal.testing.rehearsal_text import format_frame
+
+    old, new = find_query(options.old, "--old"), find_query(options.new, "--new")
+    rehearsal = rehearse(options.path, old=old, new=new)
+    rehearsal.names = options.old, options.new
+    print(rehearsal)
+    if options.every is not None:
+        print()
+        print(*format_frame(rehearsal.by_time(options.every)), sep="\n")
+    if options.out is not None:
+        rehearsal.save(options.out)
+    return rehearsal.same

@@ -1,0 +1,120 @@
+"""Difference of two frames of rows with lifetimes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.spans import UNITS, span
+from rxtemporal.lineage.equal_rows import code_rows, match_codes
+
+START, END = "start_time", "end_time"
+# lengths of spans that people choose
+_NICE = [
+    size * unit for unit, sizes in (
+        (1, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (UNITS["ms"], (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (UNITS["s"], (1, 2, 5, 10, 15, 30)),
+        (UNITS["m"], (1, 2, 5, 10, 15, 30)),
+        (UNITS["h"], (1, 2, 3, 6, 12)),
+        (UNITS["d"], (1, 2, 7, 14, 30, 90, 365, 3_650, 36_500)),
+    ) for size in sizes
+]  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """The rows of two frames: those of both, and those of one alone, in order of time."""
+
+    both: pl.DataFrame
+    only_old: pl.DataFrame
+    only_new: pl.DataFrame
+    fields_only_old: tuple[str, ...]
+    fields_only_new: tuple[str, ...]
+
+    def count_by_time(self, every: Any, most: int) -> pl.DataFrame:
+        """Return the numbers of rows by span of time of their starts."""
+        frames = {"both": self.both, "only old": self.only_old, "only new": self.only_new}
+        starts = pl.concat(
+            [frame.select(START, pl.lit(name).alias("rows")) for name, frame in frames.items()],
+            how="vertical_relaxed",
+        )
+        length = _choose_span(starts.get_column(START), most) if every is None else span(
+            every, "every", least=1
+        )  # fmt: skip
+        is_time = starts.schema[START].is_temporal()
+        start = pl.col(START)
+        begin = start.dt.truncate(f"{length}us") if is_time else start // length * length
+        counts = [(pl.col("rows") == name).sum().alias(name) for name in frames]
+        return starts.group_by(begin.alias("time")).agg(counts).sort("time")
+
+
+def _choose_span(starts: pl.Series, most: int) -> int:
+    if not len(starts):
+        return 1
+    ticks = starts.to_physical()
+    extent = int(ticks.max()) - int(ticks.min())  # type: ignore[arg-type]
+    return next((each for each in _NICE if extent // each < most), _NICE[-1])
+
+
+def compare_frames(old: pl.DataFrame, new: pl.DataFrame, tolerance: float) -> Difference:
+    """Compare two frames by their times and the fields that both have with types that fit."""
+    shared = [name for name in old.columns if name in new.columns and _fit(old, new, name)]
+    left, right = _match(old.select(shared), new.select(shared), tolerance)
+    rows = [_others(old.height, left), _others(new.height, right)]
+    return Difference(
+        old[np.sort(left)],
+        old[rows[0]],
+        new[rows[1]],
+        tuple(name for name in old.columns if name not in shared),
+        tuple(name for name in new.columns if name not in shared),
+    )
+
+
+def _fit(old: pl.DataFrame, new: pl.DataFrame, name: str) -> bool:
+    """Return True if the values of a field can be compared."""
+    one, other = old.schema[name], new.schema[name]
+    return one == other or (one.is_numeric() and other.is_numeric()) or pl.Null in (one, other)
+
+
+def _others(height: int, rows: Int64s) -> Int64s:
+    return np.setdiff1d(np.arange(height), rows)
+
+
+def _match(old: pl.DataFrame, new: pl.DataFrame, tolerance: float) -> tuple[Int64s, Int64s]:
+    """Return pairs of equal rows, then pairs of rows whose floats are close."""
+    left, right = match_codes(*code_rows(old, new))
+    floats = [name for name, dtype in old.schema.items() if dtype.is_float()]
+    if not floats or not tolerance:
+        return left, right
+    rest = _others(old.height, left), _others(new.height, right)
+    if not len(rest[0]) or not len(rest[1]):
+        return left, right
+    near = _match_near(old[rest[0]], new[rest[1]], floats, tolerance)
+    return np.append(left, rest[0][near[0]]), np.append(right, rest[1][near[1]])
+
+
+def _match_near(
+    old: pl.DataFrame, new: pl.DataFrame, floats: list[str], tolerance: float
+) -> tuple[Int64s, Int64s]:
+    """Return pairs of rows that are equal but for floats, which are within the tolerance."""
+    order = [
+        frame.with_row_index(" row").sort(floats, nulls_last=True).get_column(" row").to_numpy()
+        for frame in (old, new)
+    ]
+    codes = code_rows(old[order[0]].drop(floats), new[order[1]].drop(floats))
+    left, right = (rows[found] for rows, found in zip(order, match_codes(*codes), strict=True))
+    close = np.ones(len(left), np.bool_)
+    for name in floats:
+        one = old.get_column(name)[left].cast(pl.Float64)
+        other = new.get_column(name)[right].cast(pl.Float64)
+        equal = one.eq_missing(other).to_numpy()
+        a, b = one.fill_null(np.nan).to_numpy(), other.fill_null(np.nan).to_numpy()
+        with np.errstate(invalid="ignore"):
+            within = np.abs(a - b) <= tolerance * np.maximum(np.abs(a), np.abs(b))
+        close &= equal | (within & np.isfinite(a) & np.isfinite(b))
+    return left[close].astype(np.int64), right[close].astype(np.int64)

@@ -1,0 +1,153 @@
+"""Delays and losses from a recording, held against the door."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+import rxtemporal as rxt
+from rxtemporal.lineage.delays import find_delays, format_delay
+
+CHOICES = st.sampled_from("piseectp")
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[Any]:
+    """Points, intervals, edges and CTIs in an order near to that of time."""
+    events: list[Any] = []
+    opened: list[rxt.EdgeEvent] = []
+    for place in range(draw(st.integers(0, 18))):
+        time = max(0, place + draw(st.integers(-6, 3)))
+        kind, length = draw(CHOICES), draw(st.integers(1, 7))
+        payload = {"x": draw(st.integers(0, 1))}
+        if kind in "pt":
+            events.append(rxt.PointEvent(time, payload))
+        elif kind == "i":
+            events.append(rxt.IntervalEvent(time, time + length, payload))
+        elif kind == "s":
+            opened.append(rxt.EdgeEvent.create_start(time, payload))
+            events.append(opened[-1])
+        elif kind == "e" and opened:
+            edge = opened.pop(draw(st.integers(0, len(opened) - 1)))
+            events.append(rxt.EdgeEvent.create_end(edge.start, edge.start + length, edge.payload))
+    return events
+
+
+generations = st.sampled_from([1, 1, 2, 3, timedelta(microseconds=3)])
+
+
+def replay_with(folder: str, delay: int) -> int:
+    """Return how many events are late in a replay with another delay."""
+    stream = rxt.replay(folder)["readings"]
+    source: Any = stream._node.source
+    generation = dataclasses.replace(source.settings.generation, delay=delay)
+    source.settings = dataclasses.replace(source.settings, generation=generation)
+    with stream.run(rxt.Collect()) as process:
+        pass
+    return sum(process.diagnostics().late.values())
+
+
+def record(events: list[Any], folder: str, settings: Any) -> None:
+    """Record a run over events."""
+    stream = rxt.from_events(events, schema={"x": int}, advance_time=settings, name="readings")
+    with stream.run(rxt.Collect(), record=folder):
+        pass
+
+
+@given(arrivals(), generations, st.integers(0, 5), st.sampled_from([*rxt.AdvanceTimePolicy]))
+@examples(max_examples=max(8, examples().max_examples // 4), deadline=None)
+def test_a_replay_loses_exactly_that_many(
+    events: list[Any], frequency: Any, delay: int, policy: rxt.AdvanceTimePolicy
+) -> None:
+    """With each delay as many events are late as the curve says; the proposed one keeps its word.
+
+    No smaller delay does.
+    """
+    generation = rxt.AdvanceTimeGenerationSettings(frequency, delay)
+    with tempfile.TemporaryDirectory() as folder:
+        record(events, folder, rxt.AdvanceTimeSettings(generation, policy=policy))
+        delays = find_delays(folder)["readings"]
+        lost = {each: replay_with(folder, each) for each in range(12)}
+    assert {each: delays.count_lost(each) for each in lost} == lost
+    for loss in 0.0, 0.1, 0.4, 1.0:
+        allowed = max(int(loss * len(events) + 1e-9), delays.always)
+        proposed = delays.propose(loss)
+        assert delays.count_lost(proposed) <= allowed
+        assert proposed == 0 or delays.count_lost(proposed - 1) > allowed
+    for each in delays.curve().iter_rows(named=True):
+        assert each["lost"] == delays.count_lost(each["delay"])
+
+
+def test_ctis_of_the_source_are_there_with_any_delay() -> None:
+    """An event that breaks one is lost in any case, and so is an end without a start."""
+    events = [
+        rxt.PointEvent(5, {"x": 1}), rxt.Cti(9), rxt.PointEvent(3, {"x": 1}),
+        rxt.PointEvent(9, {"x": 1}), rxt.EdgeEvent.create_end(1, 20, {"x": 1}),
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        record(events, folder, rxt.INCREASING_START_TIME)
+        delays = find_delays(folder)["readings"]
+        assert [replay_with(folder, each) for each in (0, 50)] == [2, 2]
+    assert (delays.rows, delays.always, delays.propose()) == (4, 2, 0)
+    assert str(delays) == "readings: 2 of 4 late with a delay of 0 ticks"
+
+
+def test_batches_are_measured_as_their_rows() -> None:
+    """Rows of frames, edges by their ids."""
+    batch = rxt.EventBatch.from_dicts(
+        [{"start_time": time, "x": 1} for time in (1, 9, 4, 8, 12, 2)], cti=0
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        stream = rxt.from_polars(
+            batch.to_polars(), start="start_time", end="end_time", advance_time=3, name="readings"
+        )
+        with stream.run(rxt.Collect(), record=folder):
+            pass
+        delays = find_delays(folder)["readings"]
+        assert [delays.count_lost(each) for each in range(11)] == [
+            replay_with(folder, each) for each in range(11)
+        ]
+    assert delays.propose() == 10
+    assert delays.propose(1 / 6) == 5
+
+
+def test_senders_are_told_apart(tmp_path: Path) -> None:
+    """Each has the number of its rows and its largest distance, the furthest behind first."""
+    source = rxt.PushSource("readings", schema={"x": int}, start="t", delay=2)
+    with source.stream.run(rxt.Collect(), record=tmp_path / "r") as process:
+        for name, time in ("a", 9), ("b", 3), ("b", 8), ("a", 12):
+            source.input(name).push([{"t": time, "x": 1}])
+        source.close()
+        process.wait(10)
+    delays = find_delays(tmp_path / "r")["readings"]
+    assert delays.senders.rows() == [("b", 2, 6), ("a", 2, 0)]
+    assert delays.propose() == 6
+
+
+@pytest.mark.parametrize("loss", [-0.1, 1.1, True, "1%"])
+def test_a_loss_is_a_share(tmp_path: Path, loss: Any) -> None:
+    """Anything else is an error."""
+    record([rxt.PointEvent(1, {"x": 1})], str(tmp_path / "r"), rxt.INCREASING_START_TIME)
+    with pytest.raises(rxt.ArgumentError, match="loss is a share of the rows"):
+        find_delays(tmp_path / "r")["readings"].propose(loss)
+
+
+def test_a_recording_is_a_path() -> None:
+    """The message says so."""
+    with pytest.raises(rxt.ArgumentError, match="a recording is the path of its folder"):
+        find_delays(5)  # type: ignore[arg-type]
+
+
+def test_a_delay_is_rounded_up() -> None:
+    """So that what is shown loses no more."""
+    minute = 60_000_000
+    texts = [format_delay(each) for each in (0, 7, 14 * minute + 1, 2 * minute, 700 * minute + 1)]
+    assert texts == ["0 ticks", "7 ticks", "14 min 0.1 s", "2 min", "12 h"]
