@@ -25,11 +25,8 @@ from rxtemporal.errors import RxTemporalError
 COMMANDS = (
     demo.add_command,
     replay.add_command,
-<<<<<<< HEAD
     debug.add_command,
-=======
     rehearse.add_command,
->>>>>>> a83734e (A changed query is rehearsed over a recording, and so is a delay)
     bench.add_command,
     inspect.add_command,
     doctor.add_command,
