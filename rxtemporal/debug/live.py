@@ -79,11 +79,19 @@ class LiveFlow:
         with self._lock:
             self._late.put((self._step, late))
 
-    def begin(self) -> Place:
-        """Return the place before all rows."""
-        return Place([0] * len(self.nodes), [0] * len(self.nodes))
+    @property
+    def known(self) -> int:
+        """The number of nodes whose fields are known; if it grows, all has to be read again."""
+        return sum(each.schema is not None for each in self.nodes)
 
-    def describe(self, title: str) -> dict[str, Any]:
+    def read_all(self, title: str) -> tuple[dict[str, Any], Place]:
+        """Return the plan with all rows that are kept, and the place after them."""
+        place = Place([0] * len(self.nodes), [0] * len(self.nodes))
+        plan, part = self._describe(title), self.read(place)
+        nodes = [{**a, **b} for a, b in zip(plan["nodes"], part["nodes"], strict=True)]
+        return {**plan, **part, "nodes": nodes}, place
+
+    def _describe(self, title: str) -> dict[str, Any]:
         """Return the plan, without rows and counters."""
         numbers = {id(each.node): each.number for each in self.nodes}
         outputs = [numbers[id(node)] for node, _ in self._execution.leaving]
@@ -145,7 +153,7 @@ class LiveFlow:
         for node in self.nodes:
             own = [each for each in late if each[1].source == node.name]
             if node.reader is not None and own:
-                yield encode_late(node.number, node.name, own, node.node.schema or pl.Schema())
+                yield encode_late(node.number, node.name, own, node.schema or pl.Schema())
 
 
 def describe_shell(title: str, events: str = "debug/events") -> dict[str, Any]:

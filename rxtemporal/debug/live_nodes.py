@@ -11,7 +11,13 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.debug.live_rows import encode_rows
 from rxtemporal.debug.newest import NewestRows
-from rxtemporal.debug.nodes import describe_plan, encode_ctis, encode_held, find_lane_fields
+from rxtemporal.debug.nodes import (
+    describe_fields,
+    describe_plan,
+    encode_ctis,
+    encode_held,
+    find_lane_fields,
+)
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.lift import Entry
 from rxtemporal.reactive.meters import Gauge
@@ -41,7 +47,18 @@ class LiveNode:
         self._meters = meters
         # of a source that is read or that pushes, None for a stream of its late events
         self.reader: Reader | None = None
-        self.lanes: tuple[str, ...] = ()
+        # the nodes of the plan, among which are those that read this one
+        self.plan: Sequence[Node] = ()
+
+    @property
+    def schema(self) -> pl.Schema | None:
+        """The fields; None as long as they are not known."""
+        return self.node.schema or self.newest.schema
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The fields that lay rows out in lanes."""
+        return find_lane_fields(self.node, self.plan, self.schema or ())
 
     def watch(self, tap: Any) -> None:
         """Call a function with each batch that leaves the node; None: with none any more."""
@@ -52,11 +69,12 @@ class LiveNode:
     def describe(self, inputs: Sequence[int]) -> dict[str, Any]:
         """Return what does not change while it runs."""
         plan = describe_plan(self.number, self.node, self.name, inputs)
-        return {**plan, "window": None, "causes": None, "causesNote": NO_CAUSES}
+        fields = describe_fields(self.schema or pl.Schema())
+        return {**plan, "fields": fields, "window": None, "causes": None, "causesNote": NO_CAUSES}
 
     def read(self, news: News, step: int, time: TimeForm) -> dict[str, Any]:
         """Return the counters, and what is new."""
-        schema = self.node.schema or pl.Schema()
+        schema = self.schema or pl.Schema()
         steps, ctis = [step for step, _ in news.ctis], [cti for _, cti in news.ctis]
         return {
             "id": self.number,
@@ -95,8 +113,7 @@ def list_nodes(execution: Execution) -> list[LiveNode]:
     for node, meters in plan:
         reader = readers.get(id(node.source))
         live = LiveNode(len(made), node, _name(node, reader), meters)
-        live.reader = reader
-        live.lanes = find_lane_fields(node, [each for each, _ in plan], node.schema or ())
+        live.reader, live.plan = reader, [each for each, _ in plan]
         made.append(live)
     return made
 

@@ -19,6 +19,7 @@ from rxtemporal.debug.nodes import encode_lanes, encode_steps
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.lineage.history import ADJUSTED, EDGE_END, EDGE_START, INTERVAL, LATE, NEVER, POINT
 
+_SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
 _MOVED = (LateReason.ADJUSTED, LateReason.END_MOVED)
 
 
@@ -42,8 +43,14 @@ def encode_rows(
         "closed": encode_steps(np.where(is_open, NEVER, known)),
         "edge": encode_array("f64", rows.edge),
         "lane": encode_lanes(payload, lanes),
-        "payload": [encode_series(each) for each in payload],
+        "payload": [_encode_series(each) for each in payload],
     }
+
+
+def _encode_series(series: pl.Series) -> Column:
+    """Return a column whose type depends on that of the field alone, so that more can follow."""
+    is_large = series.dtype.is_integer() and series.dtype not in _SMALL
+    return encode_series(series.cast(pl.Float64) if is_large else series)
 
 
 def encode_late(

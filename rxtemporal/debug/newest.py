@@ -1,4 +1,4 @@
-"""Rings of a live event-flow page: the newest rows, CTIs and late events, and no more."""
+"""Newest rows, CTIs and late events of a live event-flow page, and no more of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from typing import Generic, TypeVar
 
 import numpy as np
+import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
@@ -52,6 +53,8 @@ class NewestRows:
         self.count = 0
         self.ctis: Newest[tuple[int, int]] = Newest()
         self._cti = MIN_TIME
+        # the fields, once there is a row
+        self.schema: pl.Schema | None = None
 
     def put(self, step: int, batch: EventBatch) -> None:
         """Take a batch of a step."""
@@ -60,6 +63,7 @@ class NewestRows:
             self.ctis.put((step, batch.cti))
         if not len(batch):
             return
+        self.schema = batch.schema
         self.count += len(batch)
         # a copy, for a batch may be a small part of a large one
         batch = batch.take(np.arange(max(0, len(batch) - MOST_ROWS), len(batch)))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from reactivex import Observable
+from reactivex.disposable import CompositeDisposable, Disposable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import RowEvent
@@ -42,7 +43,11 @@ class LateFeed:
 
     def _subscribe(self, observer: Any, scheduler: Any = None) -> Any:
         self._listened += 1
-        return self._subject.subscribe(observer)
+        # disposing twice counts once
+        return CompositeDisposable(self._subject.subscribe(observer), Disposable(self._leave))
+
+    def _leave(self) -> None:
+        self._listened -= 1
 
     def push(self, late: LateEvent) -> None:
         """Push a late event to the subscribers."""

@@ -13,7 +13,7 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
-from rxtemporal.serve import event_streams, health, ingest_routes, metrics
+from rxtemporal.serve import event_streams, health, ingest_routes, live_page, metrics
 from rxtemporal.serve.origins import check_host, check_origin
 from rxtemporal.serve.responses import (
     Message,
@@ -219,5 +219,5 @@ class _Answer:
 
 def _list_routes(service: Service) -> list[Route]:
     """Return the routes of a service; each module has its own."""
-    modules = event_streams, health, ingest_routes, metrics
+    modules = event_streams, health, ingest_routes, live_page, metrics
     return [route for module in modules for route in module.list_routes(service)]

@@ -115,9 +115,10 @@ class DeadLetterSettings(Section):
 
 @dataclasses.dataclass(frozen=True)
 class ResultSettings(Section):
-    """Section ``[results]``: rows kept of each query, and the number of readers.
+    """Section ``[results]``: rows kept of each query, and the numbers of readers and lookers.
 
-    A reader without news gets a comment every ``keep_alive`` seconds.
+    A reader without news gets a comment every ``keep_alive`` seconds. ``lookers`` is how many may
+    see the live event-flow page at a time; with 0 there is no such page.
     """
 
     title: ClassVar[str] = "results"
@@ -125,6 +126,7 @@ class ResultSettings(Section):
     rows: int = at_least(1, 100_000)
     keep_alive: float = at_least(0.1, 15.0)
     readers: int = at_least(1, 256)
+    lookers: int = at_least(0, 8)
 
 
 @dataclasses.dataclass(frozen=True)

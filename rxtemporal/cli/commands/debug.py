@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rxtemporal.cli.options import INTERRUPTED, add_file_options
+from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options
 
 
 def add_command(
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.event_flow import write_event_flow
 
-    files = FileOptions(options.start, options.end, options.time_zone, options.delay)
+    files = FileOptions(*list_file_options(options))
     streams = open_streams(options.paths, files)
     query = apply_query(find_query(options.query), streams)
     name = options.query.rpartition(":")[2]
