@@ -136,3 +136,22 @@ def test_progress_is_for_terminals(
         while "work: 0 s" not in written:
             written += capsys.readouterr().err
     assert (written + capsys.readouterr().err).endswith("\r\x1b[K")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "debug.md"
+
+
+def test_the_command_of_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """The code of docs/debug.md makes the recording and the query that its command takes."""
+    text = PAGE.read_text("utf-8")
+    names: dict[str, object] = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
+        exec(compile(code, str(PAGE), "exec"), names)
+    (command,) = re.findall(r"^```sh\nrxtemporal (debug .*?)\n```$", text, re.M)
+    shown = text.partition(command)[2].split("```")[2].strip()
+    capsys.readouterr()
+    assert main(command.split()) == 0
+    printed = re.sub(r"[0-9.]+ MB", "... MB", capsys.readouterr().out)
+    assert printed.strip() == shown
+    sentence = " ".join(re.findall(r'Here: "(.*?)"', text, re.S)[0].split())
+    assert sentence in printed
