@@ -48,6 +48,14 @@ class Actions {
     this.store.set({ selected: null, trace: null, absence: null, help: false, spoken: "Nothing selected" });
   }
 
+  // zoom around the selected row if it is in sight
+  zoom(factor) {
+    const { selected } = this.state;
+    const rows = selected?.row >= 0 ? this.flow.byId.get(selected.node).rows : null;
+    const at = rows?.start[selected.row];
+    this.view.zoom(factor, at >= this.view.from && at <= this.view.to ? at : undefined);
+  }
+
   // the row before or after the selected one, in the order of start times
   selectBeside(shift) {
     const node = this.flow.byId.get(this.state.chosen);
@@ -113,5 +121,5 @@ function describeStep(flow, step) {
   const { arrivals, index } = found;
   const name = flow.byId.get(arrivals.stream).name;
   const kind = arrivals.kind[index] === 4 ? "CTI" : `${KINDS[arrivals.kind[index]]}, ${arrivals.verdictText(index)}`;
-  return `${name} ${flow.times.full(arrivals.start[index])}: ${kind}`;
+  return `${name} ${flow.times.cell(arrivals.start[index])}: ${kind}`;
 }

@@ -41,7 +41,7 @@ function Top({ state, actions, store }) {
     <span class="spring"></span>
     <button type="button" class="quiet" aria-label=${`Colours: ${state.theme}; switch to ${next}`} title="Dark, light or as the system" onClick=${() => actions.setTheme(next)}>Colours: ${state.theme}</button>
     <button type="button" class="quiet" aria-label="Help: keys" title="Keys (?)" onClick=${() => store.set({ help: true })}>?</button>
-    ${sentence ? html`<p class="sentence"><${Hourglass} />${show(sentence, 600)}</p>` : null}
+    ${sentence ? html`<p class="sentence">${flow.nodes.some(({ spec }) => spec.holdsBack) ? html`<${Hourglass} />` : null}${show(sentence, 600)}</p>` : null}
     ${sampled ? html`<p class="sampled" role="note">A sample: ${count(sampled.shown)} of ${plural(sampled.of, "event")} are shown.</p>` : null}
     ${every > 1 ? html`<p class="sampled" role="note">One step stands for ${count(every)} arrivals.</p>` : null}
   </header>`;

@@ -8,11 +8,16 @@ function edges(scene, start, end) {
   return [left, Math.max(right, left + 2)];
 }
 
+// the right edge of a bar's colour: bars that are wide enough leave a gap to their neighbour
+function rightEdge(left, right, least) {
+  return Math.max(right - left > 4 ? Math.floor(right) - 1 : right - 0.5, left + least);
+}
+
 function fillBar(scene, start, end, top, fill) {
   const { ink } = scene;
   const [left, right] = edges(scene, start, end);
   ink.fillStyle = fill;
-  ink.fillRect(left, top, Math.max(2, right - left - 0.75), TRACK - 2);
+  ink.fillRect(left, top, rightEdge(left, right, 2) - left, TRACK - 2);
 }
 
 // an open row: full up to the CTI, fading after it
@@ -43,7 +48,7 @@ function drawDense(scene, track, top, cti, colour) {
       ink.fillStyle = colour;
     } else {
       const right = Math.min(scene.x(end), scene.width + 4);
-      ink.fillRect(left, top, Math.max(next - at > 1 ? 1.5 : 2, right - left - 0.75), TRACK - 2);
+      ink.fillRect(left, top, rightEdge(left, right, next - at > 1 ? 1.5 : 2) - left, TRACK - 2);
     }
     at = next;
   }

@@ -54,7 +54,7 @@ function RowDetails({ state, actions, close }) {
 function lifetimeText(times, rows, row, step) {
   if (rows.isPoint(row)) return `${times.full(rows.start[row])} · point`;
   const end = rows.endAt(row, step);
-  return times.range(rows.start[row], end) + (end === Infinity ? "" : ` · ${times.span(end - rows.start[row])}`);
+  return times.range(rows.start[row], end) + (end === Infinity ? "" : ` · ${times.span(end - rows.start[row]).replaceAll(" ", "\u00a0")}`);
 }
 
 function Origin({ arrivals, index }) {

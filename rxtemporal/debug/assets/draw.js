@@ -53,7 +53,7 @@ function shadeWindows(scene, { start, end }, top, height) {
   ink.fillStyle = scene.palette.window;
   for (let i = from; i < to; i++) {
     if (end[i] < view.from) continue;
-    const [left, right] = edges(scene, start[i], end[i]);
+    const [left, right] = edges(scene, start[i], Math.min(end[i], start[i + 1] ?? Infinity));
     if (i % 2) ink.fillRect(left, top, right - left, height);
     ink.fillRect(Math.round(left), top, 1, height);
   }

@@ -4,7 +4,7 @@ function keyTable(store, actions, view) {
   return {
     ArrowLeft: () => view.pan(-0.15), ArrowRight: () => view.pan(0.15),
     ArrowUp: () => scroll(-60), ArrowDown: () => scroll(60),
-    "+": () => view.zoom(1.6), "=": () => view.zoom(1.6), "-": () => view.zoom(1 / 1.6), "−": () => view.zoom(1 / 1.6),
+    "+": () => actions.zoom(1.6), "=": () => actions.zoom(1.6), "-": () => actions.zoom(1 / 1.6), "−": () => actions.zoom(1 / 1.6),
     f: () => view.fit(), n: () => actions.nextEvent(), p: () => actions.previousEvent(),
     c: () => actions.nextCti(), r: () => actions.nextResult(),
     Home: () => actions.setStep(0), End: () => actions.setStep(actions.flow.last),

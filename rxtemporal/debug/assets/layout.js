@@ -1,5 +1,5 @@
 // The plan in layers, from left to right: a node stands one layer after its last input.
-const BOX = { width: 196, height: 92, across: 64, down: 16 };
+const BOX = { width: 200, height: 92, across: 44, down: 16 };
 
 function findLayers(flow) {
   const depths = new Map();
@@ -66,10 +66,9 @@ function layPlan(flow) {
 }
 
 function drawLink(from, to) {
-  const [x1, y1] = [from.x + (from.node ? BOX.width : 0), from.y + BOX.height / 2];
+  const [x1, y1] = [from.x + BOX.width, from.y + BOX.height / 2];
   const [x2, y2] = [to.x, to.y + BOX.height / 2];
   const bend = (x2 - x1) / 2;
   const through = to.node ? "" : ` h ${BOX.width}`;
-  const start = from.node ? x1 : from.x + BOX.width;
-  return `M ${start} ${y1} C ${start + bend} ${y1}, ${x2 - bend} ${y2}, ${x2} ${y2}${through}`;
+  return `M ${x1} ${y1} C ${x1 + bend} ${y1}, ${x2 - bend} ${y2}, ${x2} ${y2}${through}`;
 }

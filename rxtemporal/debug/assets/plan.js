@@ -3,9 +3,10 @@ function Plan({ state, actions }) {
   const { flow } = state;
   const plan = useMemo(() => layPlan(flow), [flow]);
   const scroller = useRef(null);
+  const [edges, look] = useEdges(scroller);
   useEffect(() => revealBox(scroller.current, plan, state.chosen), [plan, state.chosen]);
   return html`<section class="plan" aria-label="Plan of the query">
-    <div class="plan-scroll" ref=${scroller} tabindex="0" role="group" aria-label="Plan, left to right">
+    <div class=${`plan-scroll${edges}`} ref=${scroller} onScroll=${look} tabindex="0" role="group" aria-label="Plan, left to right">
       <div class="plan-area" style=${{ width: `${plan.width}px`, height: `${plan.height}px` }}>
         <svg width=${plan.width} height=${plan.height} aria-hidden="true">
           <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">
@@ -16,6 +17,24 @@ function Plan({ state, actions }) {
       </div>
     </div>
   </section>`;
+}
+
+// a name up to its first dot: tumbling_window() of tumbling_window().aggregate
+function shortName({ name }) {
+  const at = name.indexOf(".");
+  return at > 0 ? name.slice(0, at) : name;
+}
+
+// classes that fade the edges past which there is more of the plan
+function useEdges(ref) {
+  const [edges, setEdges] = useState("");
+  const look = () => {
+    const { scrollLeft, clientWidth, scrollWidth } = ref.current;
+    setEdges(`${scrollLeft > 2 ? " more-left" : ""}${scrollLeft + clientWidth < scrollWidth - 2 ? " more-right" : ""}`);
+  };
+  const width = useWidth(ref);
+  useEffect(look, [width]);
+  return [edges, look];
 }
 
 // the box of the chosen node scrolls into sight
@@ -36,10 +55,10 @@ function PlanBox({ box: { node, x, y }, state, actions }) {
   return html`<button type="button" class=${classes.filter(Boolean).join(" ")} data-node=${node.id}
       style=${{ left: `${x}px`, top: `${y}px`, width: `${BOX.width}px`, height: `${BOX.height}px` }}
       aria-pressed=${state.chosen === node.id} aria-label=${boxLabel(node, facts, causes, effects)}
-      title=${[node.spec.line, node.spec.ctiRule && `CTI: ${node.spec.ctiRule}`, node.spec.holds && `holds: ${node.spec.holds}`].filter(Boolean).map((text) => show(text)).join("\n")}
+      title=${[node.spec.name, node.spec.line, node.spec.ctiRule && `CTI: ${node.spec.ctiRule}`, node.spec.holds && `holds: ${node.spec.holds}`].filter(Boolean).map((text) => show(text)).join("\n")}
       onClick=${() => actions.choose(node.id)}>
     ${node.spec.holdsBack ? html`<i class="mark-back"><${Hourglass} />holds back</i>` : null}
-    <span class="box-head"><b>${node.name}</b>${node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
+    <span class="box-head"><b>${shortName(node)}</b><span class="sub">${node.name.slice(shortName(node).length)}</span>${node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
     <span class="box-flow">${facts.in} <span>in</span> <em>→</em> ${facts.out} <span>out</span></span>
     <span class="box-row"><span>CTI</span> ${facts.ctiShort}</span>
     <span class="box-row"><span>held</span> ${facts.held} <span>time</span> ${facts.time}
@@ -57,10 +76,15 @@ function nodeFacts({ flow, step }, node) {
   return {
     in: count(atEnd ? node.spec.rowsIn : then),
     out: count(atEnd ? node.spec.rowsOut : node.rows.countKnown(step)),
-    cti: cti === -Infinity ? "none yet" : flow.times.full(cti), ctiShort: cti === -Infinity ? "none yet" : flow.times.cell(cti),
+    cti: ctiText(cti, (ticks) => flow.times.full(ticks)), ctiShort: ctiText(cti, (ticks) => flow.times.cell(ticks)),
     held: count(atEnd ? node.spec.held : node.heldAt(step)),
     time: seconds(node.spec.seconds),
   };
+}
+
+function ctiText(cti, tell) {
+  if (cti === -Infinity) return "none yet";
+  return cti === Infinity ? "the end of time" : tell(cti);
 }
 
 function count(number) {

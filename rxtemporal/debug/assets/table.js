@@ -55,7 +55,7 @@ function arrivalTable(times, arrivals) {
 }
 
 function timeWidth(times) {
-  return times.isOneDay ? 128 : 200;
+  return times.isOneDay ? 128 : 176;
 }
 
 function payloadColumns({ fields, cells }) {

@@ -7,7 +7,7 @@ function Timeline({ state, actions, view }) {
   const width = useWidth(frame);
   const gutter = width && width < NARROW ? 0 : GUTTER;
   const layout = useMemo(() => layLanes(state, !gutter), [state.flow, state.expanded, state.version, !gutter]);
-  const height = Math.min(Math.max(layout.height + AXIS, 160), 430);
+  const height = Math.min(Math.max(layout.height + AXIS, 160), Math.max(430, 0.55 * window.innerHeight));
   const size = useMemo(() => ({ width, height, gutter }), [width, height, gutter]);
   return html`<section class="timeline" aria-label="Timeline">
     <header class="bar">
@@ -15,8 +15,8 @@ function Timeline({ state, actions, view }) {
       <${ViewRange} view=${view} times=${state.flow.times} />
       <span class="spring"></span>
       <div class="group" role="group" aria-label="Zoom">
-        <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick=${() => view.zoom(1 / 1.6)}>−</button>
-        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick=${() => view.zoom(1.6)}>+</button>
+        <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick=${() => actions.zoom(1 / 1.6)}>−</button>
+        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick=${() => actions.zoom(1.6)}>+</button>
         <button type="button" title="Show everything (f)" onClick=${() => view.fit()}>Fit</button>
       </div>
     </header>
@@ -94,7 +94,7 @@ function revealSelected(element, { selected }, layout) {
 
 // a name that may be broken after each underscore
 function breakName(name) {
-  return name.split(/(?<=_)/).map((part) => html`${part}<wbr />`);
+  return name.split(/(?<=_)|(?=\.)/).map((part) => html`${part}<wbr />`);
 }
 
 function LaneHead({ band: { node, top, height, lanes, split }, state, actions, gutter }) {

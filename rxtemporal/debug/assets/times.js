@@ -57,7 +57,9 @@ class Times {
 
   // tables leave the date out where all is of one day
   cell(ticks) {
-    return this.isOneDay && Number.isFinite(ticks) ? this.short(ticks) : this.full(ticks);
+    if (!Number.isFinite(ticks)) return this.full(ticks);
+    const { date, clock } = this.parts(ticks);
+    return this.isOneDay || !date ? clock : `${date} ${clock}`;
   }
 
   span(ticks) {

@@ -1,6 +1,6 @@
 // Rows of one lane laid into tracks without overlap, as far as there are tracks.
 // Each track is its own index: rows by start, and `reach`, the latest end of all rows up to each.
-const MOST_TRACKS = 5;
+const MOST_TRACKS = 4;
 
 class Track {
   constructor(rows, table) {
