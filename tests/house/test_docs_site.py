@@ -46,6 +46,12 @@ def test_links_that_leave_the_docs_lead_to_pages_of_the_site() -> None:
     )
 
 
+def test_a_page_named_by_its_file_is_named_by_its_title() -> None:
+    """In the repository ``docs/events.md`` says where to look, on the site its title does."""
+    rewritten = docs_site.rewrite("[docs/events.md](docs/events.md)", docs_site.ROOT / "README.md")
+    assert rewritten == "[Events](events.md)"
+
+
 def test_the_readme_is_the_first_page() -> None:
     """Its links to the docs are those of pages beside it."""
     text = "[e](docs/events.md) and [b](benchmarks)"

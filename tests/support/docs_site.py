@@ -28,7 +28,10 @@ PAGES = {
 FOLDERS = {"samples": "samples.md", "benchmarks": "benchmarks.md"}
 # pages of the site that are no files of ``docs``
 MADE = [*PAGES.values(), "samples.md"]
-LINK = re.compile(r"\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+LINK = re.compile(
+    r"(?:(?<=\[)(?P<text>[\w./-]+\.md))?\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
+)
+TITLE = re.compile(r"^# (.+)$", re.M)
 # what follows the language of a block tells our tests which programs it needs
 FENCE = re.compile(r"^```python [^\n]+$", re.M)
 
@@ -54,8 +57,10 @@ def rewrite(text: str, source: Path) -> str:
         there = place(target) if target.is_relative_to(ROOT) else None
         if there is None:
             return found[0]
-        up = "../" * len(here.parts)
-        return f"]({up}{there}{found['anchor'] or ''})"
+        # a page named by its file is named by its title on the site
+        title = TITLE.search(target.read_text("utf-8")) if found["text"] else None
+        text = title[1] if title else found["text"] or ""
+        return f"{text}]({'../' * len(here.parts)}{there}{found['anchor'] or ''})"
 
     return FENCE.sub("```python", LINK.sub(replace, text))
 
