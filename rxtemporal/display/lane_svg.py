@@ -17,11 +17,13 @@ ROW, BAR, STRIP, MORE = 24, 18, 22, 16
 LABEL = 28
 # a lane with more rows than this is drawn narrow and without labels; further ones are counted
 MOST_ROWS, MOST_NARROW = 12, 60
+# numbers of the colours of keys 6, 1, 2 …: the colour of the second lane, often the result, is last
+KEY_COLORS = (1, 0, 2, 3, 4, 5)
 
 
 def choose_color(bar: Bar, lane: int) -> str:
     """Return the colour of a row: that of its key, or of its lane."""
-    return COLORS[(bar.key or lane) % len(COLORS)]
+    return COLORS[KEY_COLORS[bar.key % len(COLORS)] if bar.key else lane % len(COLORS)]
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,7 +76,7 @@ class LanePicture:
         end = self.end_of(bar)
         text = 0.0 if self.narrow else measure_text(shorten(bar.label, LABEL))
         if bar.broken_cti is not None:
-            distance = 0.0 if self.narrow else measure_text(self.distance(bar), 10.5) + 4
+            distance = 0.0 if self.narrow else measure_text(self.distance(bar), 10.5) + 7
             return begin - 7, max(end, self.scale.place(bar.broken_cti) + distance) + text + 14
         if bar in self.dots:
             return begin - 6, begin + 10 + text
@@ -190,7 +192,7 @@ class LanePicture:
         after = max(target, end) + 5
         text = self.distance(bar)
         yield label(after, middle + 4, text, class_="late", font_size="10.5")
-        yield from self._text(bar, after + measure_text(text, 10.5) + 6, middle)
+        yield from self._text(bar, after + measure_text(text, 10.5) + 9, middle)
 
     def _text(self, bar: Bar, x: float, middle: float) -> Iterator[str]:
         if bar.label and not self.narrow:
