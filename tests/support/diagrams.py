@@ -5,8 +5,9 @@ A page says in a comment in front of an image which of its streams the image sho
     <!-- draw: crowds -->
     ![words that say what is seen](pictures/windows-crowds.svg)
 
-The comment has a Python expression over the names of the page's code above it: a stream, or a call
-of ``draw_query(stream, title=…)``, which the code need not import. ``python
+The comment has a Python expression over the names of the page's code above it: a stream, a call of
+``draw_query(stream, title=…)``, which the code need not import, or the text of an SVG file that the
+code has saved. ``python
 tests/support/diagrams.py [PAGE …]`` draws the pictures of these pages, by default of all;
 ``tests/house/test_pictures.py`` checks that they are current.
 """
@@ -116,6 +117,22 @@ def draw_page(page: Path) -> Iterator[tuple[Path, str]]:
                 drawn = eval(part["draw"], names)
                 svg = drawn if isinstance(drawn, str) else draw_query(drawn)
                 yield (page.parent / part["path"]).resolve(), svg
+
+
+def is_current(path: Path, svg: str) -> bool:
+    """Return True if a file has this picture.
+
+    Of a chart that another matplotlib has drawn, the texts are compared.
+    """
+    if not path.is_file():
+        return False
+    there = path.read_text("utf-8")
+    made = [re.findall(r"Matplotlib v[\d.]+", each) for each in (there, svg)]
+    if made[0] != made[1] and all(made):
+        return [*re.findall(r"<text[^>]*>([^<]*)<", there)] == re.findall(
+            r"<text[^>]*>([^<]*)<", svg
+        )
+    return there == svg
 
 
 @contextlib.contextmanager

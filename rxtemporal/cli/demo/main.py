@@ -73,6 +73,7 @@ def draw(recorded: pl.DataFrame, out: Path) -> Path:
         title="Flights in the air by airport of departure, 11 January 2013",
         time_zone="America/New_York",
         between=DAY,
+        missing=0,
     )
     return path
 
