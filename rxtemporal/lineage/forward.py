@@ -22,7 +22,7 @@ from rxtemporal.operators.anti_join import LeftAntiJoin
 from rxtemporal.operators.join import Join
 
 # rows of an operator's output that are looked at in one go, and in all
-FEW_ROWS, MOST_ROWS = 512, 1 << 20
+FEW_ROWS, MOST_ROWS = 16, 1 << 20
 # results of one row that are followed
 MOST_BRANCHES = 4
 

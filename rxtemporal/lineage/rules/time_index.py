@@ -63,26 +63,33 @@ class AliveIndex(TimeIndex):
 
     def __init__(self, key: Int64s, start: Int64s, end: Int64s) -> None:
         super().__init__(key, start)
+        self._ends = np.unique(end)
+        latest = key * (len(self._ends) + 1) + np.searchsorted(self._ends, end)
+        # the latest end so far of each row's key: keys ascend
+        self._latest = np.maximum.accumulate(latest[self.order])
         self._levels = [end[self.order]]
         while len(self._levels[-1]) > WIDTH:
             self._levels.append(_find_maxima(self._levels[-1]))
 
     def alive_at(self, key: Int64s, time: Int64s) -> Pairs:
         """Return the pairs (question, row) with ``start <= time < end``."""
-        return self._find(self.first(key), self.search(key, time + 1), time)
+        return self._find(key, self.search(key, time + 1), time)
 
     def overlap(self, key: Int64s, low: Int64s, high: Int64s) -> Pairs:
         """Return the pairs (question, row) with ``start < high`` and ``end > low``."""
         inside = self.between(key, low, high)
-        before = self._find(self.first(key), self.search(key, low), low)
+        before = self._find(key, self.search(key, low), low)
         return np.concatenate([inside[0], before[0]]), np.concatenate([inside[1], before[1]])
 
-    def _find(self, low: Int64s, high: Int64s, time: Int64s) -> Pairs:
-        """Return the pairs with a place in ``[low, high)`` and an end after ``time``.
+    def _find(self, key: Int64s, high: Int64s, time: Int64s) -> Pairs:
+        """Return the pairs with a place of the key before ``high`` and an end after ``time``.
 
         It goes down the tree for all questions at once and leaves out what ends too early.
         """
+        low = self.first(key)
+        after = key * (len(self._ends) + 1) + np.searchsorted(self._ends, time, side="right")
         of = np.flatnonzero(low < high)
+        of = of[self._latest[high[of] - 1] >= after[of]]
         node = np.zeros(len(of), np.int64)
         for level in reversed(range(len(self._levels))):
             ends, span = self._levels[level], WIDTH**level
