@@ -237,7 +237,7 @@ class File(_ReadySink):
         if self._complete:
             return
         if self._end is None:
-            self._file = self._part.open("wb")
+            self._file = self._create()
             if self._append is _append_csv:
                 self._empty().write_csv(self._file)
             return
@@ -249,6 +249,15 @@ class File(_ReadySink):
         self._file = self._part.open("r+b")
         self._file.truncate(self._end)
         self._file.seek(self._end)
+
+    def _create(self) -> BinaryIO:
+        try:
+            return self._part.open("wb")
+        except FileNotFoundError as error:
+            folder = str(self.path.parent)
+            raise FileNotFoundError(
+                error.errno, "the folder of the result file does not exist", folder
+            ) from None
 
     def write(self, batch: EventBatch) -> None:
         """Append the rows of one batch."""
@@ -340,31 +349,38 @@ class _FunctionSink(Sink):
     """Sink that calls a function with each batch."""
 
     def __init__(self, function: Callable[[EventBatch], Any]) -> None:
-        self._function = function
+        self.function = function
 
     def write(self, batch: EventBatch) -> None:
         """Call the function."""
-        self._function(batch)
+        self.function(batch)
 
 
 class _Delegate(Sink):
     """Sink that delegates to an object with the methods of one, not derived from ``Sink``."""
 
     def __init__(self, sink: Any) -> None:
-        self._sink = sink
+        self.sink = sink
         for name in ("shape", "open", "close", "cancel", "in_callback", "save", "load"):
             if hasattr(sink, name):
                 setattr(self, name, getattr(sink, name))
 
     def write(self, batch: EventBatch) -> None:
         """Pass the batch to the object."""
-        self._sink.write(batch)
+        self.sink.write(batch)
 
 
 def is_sink(value: Any) -> bool:
     """Return True if results can be written to the value: a sink or a function of batches."""
     methods = all(hasattr(value, name) for name in ("shape", "open", "write", "close"))
     return not isinstance(value, type) and (methods or callable(value))
+
+
+def describe_sink(sink: Sink) -> str:
+    """Return the class of a sink as its user knows it, or the name of a function."""
+    if isinstance(sink, _FunctionSink):
+        return f"function {getattr(sink.function, '__qualname__', type(sink.function).__name__)}"
+    return type(sink.sink if isinstance(sink, _Delegate) else sink).__name__
 
 
 def as_sink(value: Any) -> Sink:

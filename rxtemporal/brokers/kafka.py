@@ -34,6 +34,7 @@ class KafkaSource(StreamSource):
     # the time comes from the settings
     sends_ctis = False
     omits_ctis = True
+    endless = True
 
     def __init__(
         self,

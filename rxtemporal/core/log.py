@@ -2,8 +2,9 @@
 
 structlog, left to itself, prints to standard output. A library must not, so every logger here wraps
 a standard one under ``rxtemporal``. A host that configures no logging sees nothing but critical
-messages, on standard error: a process has ended by an error of which nobody else is told. Only the
-command line configures more.
+messages, on standard error: a process has ended by an error of which nobody else is told; and the
+notices of a call or a subscription that waits without an end in sight. Only the command line
+configures more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class _LastHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         logger: logging.Logger | None = logging.getLogger(record.name)
         while logger is not None:
-            if any(handler is not self for handler in logger.handlers):
+            if any(not isinstance(handler, _LastHandler) for handler in logger.handlers):
                 return
             logger = logger.parent if logger.propagate else None
         if logging.lastResort is not None:
@@ -28,6 +29,12 @@ class _LastHandler(logging.Handler):
 
 
 logging.getLogger("rxtemporal").addHandler(_LastHandler(logging.CRITICAL))
+
+
+def get_notice_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """Return the logger called ``name``; its warnings are seen if nobody configures logging."""
+    logging.getLogger(name).addHandler(_LastHandler(logging.WARNING))
+    return get_logger(name)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

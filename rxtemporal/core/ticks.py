@@ -24,6 +24,7 @@ MIN_TIME = -62_135_596_800_000_000
 MAX_TIME = 253_402_300_799_999_999
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400 * SECOND
 
 
 def ticks(value: datetime | timedelta) -> int:
@@ -129,11 +130,15 @@ def match_form(tick: int, like: Time) -> Time:
 def describe(tick: int) -> str:
     """Return ticks as text for messages: an ISO time, or the name of an end of time.
 
-    >>> describe(0), describe(MAX_TIME)
-    ('1970-01-01T00:00:00Z', 'the end of time')
+    A time in the days around 1970-01-01T00:00:00Z is a number: whoever has such times counts ticks.
+
+    >>> describe(5), describe(86_400_000_000), describe(MAX_TIME)
+    ('5', '1970-01-02T00:00:00Z', 'the end of time')
     """
     if tick >= MAX_TIME:
         return "the end of time"
     if tick <= MIN_TIME:
         return "the beginning of time"
+    if abs(tick) < _DAY:
+        return str(tick)
     return to_datetime(tick).isoformat().replace("+00:00", "Z")

@@ -287,6 +287,8 @@ class StreamSource(Source):
     refuses_ahead: bool = False
     # True if the delay of the settings also holds for the CTIs that the source sends
     delays_ctis: bool = False
+    # True if it never ends, so that no call may wait for its end
+    endless: bool = False
     # True if its items were compared with the wall clock when they were recorded
     replays: bool = False
 

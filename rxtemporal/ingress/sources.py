@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import length_hint
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,6 +234,7 @@ class EventSource(StreamSource):
         self.settings = settings
         self.lively = lively
         self.bounded = hasattr(events, "__len__")
+        self._opened = False
         self.pushes = lively is not None
         self.min_rows = SIZED_ROWS if self.bounded else 1
 
@@ -240,6 +243,9 @@ class EventSource(StreamSource):
 
         An event is a record; a batch has one for each row, and one for its CTI.
         """
+        if self._opened and position is None:
+            self._refuse_used_up()
+        self._opened = True
         items = iter(self._events)
         if self.bounded:
             items = self._skip(items, position or 0)
@@ -247,6 +253,17 @@ class EventSource(StreamSource):
         if self.pushes:
             return ThreadCursor(items, name)
         return Cursor(items, run_rows=RUN_ROWS) if self.bounded else IteratorCursor(items)
+
+    def _refuse_used_up(self) -> None:
+        """Raise an error if an earlier run has read the iterator to its end."""
+        events = self._events
+        closed = isinstance(events, GeneratorType) and events.gi_frame is None
+        if closed or (hasattr(events, "__length_hint__") and length_hint(events, 1) == 0):
+            raise SourceError(
+                f"the iterator of stream {self.name!r} is used up: an earlier run has read it to "
+                "its end, so there are no rows for another. Hint: pass a list, or make the stream "
+                "anew for each run."
+            )
 
     def _skip(self, items: Iterator[Any], records: int) -> Iterator[Any]:
         seen = 0

@@ -163,6 +163,12 @@ class Join(Matcher):
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the left fields, then the right fields that are not shared through ``on``."""
+        if self.name == "join" and not (self.on or keys) and self.where is None:
+            raise ArgumentError(
+                "join has neither on= nor where=, so each row would meet every row of the other "
+                "stream. Hint: join(other, on=…) names the fields that have to be equal; "
+                "cross_join(other) means every pair."
+            )
         _, schema = self.merge_fields(left, right, keys)
         self.check_where(schema)
         return schema
@@ -201,6 +207,7 @@ def join(
 
     ``on`` is a field's name, names, or a mapping left -> right; null matches nothing, NaN equals
     NaN and -0.0 equals 0.0. ``where`` is a polars predicate over the joined fields; null is false.
+    Without both an ungrouped join is an error: ``cross_join`` pairs every row with every row.
     Both streams must be ungrouped, or grouped by the same keys; then rows match only within their
     group, where null equals null. The output CTI is the lower of the two input CTIs: an input that
     does not advance holds everything back.

@@ -9,6 +9,7 @@ import polars as pl
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
 from rxtemporal.operators.plan import Node, list_direct_sources
+from rxtemporal.operators.windows import Windowed
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -77,6 +78,11 @@ class Stream:
     def _compose_two(self, partial: PartialOperator) -> Self:
         operator, other = partial.operator, partial.other
         if not isinstance(other, Stream):
+            if isinstance(other, Windowed):
+                raise ArgumentError(
+                    f"{operator.name} takes another stream, got windows without results. "
+                    "Hint: .aggregate(…), .top_k(…) or .apply(…) makes a stream of windows."
+                )
             raise ArgumentError(
                 f"{operator.name} takes another stream, got {other!r}. "
                 "Hint: make one with from_events, from_polars, read_parquet …"

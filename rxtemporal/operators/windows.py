@@ -7,11 +7,14 @@ operators).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import polars as pl
 
+from rxtemporal.core.safe_text import brief
+from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.aggregates import Aggregate
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Other = TypeVar("Other")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,6 +86,28 @@ class TimeWindows(Operator):
         return self.result.list_expressions(schemas[0])
 
 
+def _guess_name(aggregate: Any) -> str:
+    """Return an argument for an aggregate as somebody would write it."""
+    shown = brief(aggregate) if isinstance(aggregate, Aggregate) else "count()"
+    kind = shown.partition("(")[0]
+    return "n=agg.count()" if kind == "count" else f"{kind}=agg.{kind}(…)"
+
+
+def _refuse_unnamed(method: Method) -> Method:
+    """Return a method that refuses positional arguments: each aggregate has the name of a field."""
+
+    @functools.wraps(method)
+    def aggregate(self: Any, *unnamed: Any, **aggregates: Any) -> Any:
+        if unnamed:
+            raise ArgumentError(
+                f"aggregate takes named aggregates, got {brief(unnamed[0])} without a name. "
+                f"Hint: the name is that of the field: aggregate({_guess_name(unnamed[0])})."
+            )
+        return method(self, **aggregates)
+
+    return cast("Method", aggregate)
+
+
 @dataclasses.dataclass(frozen=True)
 class Windowed(Generic[Result]):
     """Windows of a stream, to be followed by ``aggregate``, ``top_k`` or ``apply``.
@@ -102,6 +128,7 @@ class Windowed(Generic[Result]):
         """Return the same windows with ``compose`` as ``then``."""
         return Windowed(self.over, compose, self.before)
 
+    @_refuse_unnamed
     def aggregate(self, **aggregates: Aggregate) -> Result:
         """Return one row for each window and key: the keys, then the named aggregates.
 
@@ -138,6 +165,18 @@ class Windowed(Generic[Result]):
         window.
         """
         return self._with(Apply(function, schema, time_sensitive))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an error that says what is missing between a window and another method."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"windows have no {name!r}: they say which rows belong together, and not yet what "
+                "to compute of them. Hint: follow a window with .aggregate(name=agg.…), .top_k(…) "
+                "or .apply(…), and then go on."
+            )
 
     def _with(self, result: ResultSpec) -> Result:
         return self.then(Chain((*self.before, self.over(result))))

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from queue import SimpleQueue
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
@@ -37,6 +38,10 @@ class AsyncEvents:
 
     def __iter__(self) -> Iterator[Any]:
         return _ThreadIterator(self._events)
+
+    def __length_hint__(self) -> int:
+        """Return 0 for an async generator that is used up, else 1."""
+        return int(not isinstance(self._events, AsyncGeneratorType) or bool(self._events.ag_frame))
 
 
 class _ThreadIterator:

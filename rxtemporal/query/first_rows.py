@@ -22,7 +22,7 @@ def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
     run = execute(stream, EventShape.INTERVAL)
     batches: list[EventBatch] = []
     missing = n
-    with contextlib.closing(iterate(run)) as results:
+    with contextlib.closing(iterate(run, "head()")) as results:
         while missing and (batch := next(results, None)) is not None:
             batches.append(batch.slice(0, missing))
             missing -= len(batches[-1])

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 from reactivex import Observable, abc
-from reactivex.disposable import Disposable
+from reactivex.disposable import CompositeDisposable, Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal.core.batch import EventBatch, TimeForm
@@ -28,6 +28,7 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.unpacker import Unpacker, make_unpacker
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
+from rxtemporal.query.patience import may_wait, refuse_endless, start_notice, watch_results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
@@ -72,7 +73,11 @@ def execute(stream: Stream, shape: EventShape) -> Execution:
 
 
 def observe(
-    stream: Stream, shape: EventShape, ctis: bool, time: TimeForm | None
+    stream: Stream,
+    shape: EventShape,
+    ctis: bool,
+    time: TimeForm | None,
+    warn_after: Span | None = None,
 ) -> Observable[Event]:
     """Return an observable of a query's results; each subscription is a run of its own."""
     check_shape(shape)
@@ -82,10 +87,22 @@ def observe(
     ) -> abc.DisposableBase:
         run = execute(stream, shape)
         emit = make_unpacker(observer.on_next, shape, ctis, lambda: time or run.time)
-        run.start(emit, observer.on_error, observer.on_completed)
+        watch = watch_results(run, warn_after)
+
+        def fail(error: Exception) -> None:
+            watch.dispose()
+            observer.on_error(error)
+
+        def complete() -> None:
+            watch.dispose()
+            observer.on_completed()
+
+        run.start(emit, fail, complete)
+        if may_wait(run) and not run.ended:
+            watch.start()
         # scheduled, so that the subscriber can already dispose of it (as take does)
         CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
-        return Disposable(run.dispose)
+        return CompositeDisposable(watch, Disposable(run.dispose))
 
     return Observable(subscribe)
 
@@ -104,10 +121,14 @@ def subscribe(
     return subscription
 
 
-def iterate(run: Execution) -> Generator[EventBatch, None, None]:
-    """Run to the end of the sources, and yield results as they become known."""
+def iterate(run: Execution, call: str = "to_batches()") -> Generator[EventBatch, None, None]:
+    """Run to the end of the sources, and yield results as they become known.
+
+    ``call`` is what waits for the results, for the log.
+    """
     waiting: SimpleQueue[EventBatch | Exception | None] = SimpleQueue()
     run.start(waiting.put, waiting.put, lambda: waiting.put(None))
+    notice = start_notice(run, call)
     try:
         pulls = run.pulls
         while True:
@@ -121,6 +142,7 @@ def iterate(run: Execution) -> Generator[EventBatch, None, None]:
                 raise result
             yield result
     finally:
+        notice.dispose()
         run.dispose()
 
 
@@ -148,17 +170,19 @@ def collect_events(
 ) -> list[Event]:
     """Run a query to the end of its source, and return its results as events."""
     events: list[Event] = []
+    refuse_endless(stream, "to_events()")
     run = execute(stream, shape)
     unpacker = Unpacker(shape, ctis, lambda: time or run.time)
-    for batch in iterate(run):
+    for batch in iterate(run, "to_events()"):
         events += unpacker.list_events(batch)
     return events
 
 
 def collect_frame(stream: Stream, time: TimeForm | None) -> pl.DataFrame:
     """Run a query to the end of its source, and return its results as one frame."""
+    refuse_endless(stream, "to_polars()")
     run = execute(stream, EventShape.INTERVAL)
-    batches = list(iterate(run))
+    batches = list(iterate(run, "to_polars()"))
     if not batches:
         batches = [EventBatch.empty(stream.schema or pl.Schema(), MIN_TIME)]
     return EventBatch.concat(batches).to_polars(time or run.time)

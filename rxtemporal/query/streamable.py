@@ -98,6 +98,17 @@ class Streamable(Stream):
     session_window = window_method(ops.session_window)
     count_window = window_method(ops.count_window)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an error that names the method that was probably meant."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            # imported here: only a mistake needs it
+            from rxtemporal.query.unknown_method import make_unknown_method_error
+
+            raise make_unknown_method_error(name, dir(self))
+
     def __repr__(self) -> str:
         from rxtemporal.operators.plan_picture import name_plan
 
@@ -162,6 +173,9 @@ class Streamable(Stream):
         delivered at once and its end later; in point shape only starts are delivered. With ``ctis``
         CTIs are delivered too.
 
+        If neither rows nor CTIs come out for 30 seconds, the log says which input the query waits
+        for and what helps.
+
         An error of the query goes to ``on_error``. Without ``on_error`` it is raised here if the
         source is read here, and logged if the source pushes. An error in ``on_next`` is logged.
 
@@ -218,7 +232,7 @@ class Streamable(Stream):
         """
         from rxtemporal.query import runs
 
-        return runs.observe(self, shape, ctis, time)
+        return runs.observe(self, shape, ctis, time, WARN_AFTER)
 
     def to_batches(self, shape: EventShape = EventShape.EDGE) -> Iterator[EventBatch]:
         """Run the query to the end of its source, and yield its results as they become known.
@@ -264,6 +278,8 @@ class Streamable(Stream):
 
         The columns are ``start_time``, ``end_time`` (null: never ends) and the payload; the rows
         are in order of start. Times are datetimes in UTC if the source's are datetimes, else ticks.
+        After some seconds the log names the sources that push, or are iterators, and have not
+        ended. A source that never ends, such as a topic of Kafka, is a ``BindingError``.
         """
         from rxtemporal.query import runs
 

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, annotate
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks import Sink, describe_sink
 
 
 class Outlet:
@@ -84,4 +84,8 @@ class Outlet:
             raise
 
     def _name(self, error: Exception) -> None:
-        annotate(error, f"in the sink {type(self.sink).__name__} of query {self.name!r}")
+        place = f"in the sink {describe_sink(self.sink)} of query {self.name!r}"
+        annotate(error, place)
+        # its text is all that a log or a command line shows, and names at most a file
+        if isinstance(error, OSError) and error.strerror and place not in error.strerror:
+            error.strerror = f"{error.strerror}, {place}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import span
@@ -11,11 +11,26 @@ from rxtemporal.core.ticks import MAX_TIME, TICKS_PER_SECOND
 from rxtemporal.errors import ArgumentError
 from rxtemporal.reactive.clock import TOLERANCE, RepeatingTimer
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.stall_search import find_stalls
 from rxtemporal.runtime.stalls import Stall, format_time
 
 _log = get_logger(__name__)
+
+
+class Watched(Protocol):
+    """The results of a query: their name, their CTI, and when the last of them came."""
+
+    @property
+    def name(self) -> str:
+        """The name of the query."""
+
+    @property
+    def cti(self) -> int:
+        """The CTI of the results."""
+
+    @property
+    def wrote(self) -> float:
+        """Seconds of the wall clock at the last result."""
 
 
 class StallWatch:
@@ -26,13 +41,20 @@ class StallWatch:
     """
 
     def __init__(
-        self, process: str, execution: Execution, outlets: Sequence[Outlet], warn_after: Any
+        self,
+        process: str,
+        execution: Execution,
+        outlets: Sequence[Watched],
+        warn_after: Any,
+        log: Any = _log,
     ) -> None:
         if isinstance(warn_after, bool):
-            raise ArgumentError(f"warn_after is a timedelta or None, got {warn_after!r}")
+            raise ArgumentError(
+                f"warn_after is a timedelta, a text such as '30s', or None, got {warn_after!r}"
+            )
         length = None if warn_after is None else span(warn_after, "warn_after", least=1)
         self._seconds = None if length is None else length / TICKS_PER_SECOND
-        self._process = process
+        self._process, self._log = process, log
         self._execution = execution
         self._outlets = outlets
         # for each query with a warning, the time of its last result
@@ -67,7 +89,7 @@ class StallWatch:
         found = find_stalls(self._execution, [each.name for each in self._outlets])
         stalls = [each for each in found if each.query == query]
         if stalls:
-            _log.warning("nothing has come out for a while", **self._fields(stalls, seconds))
+            self._log.warning("nothing has come out for a while", **self._fields(stalls, seconds))
 
     def _fields(self, stalls: Sequence[Stall], seconds: float) -> dict[str, Any]:
         first = stalls[0]

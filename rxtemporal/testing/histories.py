@@ -187,6 +187,7 @@ def assert_same_history(
     only in the second:
       4..7  x=2
     """
+    __tracebackhide__ = True  # pytest shows the line of the test, not this one
     time = MAX_TIME if up_to is None else time_ticks(up_to)
     differs = describe_difference(history(a), history(b), time, tolerance)
     if differs:

@@ -73,7 +73,7 @@ def test_a_spool_is_described(tmp_path: Path, below: str) -> None:
     """The path of a sink and that of a spool both show segments, place and CTI."""
     spool(tmp_path / below)
     findings = examine(tmp_path)
-    detail = "query 'q', 3 waiting, last 3, CTI 1970-01-01T00:00:00.000003Z"
+    detail = "query 'q', 3 waiting, last 3, CTI 3"
     assert named(findings, "spool") == Finding("spool", True, detail)
     assert named(findings, "segments").detail == "3 verified, 3 rows wait for Spark"
     assert named(findings, "checkpoint").ok

@@ -81,12 +81,12 @@ BAD_EVENTS: dict[str, tuple[list[Any], type[RxTemporalError], str]] = {
     "a start before the CTI": (
         [PointEvent(4, {"x": 4})],
         CtiViolationError,
-        r"PointEvent\(4, \{'x': 4\}\) of stream '.*' breaks CTI 1970-.*05Z by 1 ticks\. Hint: adv",
+        r"PointEvent\(4, \{'x': 4\}\) of stream '.*' breaks CTI 5 by 1 ticks\. Hint: adv",
     ),
     "a CTI that goes back": (
         [Cti(3)],
         CtiViolationError,
-        r"Cti\(3\) of stream '.*' is before its last CTI, 1970-.*05Z\. Hint: give the stream",
+        r"Cti\(3\) of stream '.*' is before its last CTI, 5\. Hint: give the stream",
     ),
     "something that is no event": (
         ["hello"],

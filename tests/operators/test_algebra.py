@@ -17,11 +17,15 @@ from rxtemporal import operators as ops
 
 # methods of a stream that make no stream: what it is, and how its results are had
 NO_OPERATORS = {
+    "collect",
     "explain",
+    "head",
     "keys",
     "late_events",
+    "pipe",
     "run",
     "schema",
+    "show",
     "subscribe",
     "to_async",
     "to_batches",

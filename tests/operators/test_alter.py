@@ -46,7 +46,7 @@ def test_a_duration_that_reads_the_end_leaves_rows_open(duration: Any) -> None:
 
 def test_a_cti_that_lands_before_an_earlier_one_is_a_violation() -> None:
     """Time does not go back."""
-    with pytest.raises(CtiViolationError, match=r"CTI 1970.*time would go back.*shift_event_time"):
+    with pytest.raises(CtiViolationError, match=r"CTI \d+ .*time would go back.*shift_event_time"):
         outputs([("cti", 5), ("cti", 6)], alter_event_start_time(lambda t: -t))
 
 
@@ -57,9 +57,9 @@ def test_a_start_that_lands_before_the_cti_is_a_violation() -> None:
     with pytest.raises(CtiViolationError) as raised:
         physical.run(made, alter_event_start_time(lambda t: t if t == 10 else 0))
     message = str(raised.value)
-    assert "the start of [1970-01-01T00:00:00.000012Z, " in message
-    assert "{'k': 'a', 'x': 1, 'y': None} lands at 1970-01-01T00:00:00Z" in message
-    assert "before CTI 1970-01-01T00:00:00.000010Z" in message
+    assert "the start of [12, " in message
+    assert "{'k': 'a', 'x': 1, 'y': None} lands at 0," in message
+    assert "before CTI 10," in message
     assert "in alter_event_start_time, composed at " in message
     assert "test_alter.py" in message
 
@@ -96,7 +96,7 @@ def test_a_duration_that_is_not_positive_is_an_error_when_the_end_comes() -> Non
 @pytest.mark.parametrize("result", [1.5, None, True, "1", datetime(2020, 1, 1)])
 def test_a_function_that_returns_something_else_is_refused(result: Any) -> None:
     """The message shows the argument and the result."""
-    with pytest.raises(SchemaError, match=r"function of time returns .* for 1970.*, 3 ticks"):
+    with pytest.raises(SchemaError, match=r"function of time returns .* for the time 3"):
         history(ROWS, alter_event_start_time(lambda t: result))
     with pytest.raises(SchemaError, match=r"duration returns .* for IntervalEvent\(3, 14"):
         history(ROWS, alter_event_duration(lambda row: result))
@@ -104,7 +104,7 @@ def test_a_function_that_returns_something_else_is_refused(result: Any) -> None:
 
 def test_an_expression_that_gives_no_time_is_refused() -> None:
     """A null start is no time."""
-    with pytest.raises(EventError, match="gives no time for start 1970"):
+    with pytest.raises(EventError, match="gives no time for start "):
         history(ROWS, alter_event_start_time(pl.when(pl.col("start") < 5).then(pl.col("start"))))
 
 

@@ -22,7 +22,7 @@ Stream = rxt.Streamable
 Compose = Callable[[Stream], Stream]
 
 ROW = r"\{'x': 1, 's': 'a'\}"
-LIFETIME = r"\[1970-01-01T00:00:00.000001Z, 1970-01-01T00:00:00.000002Z\)"
+LIFETIME = r"\[1, 2\)"
 SNAPSHOT, TUMBLING = "snapshot_window().apply", "tumbling_window().apply"
 
 
@@ -265,7 +265,7 @@ WRONG: dict[str, tuple[Compose, str, str]] = {
     "alter start: a string": (
         lambda st: st.alter_event_start_time(str),
         "alter_event_start_time",
-        r"returns an int of ticks or an aware datetime, got '1' \(str\) for 1970.*1 ticks",
+        r"returns an int of ticks or an aware datetime, got '1' \(str\) for the time 1",
     ),
     "alter start: a naive datetime": (
         lambda st: st.alter_event_start_time(lambda t: datetime(2026, 1, 1)),

@@ -50,7 +50,7 @@ def readings(size: int = 7, frame: pl.DataFrame = FRAME, **options: Any) -> rxt.
 def query(stream: rxt.Streamable) -> rxt.Streamable:
     """Each room's readings, in windows and joined with the whole house."""
     counted = stream.group_by("room").tumbling_window(9).aggregate(n=agg.count())
-    return counted.join(stream.tumbling_window(9).aggregate(warmest=agg.max("temp")))
+    return counted.cross_join(stream.tumbling_window(9).aggregate(warmest=agg.max("temp")))
 
 
 @pytest.mark.parametrize("how", ["stopped", "breaks"])

@@ -80,7 +80,7 @@ class FunctionTimes:
         if tick is None:
             raise SchemaError(
                 f"a function of time returns an int of ticks or an aware datetime, got {landed!r} "
-                f"({type(landed).__name__}) for {describe(time)}, {time} ticks"
+                f"({type(landed).__name__}) for the time {describe(time)}"
             )
         return min(max(tick, MIN_TIME), MAX_TIME)
 

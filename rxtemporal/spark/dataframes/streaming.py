@@ -65,6 +65,7 @@ class MicroBatches(PositionedSource):
         self.omits_ctis = given.cti is not None
         self.time = "ticks" if given.ticks else "datetime"
         self.given, self.trigger = given, trigger
+        self.endless = trigger != AVAILABLE
         self._columns, self._batch_rows = schema, batch_rows
 
     def open(self, position: Any = None) -> Cursor:

@@ -1,0 +1,55 @@
+"""Errors for methods that a stream does not have, with the method that was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_AFTER_WINDOW = (
+    "say first over which windows: .tumbling_window('1m'), .hopping_window('5m', '1m') or "
+    ".snapshot_window(), and then .{name}(…)."
+)
+_AGGREGATE = (
+    "aggregates are computed over windows: .tumbling_window('1m').aggregate(x=agg.{name}(…))."
+)
+_HINTS = {
+    **dict.fromkeys(("aggregate", "top_k"), _AFTER_WINDOW),
+    "agg": _AFTER_WINDOW.replace("{name}", "aggregate"),
+    **dict.fromkeys(("count", "sum", "min", "max", "mean", "avg", "std", "var"), _AGGREGATE),
+    **dict.fromkeys(("first", "last", "quantile"), _AGGREGATE),
+    "median": "over windows: .tumbling_window('1m').aggregate(x=agg.quantile('field', 0.5)).",
+    "filter": ".where(pl.col('x') > 1) keeps rows.",
+    "map": ".select(…) or .with_columns(…) compute fields.",
+    "flat_map": ".explode('field') makes rows of a list; .apply(…) follows a window.",
+    "rename": ".select(new=pl.col('old')) renames fields.",
+    **dict.fromkeys(("window", "windows"), ".tumbling_window('1m') and its like make windows."),
+    "sliding_window": ".hopping_window2('5m', '1m'), or .extend_lifetime('5m').snapshot_window().",
+    **dict.fromkeys(("groupby", "key_by", "keyBy", "partition_by"), ".group_by('field')."),
+    **dict.fromkeys(("merge", "concat", "union_all"), ".union(other) has the rows of both."),
+    **dict.fromkeys(("sort", "order_by", "orderBy"), "results are in order of start already."),
+    **dict.fromkeys(("limit", "take"), ".head(n) has the first n rows."),
+    "print": ".show() prints a table, .subscribe(print) each result as it comes.",
+    **dict.fromkeys(("to_list", "to_dicts"), ".to_events(), or .to_polars().to_dicts()."),
+    **dict.fromkeys(("to_pandas", "toPandas"), ".to_polars().to_pandas()."),
+    "to_arrow": ".to_polars().to_arrow().",
+    **dict.fromkeys(("execute", "start"), ".to_polars() runs a query to its end."),
+    **dict.fromkeys(("to_csv", "write_csv", "to_json", "to_parquet"), ".run(rxt.File('out.csv'))."),
+    **dict.fromkeys(("watermark", "with_watermark", "withWatermark"),
+                    "advance_time='5m' where the stream is made says how late events may be."),
+    **dict.fromkeys(("lag", "diff", "shift"), ".scan(…) computes from the rows of a key in order."),
+    **dict.fromkeys(("left_join", "outer_join"), ".left_outer_join(other, on=…)."),
+    **dict.fromkeys(("asof_join", "join_asof"), ".join(other.to_signal(on='k'), on='k')."),
+    **dict.fromkeys(("debounce", "throttle"), ".session_window('5s') sees bursts of events."),
+}  # fmt: skip
+
+
+def make_unknown_method_error(name: str, methods: Iterable[str]) -> AttributeError:
+    """Return the error for a method that a stream does not have."""
+    public = [each for each in methods if not each.startswith("_")]
+    if name in _HINTS:
+        hint = _HINTS[name].replace("{name}", name)
+    elif near := difflib.get_close_matches(name, public, 1):
+        hint = f"did you mean .{near[0]}?"
+    else:
+        hint = "docs/algebra.md lists the operators."
+    return AttributeError(f"a stream has no {name!r}. Hint: {hint}")
