@@ -104,7 +104,7 @@ TWO_STREAMS: dict[str, Case] = {
         draws=DRAWS,
     ),
     "join": joining("join", "k"),
-    "join, without keys": joining("join"),
+    "join, on a predicate alone": joining("join", where=True),
     "join, two keys": joining("join", "k", "x"),
     "join, on floats": joining("join", "y"),
     "join, on and where": joining("join", "k", where=True),
