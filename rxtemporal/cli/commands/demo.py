@@ -23,7 +23,7 @@ def add_command(
     )
     demo.add_argument(
         "--out", type=Path, default=Path("rxtemporal-demo"), metavar="DIR",
-        help="folder for the table and the picture (default: %(default)s)",
+        help="folder for the table, the picture and the event-flow page (default: %(default)s)",
     )  # fmt: skip
     demo.add_argument(
         "--no-spark",

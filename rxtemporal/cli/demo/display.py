@@ -83,6 +83,7 @@ class Display:
         spent = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in report.seconds.items())
         self.say(f"Time            {sum(report.seconds.values()):.1f} s: {spent}")
         self.say(f"Picture         {report.picture}")
+        self.say(f"Event-flow page {report.page}")
         self.console.print()
         self.console.print(_busiest(report.table))
 

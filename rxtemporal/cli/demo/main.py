@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.cli.demo.event_flow import write_day
 from rxtemporal.cli.demo.feeds import AIRPORTS, count_fates, departures, flights
 from rxtemporal.cli.demo.query import Merge, airborne, departures_by_airport
 from rxtemporal.cli.demo.report import Report, Stopwatch, make_report
@@ -52,8 +53,10 @@ def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Rep
         table = results.read()
     with watch.part("picture"), display.waiting("drawing one day's airborne flights"):
         picture = draw(recorded, out)
+    with watch.part("event-flow page"), display.waiting("writing the event-flow page of one day"):
+        page = write_day(recorded, out / "event-flow.html")
     results.stop()
-    return make_report(merge, ran, count_fates(recorded), table, picture, watch)
+    return make_report(merge, ran, count_fates(recorded), table, picture, page, watch)
 
 
 def draw(recorded: pl.DataFrame, out: Path) -> Path:

@@ -47,6 +47,7 @@ class Report:
     rows_in_table: int
     table: pl.DataFrame
     picture: Path
+    page: Path
     seconds: dict[str, float]
 
 
@@ -56,6 +57,7 @@ def make_report(
     ended: dict[str, int],
     table: pl.DataFrame,
     picture: Path,
+    page: Path,
     watch: Stopwatch,
 ) -> Report:
     """Gather the counts of a run."""
@@ -76,5 +78,6 @@ def make_report(
         rows_in_table=table.height,
         table=table,
         picture=picture,
+        page=page,
         seconds=watch.seconds,
     )
