@@ -57,6 +57,7 @@ class LiveFlow:
         """Begin to keep the newest rows."""
         self._listener = self.process.late.subscribe(self._note_late)
         for node in self.nodes:
+            node.begin()
             node.watch(partial(self._note, node.number))
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.debug.live_rows import encode_rows
 from rxtemporal.debug.newest import NewestRows
 from rxtemporal.debug.nodes import (
@@ -60,6 +61,11 @@ class LiveNode:
         """The fields that lay rows out in lanes."""
         return find_lane_fields(self.node, self.plan, self.schema or ())
 
+    def begin(self) -> None:
+        """Keep the CTI that the node has reached."""
+        if self._output.cti > MIN_TIME:
+            self.newest.reach(0, self._output.cti)
+
     def watch(self, tap: Any) -> None:
         """Call a function with each batch that leaves the node; None: with none any more."""
         place = self._meters.step if isinstance(self._meters, Gauge) else self._meters
@@ -82,7 +88,7 @@ class LiveNode:
             "rowsOut": self._output.rows,
             "cti": format_time(self._output.cti, time),
             "held": self._held,
-            "seconds": 0,
+            "seconds": None,
             "rows": encode_rows(news.rows, schema, self.lanes),
             "ctis": encode_ctis(steps, ctis),
             "heldCurve": encode_held([max(step, 0)], [self._held]),

@@ -58,9 +58,7 @@ class NewestRows:
 
     def put(self, step: int, batch: EventBatch) -> None:
         """Take a batch of a step."""
-        if batch.cti > self._cti:
-            self._cti = batch.cti
-            self.ctis.put((step, batch.cti))
+        self.reach(step, batch.cti)
         if not len(batch):
             return
         self.schema = batch.schema
@@ -71,6 +69,12 @@ class NewestRows:
         self._rows += len(batch)
         while self._rows - len(self._batches[0][2]) >= MOST_ROWS:
             self._rows -= len(self._batches.popleft()[2])
+
+    def reach(self, step: int, cti: int) -> None:
+        """Take the CTI after a step."""
+        if cti > self._cti:
+            self._cti = cti
+            self.ctis.put((step, cti))
 
     def read(self, after: int) -> list[tuple[int, EventBatch]]:
         """Return the batches that came after so many rows, each with its step."""

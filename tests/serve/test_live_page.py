@@ -113,6 +113,7 @@ def test_rows_of_before_are_not_there_and_those_of_another_looker_are() -> None:
             _, flow = next(first)
             assert flow["nodes"][0]["rowsIn"] == 3
             assert flow["nodes"][0]["rows"]["start"]["n"] == 0
+            assert read_column(flow["nodes"][0]["ctis"]["cti"]) == [26]
             push(source, 33, 51)
             collect(iter([("flow", flow), *take(first, 40)]), "readings", 2)
             with look(url) as second:

@@ -61,7 +61,7 @@ function PlanBox({ box: { node, x, y }, state, actions }) {
     <span class="box-head"><b>${shortName(node)}</b><span class="sub">${node.name.slice(shortName(node).length)}</span>${node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
     <span class="box-flow">${facts.in} <span>in</span> <em>→</em> ${facts.out} <span>out</span></span>
     <span class="box-row"><span>CTI</span> ${facts.ctiShort}</span>
-    <span class="box-row"><span>held</span> ${facts.held} <span>time</span> ${facts.time}
+    <span class="box-row"><span>held</span> ${facts.held}${facts.time ? html` <span>time</span> ${facts.time}` : null}
       ${causes ? html`<i class="mark-cause">◂ ${causes}</i>` : null}${effects ? html`<i class="mark-effect">▸ ${effects}</i>` : null}</span>
   </button>`;
 }
@@ -91,7 +91,9 @@ function count(number) {
   return Number(number ?? 0).toLocaleString("en");
 }
 
+// nothing where the time was not measured, as in a live run
 function seconds(value) {
+  if (value === null) return null;
   if (!value) return "0 ms";
   return value < 1 ? `${Number((value * 1000).toPrecision(2))} ms` : `${Number(value.toPrecision(3))} s`;
 }
