@@ -155,6 +155,7 @@ from .ingress.source import (
     Source as Source,
 )
 from .ingress.verdict import Verdict as Verdict
+from .lineage.explanation import Explanation as Explanation
 from .query import adapters as adapters
 from .query.application import (
     Application as Application,
@@ -211,6 +212,9 @@ from .query.replay import (
     replay as replay,
 )
 from .query.streamable import Streamable as Streamable
+from .query.why import (
+    why as why,
+)
 from .query.why_not import (
     why_not as why_not,
 )

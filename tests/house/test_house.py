@@ -54,6 +54,7 @@ PUBLIC = [
     "EventError",
     "EventKind",
     "EventShape",
+    "Explanation",
     "Extra",
     "File",
     "HandOff",
@@ -107,6 +108,7 @@ PUBLIC = [
     "replay",
     "ticks",
     "to_datetime",
+    "why",
     "why_not",
 ]
 OPERATORS = [

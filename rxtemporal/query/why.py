@@ -1,0 +1,56 @@
+"""why: the input events on which a row of a result stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from rxtemporal.core.events import EdgeEvent, IntervalEvent, PointEvent
+from rxtemporal.lineage.capture import capture
+from rxtemporal.lineage.explanation import Explanation
+from rxtemporal.lineage.named_row import find_numbered_row, find_row
+from rxtemporal.lineage.trace import explain_row
+from rxtemporal.query.bound_query import Query, Streams, bind_query
+
+Named: TypeAlias = PointEvent | IntervalEvent | EdgeEvent | Mapping[str, Any] | int
+
+
+def why(query: Query, row: Named, *, recording: Streams = None) -> Explanation:
+    """Return the input events on which a row of a query's result stands, operator by operator.
+
+    ``row`` is an event of the result; or a mapping of ``start_time``, ``end_time`` and fields, of
+    which it may have as few as name one row; or an int, the number of the row in ``to_polars()``.
+
+    The query runs again over its streams, which must end, or over those of a ``recording``: the
+    folder that ``run(…, record=folder)`` has written. ``query`` may then be a function of streams.
+    Late events are late again, and the rows are those of the recorded run.
+
+    The causes, with the rows that bound them, are enough: each operator makes the row out of them,
+    without all other rows. Of a ``scan`` and of other functions with a state they are all rows of
+    the key up to then.
+
+    The cost is that run, all rows of all operators in memory, and the search for the causes of one
+    row. ``BindingError``: a stream is missing or has no end. ``ArgumentError``: there is no such
+    row, or there are several. An error that ends the run is raised if the row did not come before.
+
+    >>> import rxtemporal as rxt
+    >>> from rxtemporal import agg
+    >>> readings = rxt.from_events(
+    ...     [rxt.PointEvent(1, {"temp": 20}), rxt.PointEvent(4, {"temp": 24})], name="readings"
+    ... )
+    >>> warmest = readings.tumbling_window(10).aggregate(warmest=agg.max("temp"))
+    >>> explanation = rxt.why(warmest, {"warmest": 24})
+    >>> explanation.causes["readings"].rows()
+    [(1, 2, 20), (4, 5, 24)]
+    """
+    bound = bind_query(query, recording)
+    flow = capture(bound.stream._node, every=0, named=bound.named)
+    if flow.error is not None:  # event by event there are the results before the error
+        flow = capture(bound.stream._node, named=bound.named)
+        if not len(flow.result) and flow.error is not None:
+            raise flow.error
+    if isinstance(row, int) and not isinstance(row, bool):
+        number = find_numbered_row(flow, bound.stream.to_polars(), row)
+    else:
+        number = find_row(flow, row)
+    return explain_row(flow, number)
