@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flow_json import make_flow
+from flow_json import column, make_flow
 
 Show = Callable[..., Any]
 pytestmark = pytest.mark.xdist_group("chromium")
@@ -92,7 +92,7 @@ def test_a_click_in_the_table_selects_too(show: Show) -> None:
     """The row is selected in table and timeline, and read out; brackets go to its neighbours."""
     page = show()
     page.click("Row 2")
-    assert page.page.locator("tr[aria-selected=true]").inner_text().startswith("● 2")
+    assert page.page.locator("tr[aria-current=true]").inner_text().startswith("● 2")
     assert page.text(".spoken").startswith("Row 2 of select, from 2026-01-01 08:30:00 UTC to")
     page.press("]")
     assert page.text(".details h2") == "Row 3 select"
@@ -107,7 +107,7 @@ def test_a_late_event_says_by_how_much(show: Show) -> None:
     page.page.mouse.click(*place)
     assert "It was dropped: no row stands on it." in page.details
     assert "would have kept it" in page.details
-    assert page.page.locator("tr[aria-selected=true] td.is-late").count() == 1
+    assert page.page.locator("tr[aria-current=true] td.is-late").count() == 1
 
 
 def test_an_empty_place_says_why_no_row_is_there(show: Show) -> None:
@@ -155,6 +155,37 @@ def test_steps_show_what_was_known_then(show: Show) -> None:
     assert page.step == "all of 400 arrivals everything is known"
 
 
+def test_rows_are_open_until_their_end_is_known(show: Show) -> None:
+    """At an earlier step a row whose end came later has an open end, and fades in the timeline."""
+    flow = make_flow()
+    windows = flow["nodes"][2]["rows"]
+    windows["known"] = column([0] * windows["known"]["n"], "i32")
+    page = show(flow)
+    page.page.locator(".box", has_text="tumbling_window").click()
+    assert page.rows()[0][2] == "08:00:00"
+    colours = len(page.colours())
+    page.press("Home")
+    assert {row[2] for row in page.rows()} == {"open end"}
+    assert len(page.colours()) > colours
+    page.click("Row 0")
+    assert "open end" in page.details
+    assert "still open" in page.details
+
+
+def test_an_empty_place_that_fills_later_says_when(show: Show) -> None:
+    """Where a row became known after the step of the slider, the answer names its arrival."""
+    page = show()
+    place = page.find("select", "room hall", 10)
+    page.page.get_by_label("Arrival", exact=True).fill("3")
+    page.press("f")
+    page.page.mouse.click(*place)
+    facts = page.text(".facts")
+    assert "There is a row of select for hall at" in facts
+    assert "it became known only at arrival" in facts
+    assert "a row may still come" in facts
+    assert "not known before arrival" in facts
+
+
 def test_the_slider_is_an_input_with_words(show: Show) -> None:
     """The slider goes to any arrival, says which one, and open windows are open again there."""
     page = show()
@@ -187,6 +218,10 @@ def test_help_names_the_keys(show: Show) -> None:
     page.press("Escape")
     page.frame()
     assert page.page.get_by_role("dialog").count() == 0
+    page.page.get_by_role("tab", name="Events").focus()
+    page.press("ArrowRight")
+    page.frame()
+    assert page.page.locator("[role=tab][aria-selected=true]").inner_text() == "Curves"
     page.click("Help: keys")
     page.click("Close help")
     page.frame()

@@ -38,8 +38,7 @@ function tellRow(question) {
   const near = (question.near = findNear(rows, time, key));
   const later = near.alive.filter((row) => rows.known[row] > step);
   if (later.length) {
-    const first = Math.min(...later.slice(0, 1000).map((row) => rows.known[row]));
-    return [`There is a row of ${node.name}${ofKey(question)} at ${at}; it became known only at arrival ${first}, and the slider stands at ${step}.`];
+    return [`There is a row of ${node.name}${ofKey(question)} at ${at}; it became known only at arrival ${firstKnown(rows, later)}, and the slider stands at ${step}.`];
   }
   if (near.alive.length) return [`There is a row of ${node.name}${ofKey(question)} at ${at}: ${rows.summary(near.alive[0])}.`];
   return [`No row of ${node.name}${ofKey(question)} is alive at ${at}.` + tellNeighbours(question, near, rows)];
@@ -66,10 +65,18 @@ function tellWindow({ flow, node, time, step }) {
   const { start, end } = node.window;
   const at = firstAbove(start, time) - 1;
   if (at < 0 || end[at] <= time) return [`No window of ${node.name} covers this time.`];
-  const bounds = `The window here is [${flow.times.short(start[at])}, ${flow.times.short(end[at])})`;
+  const others = countBefore(node.window, at, time);
+  const bounds = `${others ? `The last of ${others + 1} windows here` : "The window here"} is [${flow.times.short(start[at])}, ${flow.times.short(end[at])})`;
   const inside = node.inputs.flatMap((id) => rowsInside(flow.byId.get(id).rows, start[at], end[at]));
   const waits = node.ctiAt(step) < end[at] ? "; its rows are final when the CTI has passed its end" : "";
   return [`${bounds}, with ${plural(inside.length, "row")} of the input in it${waits}.`];
+}
+
+// windows that began earlier and cover the time, too
+function countBefore({ start, end }, at, time) {
+  let count = 0;
+  for (let i = at - 1; i >= 0 && start[at] - start[i] < end[at] - start[at]; i--) if (end[i] > time) count++;
+  return count;
 }
 
 function rowsInside(rows, from, to) {
@@ -83,13 +90,25 @@ function tellInput(question, input) {
   const near = findNear(input.rows, time, hasKey ? key : "");
   const whose = `${input.name}${hasKey ? ` for ${key}` : ""}`;
   if (!near.alive.length) return [`${whose} has no row at this time.` + tellNeighbours(question, near, input.rows)];
+  const alive = near.alive.filter((row) => input.rows.known[row] <= question.step);
+  if (!alive.length) return [`${whose} has ${plural(near.alive.length, "row")} at this time, not known before arrival ${firstKnown(input.rows, near.alive)}.`];
   const side = node.inputs.indexOf(input.id);
   const { offsets } = effectsOf(node, side, input.rows.n);
-  const idle = near.alive.filter((row) => offsets[row] === offsets[row + 1]);
-  const named = near.alive.slice(0, NAMED).map((row) => `(${input.rows.summary(row)})`).join(", ");
-  const many = `${whose} has ${plural(near.alive.length, "row")} at this time: ${named}${near.alive.length > NAMED ? ", …" : ""}.`;
+  const idle = alive.filter((row) => offsets[row] === offsets[row + 1]);
+  const named = alive.slice(0, NAMED).map((row) => `(${input.rows.summary(row)})`).join(", ");
+  const many = `${whose} has ${plural(alive.length, "row")} at this time: ${named}${alive.length > NAMED ? ", …" : ""}.`;
   if (!node.spec.causes || !idle.length) return [many];
-  return [`${many} ${idle.length === near.alive.length ? "None of them" : `${idle.length} of them`} ${idle.length === 1 && near.alive.length > 1 ? "leads" : "lead"} to ${idle.length === near.alive.length ? "a" : "no"} row of ${node.name}.`];
+  return [`${many} ${tellIdle(idle.length, alive.length)} row of ${node.name}.`];
+}
+
+function tellIdle(idle, all) {
+  if (all === 1) return "It leads to no";
+  if (idle === all) return "None of them leads to a";
+  return idle === 1 ? "One of them leads to no" : `${idle} of them lead to no`;
+}
+
+function firstKnown(rows, found) {
+  return found.reduce((first, row) => Math.min(first, rows.known[row]), Infinity);
 }
 
 // late events of the sources above that the row here might have stood on

@@ -24,11 +24,18 @@ function listenToKeys(store, actions, view) {
     if (!store.state.flow.nodes.length || event.ctrlKey || event.metaKey || event.altKey || store.state.help) return;
     const { target } = event;
     if (target.matches("input:not([type=range])")) return leaveFilter(event);
+    if (target.role === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) return changeTab(store);
     const isScrolled = event.key.startsWith("Arrow") && target.closest(".grid, .plan-scroll, .slider, .side");
     if (isScrolled || (target.matches(".slider") && ["Home", "End"].includes(event.key)) || !Object.hasOwn(keys, event.key)) return;
     event.preventDefault();
     keys[event.key]();
   });
+}
+
+// there are two tabs, so both arrows go to the other one
+function changeTab(store) {
+  store.set({ tab: store.state.tab === "rows" ? "curves" : "rows" });
+  requestAnimationFrame(() => document.querySelector("[role=tab][aria-selected=true]").focus());
 }
 
 function leaveFilter(event) {

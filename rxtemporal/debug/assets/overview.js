@@ -1,15 +1,15 @@
 // The whole run in one strip: how many rows begin when, and which part the timeline shows.
-function Overview({ state, view, gutter }) {
+function Overview({ state, view, gutter, palette }) {
   const canvas = useRef(null);
   const width = useWidth(canvas);
   const counts = useMemo(() => countStarts(state.flow, view.whole), [state.flow, view.whole[1]]);
   useEffect(() => {
-    const paint = () => paintOverview(canvas.current, width, gutter, counts, view);
+    const paint = () => paintOverview(canvas.current, palette, { width, gutter }, counts, view);
     const frame = onFrame(paint);
     frame();
     view.listeners.add(frame);
     return () => view.listeners.delete(frame);
-  }, [width, gutter, counts, state.theme]);
+  }, [width, gutter, counts, palette]);
   useEffect(() => watchBrush(canvas.current, view, () => gutter), [gutter]);
   return html`<canvas class="overview" ref=${canvas} role="img"
     aria-label="Overview of the whole run; drag to choose the part that the timeline shows"></canvas>`;
@@ -50,14 +50,13 @@ function overviewScale(width, gutter, view) {
   return { x: (time) => gutter + (time - from + margin) * scale, time: (x) => from - margin + (x - gutter) / scale };
 }
 
-function paintOverview(canvas, width, gutter, counts, view) {
+function paintOverview(canvas, palette, { width, gutter }, counts, view) {
   if (!width) return;
   const height = 36;
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   Object.assign(canvas, { width: width * ratio, height: height * ratio });
   const ink = canvas.getContext("2d");
   ink.scale(ratio, ratio);
-  const palette = readPalette();
   const { x } = overviewScale(width, gutter, view);
   const [from, to] = view.whole;
   const bar = (to - from) / counts.length;

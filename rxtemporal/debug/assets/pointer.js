@@ -30,7 +30,10 @@ class Pointer {
     if (!before) return this.handlers.hover(at);
     const shift = at.x - before.x;
     this.moved += Math.abs(shift);
-    if (this.moved > CLICK) this.element.setPointerCapture?.(event.pointerId);
+    if (this.moved > CLICK) {
+      this.element.setPointerCapture?.(event.pointerId);
+      this.handlers.hover(null);
+    }
     if (this.down.size === 2) this.pinch(event.pointerId, before, at);
     else if (this.brush) this.handlers.brush((this.brush = { ...this.brush, to: at.x }));
     else if (this.moved > CLICK) this.view.pan(-shift / this.handlers.width());

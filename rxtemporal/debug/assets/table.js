@@ -31,8 +31,8 @@ function tableOf(flow, node) {
 function rowTable(times, rows) {
   const columns = [
     { name: "row", width: 64, text: (row) => String(row), number: (row) => row },
-    { name: "start", width: timeWidth(times), text: (row) => times.cell(rows.start[row]) },
-    { name: "end", width: timeWidth(times), text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.cell(rows.endAt(row, step))) },
+    { name: "start", width: timeWidth(times), isTime: true, text: (row) => times.cell(rows.start[row]) },
+    { name: "end", width: timeWidth(times), text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.cell(rows.endAt(row, step))), isTime: true },
     { name: "known", width: 78, text: (row) => String(rows.known[row]), number: (row) => rows.known[row] },
     ...payloadColumns(rows),
   ];
@@ -43,8 +43,8 @@ function arrivalTable(times, arrivals) {
   const end = (i) => (arrivals.kind[i] === 4 ? "CTI" : arrivals.end[i] - arrivals.start[i] <= 1 ? "point" : times.cell(arrivals.end[i]));
   const columns = [
     { name: "arrival", width: 78, text: (i) => String(arrivals.step[i]), number: (i) => arrivals.step[i] },
-    { name: "start", width: timeWidth(times), text: (i) => times.cell(arrivals.start[i]) },
-    { name: "end", width: timeWidth(times), text: end },
+    { name: "start", width: timeWidth(times), isTime: true, text: (i) => times.cell(arrivals.start[i]) },
+    { name: "end", width: timeWidth(times), isTime: true, text: end },
     { name: "verdict", width: 168, text: (i) => arrivals.verdictText(i), late: (i) => arrivals.verdict[i] === LATE },
     ...payloadColumns(arrivals),
   ];
@@ -101,7 +101,7 @@ function GridRow({ row, index, state, actions, source }) {
   const isLate = source.arrivals && state.selected?.arrival === row && state.selected.node === node.id;
   const kind = isLate ? "selected" : rowNumber < 0 ? "" : relation(state, node, rowNumber);
   const choose = () => (source.arrivals ? actions.selectArrival(node.id, row) : actions.select(node.id, row));
-  return html`<tr class=${kind && `is-${kind}`} aria-rowindex=${index + 2} aria-selected=${kind === "selected"} onClick=${choose}>
+  return html`<tr class=${kind && `is-${kind}`} aria-rowindex=${index + 2} aria-current=${kind === "selected" ? "true" : null} onClick=${choose}>
     ${source.columns.map((column, i) => html`<td class=${column.late?.(row) ? "is-late" : ""}>
       ${i === 0 ? html`<button type="button" class="row-button" aria-label=${`${source.title.slice(0, -1)} ${column.text(row)}${kind && `, ${kind}`}`}>${MARKS[kind]}${column.text(row)}</button>`
         : column.text(row, state.step)}</td>`)}

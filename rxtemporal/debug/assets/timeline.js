@@ -8,6 +8,7 @@ function Timeline({ state, actions, view }) {
   const gutter = width && width < NARROW ? 0 : GUTTER;
   const layout = useMemo(() => layLanes(state, !gutter), [state.flow, state.expanded, state.version, !gutter]);
   const height = Math.min(Math.max(layout.height + AXIS, 160), Math.max(430, 0.55 * window.innerHeight));
+  const palette = useMemo(readPalette, [state.theme, state.dark]);
   const size = useMemo(() => ({ width, height, gutter }), [width, height, gutter]);
   return html`<section class="timeline" aria-label="Timeline">
     <header class="bar">
@@ -22,13 +23,13 @@ function Timeline({ state, actions, view }) {
     </header>
     <${Legend} />
     <div class="timeline-frame" ref=${frame} style=${{ height: `${height}px` }}>
-      <${Surface} state=${state} actions=${actions} view=${view} layout=${layout} size=${size} />
+      <${Surface} state=${state} actions=${actions} view=${view} layout=${layout} size=${size} palette=${palette} />
     </div>
-    <${Overview} state=${state} view=${view} gutter=${gutter} />
+    <${Overview} state=${state} view=${view} gutter=${gutter} palette=${palette} />
   </section>`;
 }
 
-function Surface({ state, actions, view, layout, size }) {
+function Surface({ state, actions, view, layout, size, palette }) {
   const canvas = useRef(null);
   const scroller = useRef(null);
   const painter = useRef(null);
@@ -40,7 +41,6 @@ function Surface({ state, actions, view, layout, size }) {
     view.listeners.add(request);
     return () => view.listeners.delete(request);
   }, []);
-  const palette = useMemo(readPalette, [state.theme, state.dark]);
   useLayoutEffect(() => painter.current.update({ state, layout, size, palette }));
   useEffect(() => revealSelected(scroller.current, state, layout), [state.selected]);
   const onScroll = (event) => painter.current.update({ scroll: event.target.scrollTop });
