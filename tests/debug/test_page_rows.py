@@ -62,7 +62,7 @@ def test_a_row_lights_up_with_its_causes_and_effects(show: Show) -> None:
     page.click("By time")
     page.press("/")
     page.page.keyboard.type("room=attic")
-    assert page.page.locator(".grid tr.is-cause").count() >= 1
+    page.page.locator(".grid tr.is-cause").first.wait_for()
     page.press("Escape", "Escape")
     assert page.pixels("cause") == 0
     assert page.details.startswith("Why?")
@@ -175,10 +175,10 @@ def test_rows_are_open_until_their_end_is_known(show: Show) -> None:
 def test_an_empty_place_that_fills_later_says_when(show: Show) -> None:
     """Where a row became known after the step of the slider, the answer names its arrival."""
     page = show()
-    place = page.find("select", "room hall", 10)
+    x, y = page.find("select", "room hall", 10)
     page.page.get_by_label("Arrival", exact=True).fill("3")
     page.press("f")
-    page.page.mouse.click(*place)
+    page.page.mouse.click(x + 12, y)
     facts = page.text(".facts")
     assert "There is a row of select for hall at" in facts
     assert "it became known only at arrival" in facts

@@ -75,7 +75,8 @@ class Shown:
         self.page.get_by_role(role, name=name, exact=True).click()
 
     def text(self, selector: str) -> str:
-        """Return what a part of the page says."""
+        """Return what a part of the page says, once it is drawn."""
+        self.frame()
         return re.sub(r"\s+", " ", self.page.locator(selector).first.inner_text()).strip()
 
     def frame(self) -> None:

@@ -54,6 +54,7 @@ function tellNeighbours({ flow, time }, { before, after }, rows) {
 function tellCti({ flow, node, step, time }) {
   const cti = node.ctiAt(step);
   if (cti === -Infinity) return [`${node.name} has no CTI yet, so none of its times is final.`];
+  if (cti === Infinity) return [`All inputs of ${node.name} have ended, so this time is final.`];
   if (time < cti) return [`The CTI of ${node.name} is ${flow.times.full(cti)}, so this time is final: no row will come here any more.`];
   const behind = node.inputs.map((id) => flow.byId.get(id)).sort((a, b) => a.ctiAt(step) - b.ctiAt(step))[0];
   const cause = behind ? ` Of its inputs, ${behind.name} is furthest back, at ${flow.times.full(behind.ctiAt(step))}.` : "";

@@ -40,7 +40,8 @@ class Actions {
   }
 
   ask(id, time, key) {
-    const absence = explainAbsence(this.state, this.flow.byId.get(id), time, key);
+    const at = this.flow.times.coarse(time, this.view.to - this.view.from);
+    const absence = explainAbsence(this.state, this.flow.byId.get(id), at, key);
     this.store.set({ chosen: id, absence, selected: null, trace: null, spoken: absence.sentences[0] });
   }
 

@@ -79,12 +79,18 @@ function Related({ title, kind, sets, state, actions, node }) {
   return html`<section class=${`related is-${kind}`} aria-label=${title}>
     <h3><i class=${`sign bar ${kind}`}></i>${title} <span class="sub">${total ? count(total) : node.isSource && kind === "cause" ? "none: this is an input" : "none"}</span></h3>
     ${note ? html`<p class="scope">${show(note)}</p>` : null}
-    ${groups.map((each) => html`<h4>${each.name} <span class="sub">${plural(sets.get(each.id).size, "row")}</span></h4>
+    ${groups.map((each) => html`<details key=${`${node.id}/${state.selected.row}/${each.id}`} open=${isShort(node, each, sets)}>
+      <summary>${each.name} <span class="sub">${plural(sets.get(each.id).size, "row")}</span></summary>
       <ul>${[...sets.get(each.id)].sort((a, b) => a - b).slice(0, LISTED).map((row) => html`<li><button type="button" onClick=${() => actions.select(each.id, row)}>
         <b>${each.rows.isPoint(row) ? flow.times.short(each.rows.start[row]) : `${flow.times.short(each.rows.start[row])}–${flow.times.short(each.rows.end[row])}`}</b>
         ${" "}${each.rows.summary(row)} ${roles.get(`${each.id}/${row}`) ? html`<i>${roles.get(`${each.id}/${row}`)}</i>` : null}</button></li>`)}</ul>
-      ${sets.get(each.id).size > LISTED ? html`<p class="sub">and ${count(sets.get(each.id).size - LISTED)} more</p>` : null}`)}
+      ${sets.get(each.id).size > LISTED ? html`<p class="sub">and ${count(sets.get(each.id).size - LISTED)} more</p>` : null}</details>`)}
   </section>`;
+}
+
+// lists that begin open: of inputs, of neighbours in the plan, and all that are short
+function isShort(node, each, sets) {
+  return each.isSource || node.inputs.includes(each.id) || each.inputs.includes(node.id) || sets.get(each.id).size <= 4;
 }
 
 // roles of the direct causes, where they are not simply rows

@@ -22,7 +22,7 @@ function splitLinks(flow, depths) {
     for (const id of node.inputs) {
       let from = cells.get(id);
       for (let layer = depths.get(id) + 1; layer < depths.get(node.id); layer++) {
-        const through = { node: null, from: [from] };
+        const through = { node: null, from: [from], above: flow.byId.get(id), below: node };
         layers[layer].push(through);
         from = through;
       }
@@ -57,7 +57,7 @@ function layPlan(flow) {
     cell.y = (i + (tallest - layer.length) / 2) * (BOX.height + BOX.down);
   }));
   const cells = layers.flat();
-  const links = cells.flatMap((cell) => cell.from.map((from) => ({ from, to: cell, path: drawLink(from, cell) })));
+  const links = cells.flatMap((cell) => cell.from.map((from) => ({ above: from.node ?? from.above, below: cell.node ?? cell.below, to: cell, path: drawLink(from, cell) })));
   return {
     boxes: cells.filter((cell) => cell.node), links,
     width: layers.length * (BOX.width + BOX.across) - BOX.across,

@@ -109,10 +109,11 @@ function tracedCount(state, side, node) {
 }
 
 // a link lights up where causes or effects lie on both of its ends
-function linkClass(state, { from, to }) {
-  if (!state.trace || !from.node || !to.node) return "link";
-  const on = (side, cell) => tracedCount(state, side, cell.node) || state.selected.node === cell.node.id;
-  if (on("causes", from) && on("causes", to) && tracedCount(state, "causes", from.node)) return "link is-cause";
-  if (on("effects", from) && on("effects", to) && tracedCount(state, "effects", to.node)) return "link is-effect";
+function linkClass(state, { above, below }) {
+  if (!state.trace) return "link";
+  const has = (side, node) => tracedCount(state, side, node) > 0;
+  const isEnd = (node) => state.selected.node === node.id;
+  if (has("causes", above) && (has("causes", below) || isEnd(below))) return "link is-cause";
+  if (has("effects", below) && (has("effects", above) || isEnd(above))) return "link is-effect";
   return "link";
 }

@@ -79,7 +79,7 @@ function Grid({ state, actions, source, rows }) {
   const height = scroller.current?.clientHeight || 320;
   const from = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE);
   const to = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + SPARE);
-  useEffect(() => scrollToSelected(scroller.current, state, source, rows), [state.selected, rows]);
+  useEffect(() => scrollToSelected(scroller.current, state, source, rows), [state.selected, state.chosen, rows]);
   const width = source.columns.reduce((sum, column) => sum + column.width, 0);
   return html`<div class="grid" ref=${scroller} tabindex="0" onScroll=${(event) => setTop(event.target.scrollTop)} aria-labelledby="table-title" role="region">
     <table aria-labelledby="table-title" aria-rowcount=${rows.length + 1} style=${{ width: `max(100%, ${width}px)` }}>
@@ -110,9 +110,14 @@ function GridRow({ row, index, state, actions, source }) {
 
 const MARKS = { "": "", selected: "● ", cause: "◂ ", effect: "▸ " };
 
-function scrollToSelected(element, { selected, chosen }, source, rows) {
-  if (!selected || selected.node !== chosen) return;
-  const at = rows.findIndex((row) => (selected.row >= 0 ? source.rowOf(row) === selected.row : row === selected.arrival));
+// the selected row, or the first of its causes or effects, scrolls into sight
+function scrollToSelected(element, state, source, rows) {
+  const { selected, chosen, flow } = state;
+  if (!selected || (selected.node !== chosen && !state.trace)) return;
+  const node = flow.byId.get(chosen);
+  const isIt = selected.node !== chosen ? (row) => source.rowOf(row) >= 0 && relation(state, node, source.rowOf(row))
+    : (row) => (selected.row >= 0 ? source.rowOf(row) === selected.row : row === selected.arrival);
+  const at = rows.findIndex(isIt);
   const top = at * ROW_HEIGHT;
   if (at >= 0 && (top < element.scrollTop || top + 2 * ROW_HEIGHT > element.scrollTop + element.clientHeight - ROW_HEIGHT)) {
     element.scrollTop = Math.max(0, top - element.clientHeight / 3);

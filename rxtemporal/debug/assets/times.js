@@ -38,7 +38,7 @@ class Times {
 
   // a time without the digits that a span of this length does not need
   coarse(ticks, span) {
-    const unit = span > 60 * SECOND ? SECOND : span > SECOND / 10 ? 1000 : 1;
+    const unit = [60 * SECOND, SECOND, 1000, 1].find((size) => size <= Math.max(span / 600, 1));
     const excess = this.excess(unit);
     return this.isDate ? Math.round((ticks + excess) / unit) * unit - excess : ticks;
   }
