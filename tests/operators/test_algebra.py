@@ -18,6 +18,7 @@ from rxtemporal import operators as ops
 # methods of a stream that make no stream: what it is, and how its results are had
 NO_OPERATORS = {
     "collect",
+    "debug",
     "explain",
     "head",
     "keys",
