@@ -14,8 +14,10 @@ function keyTable(store, actions, view) {
 }
 
 function focusFilter(store) {
+  const focus = () => document.getElementById("filter")?.focus();
   store.set({ tab: "rows" });
-  requestAnimationFrame(() => document.getElementById("filter")?.focus());
+  if (document.getElementById("filter")) focus();
+  else requestAnimationFrame(focus);
 }
 
 function listenToKeys(store, actions, view) {
