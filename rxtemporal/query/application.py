@@ -14,7 +14,8 @@ from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declared_settings
 from rxtemporal.query.inputs import from_events
-from rxtemporal.query.streamable import WARN_AFTER, Streamable
+from rxtemporal.query.runnable_stream import WARN_AFTER
+from rxtemporal.query.streamable import Streamable
 from rxtemporal.sinks import Sink, as_sink, is_sink
 
 if TYPE_CHECKING:

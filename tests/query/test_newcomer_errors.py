@@ -21,7 +21,7 @@ from runs import SOON
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, BindingError, CtiViolationError, SourceError
-from rxtemporal.query import patience, streamable
+from rxtemporal.query import patience, runnable_stream
 
 STREAM = rxt.from_events([rxt.PointEvent(1, {"k": "a", "x": 2})], schema={"k": str, "x": int})
 
@@ -183,7 +183,7 @@ def test_a_subscription_without_results_is_warned_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log says what it waits for, once; nothing is left when it is disposed."""
-    monkeypatch.setattr(streamable, "WARN_AFTER", "10ms")
+    monkeypatch.setattr(runnable_stream, "WARN_AFTER", "10ms")
     before = set(threading.enumerate())
     doors: Subject[Any] = Subject()
     held = rxt.from_observable(doors, schema={"x": int}, name="doors").subscribe(print)
