@@ -76,12 +76,14 @@ class Actions {
 
   nextEvent() {
     const { step } = this.state;
+    if (this.flow.spec.live) return this.setStep(step + 1);
     const next = this.flow.arrivals.map(({ step: steps }) => steps[firstAbove(steps, step)]);
     this.setStep(Math.min(...next.filter((each) => each !== undefined), this.flow.last));
   }
 
   previousEvent() {
     const { step } = this.state;
+    if (this.flow.spec.live) return this.setStep(step - 1);
     const before = this.flow.arrivals.map(({ step: steps }) => steps[firstAbove(steps, step - 1) - 1]);
     this.setStep(Math.max(...before.filter((each) => each !== undefined), 0));
   }
@@ -118,7 +120,7 @@ function countTrace({ causes, effects }) {
 
 function describeStep(flow, step) {
   const found = flow.arrivalAt(step);
-  if (!found) return `Arrival ${step}`;
+  if (!found) return flow.spec.live ? "the page stands still here" : `Arrival ${step}`;
   const { arrivals, index } = found;
   const name = flow.byId.get(arrivals.stream).name;
   const kind = arrivals.kind[index] === 4 ? "CTI" : `${KINDS[arrivals.kind[index]]}, ${arrivals.verdictText(index)}`;

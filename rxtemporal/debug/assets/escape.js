@@ -13,5 +13,6 @@ function show(value, limit = LONGEST) {
 }
 
 function plural(count, noun) {
-  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+  const ending = count === 1 ? "" : noun.endsWith("ch") ? "es" : "s";
+  return `${count.toLocaleString("en")} ${noun}${ending}`;
 }

@@ -58,7 +58,7 @@ function PlanBox({ box: { node, x, y }, state, actions }) {
       title=${[node.spec.name, node.spec.line, node.spec.ctiRule && `CTI: ${node.spec.ctiRule}`, node.spec.holds && `holds: ${node.spec.holds}`].filter(Boolean).map((text) => show(text)).join("\n")}
       onClick=${() => actions.choose(node.id)}>
     ${node.spec.holdsBack ? html`<i class="mark-back"><${Hourglass} />holds back</i>` : null}
-    <span class="box-head"><b>${shortName(node)}</b><span class="sub">${node.name.slice(shortName(node).length)}</span>${node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
+    <span class="box-head"><b class=${shortName(node).length > 14 ? "is-long" : ""}>${shortName(node)}</b><span class="sub">${node.name.slice(shortName(node).length)}</span>${node === flow.output ? html`<i class="mark-kind">result</i>` : node.isSource ? html`<i class="mark-kind">input</i>` : null}</span>
     <span class="box-flow">${facts.in} <span>in</span> <em>→</em> ${facts.out} <span>out</span></span>
     <span class="box-row"><span>CTI</span> ${facts.ctiShort}</span>
     <span class="box-row"><span>held</span> ${facts.held}${facts.time ? html` <span>time</span> ${facts.time}` : null}

@@ -14,7 +14,13 @@ function Steps({ state, actions }) {
     </div>
     <input type="range" class="slider" min="0" max=${flow.last} value=${step} aria-label="Arrival"
       aria-valuetext=${`arrival ${step} of ${flow.last}`} onInput=${(event) => actions.setStep(Number(event.target.value))} />
-    <output class="step-text"><b>${atEnd ? "all" : count(step)}</b> of ${plural(flow.last + 1, flow.spec.every > 1 ? "step" : "arrival")}
-      ${atEnd ? html` <span class="sub">everything is known</span>` : html` <span class="sub">${describeStep(flow, step)}</span>`}</output>
+    <output class="step-text"><b>${atEnd ? "all" : count(step)}</b> of ${plural(flow.last + 1, stepName(flow))}
+      <span class="sub">${" "}${atEnd ? (flow.spec.live ? "the newest rows are shown" : "everything is known") : describeStep(flow, step)}</span></output>
   </section>`;
+}
+
+// what a step of the flow stands for
+function stepName({ spec }) {
+  if (spec.live) return "batch";
+  return spec.every > 1 ? "step" : "arrival";
 }
