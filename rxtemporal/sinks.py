@@ -143,6 +143,10 @@ class Collect(_ReadySink):
         return Unpacker(self.shape, False, lambda: self._form(time)).list_events(self.batch)
 
 
+# rows that are printed at once
+_PRINTED_ROWS = 1_000
+
+
 class Print(_ReadySink):
     """Sink that prints rows as they come, in columns: their lifetimes, then their fields.
 
@@ -166,12 +170,22 @@ class Print(_ReadySink):
         super().__init__(time, shape)
         self._file = file
         self._widths: list[int] = []
+        self._error: BaseException | None = None
 
     def write(self, batch: EventBatch) -> None:
         """Print the rows, before the first ones a heading; columns grow wider as needed."""
         if not len(batch):
             return
-        frame = batch.to_polars(self._form())
+        for frame in batch.to_polars(self._form()).iter_slices(_PRINTED_ROWS):
+            if self._error is not None:
+                raise self._error
+            self._print(frame)
+
+    def cancel(self, error: BaseException) -> None:
+        """Let a ``write`` stop after the rows that it is printing."""
+        self._error = error
+
+    def _print(self, frame: pl.DataFrame) -> None:
         lines = [self._cells(row) for row in frame.iter_rows()]
         if not self._widths:
             lines.insert(0, frame.columns)

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from rxtemporal.core.ticks import describe
@@ -27,32 +28,61 @@ _PACKAGES = {
 }
 _INSTALL = "pip install 'rxtemporal[spark,jre]'"
 LEAST_FREE = 1 << 30
+# other extras: a module of each, and its purpose
+_EXTRAS = {
+    "json": ("msgspec", "faster JSON lines"),
+    "serve": ("starlette", "HTTP"),
+    "mqtt": ("paho", "MQTT"),
+    "kafka": ("confluent_kafka", "Kafka"),
+    "plots": ("matplotlib", "pictures"),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check; ``advice`` says what to do and is empty if all is well."""
+    """Result of one check; ``advice`` says what to do and is empty if all is well.
+
+    ``optional``: only those who use an extra need it.
+    """
 
     name: str
     ok: bool
     detail: str
     advice: str = ""
+    optional: bool = False
+
+    @property
+    def bad(self) -> bool:
+        """True if a run fails without it."""
+        return not self.ok and not self.optional
 
 
 def examine(path: Path | None = None) -> list[Finding]:
-    """Check Python, Spark's packages and Java; with ``path`` also the disk and the spool there.
+    """Check Python, the extras and Java; with ``path`` also the disk and the spool there.
 
-    ``path`` is the folder of a ``SparkSink`` or of a spool. Every segment that waits for Spark is
-    read and verified. The function changes nothing, does not start Spark (but runs ``java
-    -version``), and raises nothing: problems are findings.
+    ``path`` is the folder of a ``SparkSink`` or of a spool; without it Spark and Java are optional.
+    Every segment that waits for Spark is read and verified. The function changes nothing, does not
+    start Spark (but runs ``java -version``), and raises nothing: problems are findings.
 
     >>> [finding.name for finding in examine()][:2]
     ['Python', 'pyspark']
     """
-    findings = [_python(), *(_package(name) for name in _PACKAGES), _java()]
+    spark = [*(_package(name) for name in _PACKAGES), _java()]
+    if path is None:
+        spark = [dataclasses.replace(each, optional=not each.ok) for each in spark]
+    findings = [_python(), *spark, *(_extra(name) for name in _EXTRAS)]
     if path is not None:
         findings += [_disk(path), *_spool(path)]
     return findings
+
+
+def _extra(name: str) -> Finding:
+    """Return if the packages of an extra can be imported."""
+    module, purpose = _EXTRAS[name]
+    if find_spec(module) is not None:
+        return Finding(name, True, f"{purpose}: installed")
+    advice = f"pip install 'rxtemporal[{name}]'"
+    return Finding(name, False, f"{purpose}: not installed", advice, optional=True)
 
 
 def _python() -> Finding:

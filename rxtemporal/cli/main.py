@@ -11,20 +11,27 @@ from rxtemporal import __version__
 from rxtemporal.cli import tap, top
 from rxtemporal.cli.commands import (
     bench,
+    completion,
     debug,
     demo,
     doctor,
+    explain,
     inspect,
+    query,
     rehearse,
     replay,
     serve,
 )
+from rxtemporal.cli.messages import describe_error_of_user, describe_os_error, name_options
+from rxtemporal.cli.options import INTERRUPTED
 from rxtemporal.errors import RxTemporalError
 
 # in the order of the help
 COMMANDS = (
     demo.add_command,
+    query.add_command,
     replay.add_command,
+    explain.add_command,
     debug.add_command,
     rehearse.add_command,
     bench.add_command,
@@ -33,6 +40,7 @@ COMMANDS = (
     serve.add_command,
     top.add_command,
     tap.add_command,
+    completion.add_command,
 )
 
 
@@ -42,17 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _configure_logging(options.verbose)
     try:
         return int(options.run(options))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except RxTemporalError as error:
-        print(f"rxtemporal: {error}", file=sys.stderr)
-        return 1
+        message = name_options(str(error)) if hasattr(options, "time_zone") else str(error)
     except OSError as error:
-        where = f" at {error.filename}" if error.filename else ""
-        print(
-            f"rxtemporal: {error.strerror or error}{where}. Hint: check that the path exists, that "
-            "you may write to it and that its disk has room, or use another path.",
-            file=sys.stderr,
-        )
-        return 1
+        message = describe_os_error(error)
+    except Exception as error:
+        described = None if options.verbose else describe_error_of_user(error)
+        if described is None:
+            raise
+        message = described
+    print(f"rxtemporal: {message}", file=sys.stderr)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,6 +6,9 @@ import argparse
 import math
 from typing import Any
 
+from rxtemporal.core.spans import SECOND, span
+from rxtemporal.errors import ArgumentError
+
 INTERRUPTED = 130
 
 
@@ -40,9 +43,10 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
     )
     files.add_argument(
         "--delay",
-        type=float,
-        metavar="SECONDS",
-        help="after each row make a CTI this far behind it, and drop rows that are later",
+        type=parse_delay,
+        metavar="SPAN",
+        help="after each row make a CTI this far behind it, and drop rows that are later, for "
+        "example 5m or 1h30m; a number alone is seconds",
     )
 
 
@@ -50,6 +54,20 @@ def list_file_options(options: argparse.Namespace) -> list[Any]:
     """Return the values of these options, in the order in which ``FileOptions`` takes them."""
     names = ("start", "end", "time_zone", "delay", "unit", "ambiguous", "nonexistent")
     return [getattr(options, name) for name in names]
+
+
+def parse_delay(text: str) -> int:
+    """Read a span such as ``5m``, or a number of seconds, and return ticks."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            return span(text, "delay", least=0)
+        except ArgumentError as error:
+            raise argparse.ArgumentTypeError(str(error).replace("%", "%%")) from error
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"a delay is not negative, got {text}")
+    return round(seconds * SECOND)
 
 
 def parse_rate(text: str) -> float:
@@ -88,3 +106,11 @@ def parse_share(text: str) -> float:
     if not 0 <= share <= 1:
         raise argparse.ArgumentTypeError(f"a share such as 0.1%% or 0.001, got {text}")
     return share
+
+
+def parse_count(text: str) -> int:
+    """Read a number of rows, at least 1."""
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"a positive number of rows, got {text}")
+    return count

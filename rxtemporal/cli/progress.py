@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from rxtemporal.lineage.delays import format_delay
+from rxtemporal.runtime.part_diagnostics import StreamDiagnostics
 from rxtemporal.runtime.process import Process
+
+# senders of a stream that are named
+MOST_SENDERS = 5
 
 
 def wait_visibly(process: Process, *, show: bool) -> None:
@@ -21,14 +29,51 @@ def wait_visibly(process: Process, *, show: bool) -> None:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying", total=None)
         while not process.wait(0.2):
-            progress.update(task, description=summarize(process))
+            progress.update(task, description=_count(process))
 
 
-def summarize(process: Process) -> str:
-    """Return one line with the numbers of events in, of late events and of rows out."""
+def summarize(process: Process) -> Iterator[str]:
+    """Yield a line with the counts, then one for each stream that had late events."""
+    yield _count(process)
+    for stream in process.diagnostics().streams:
+        if sum(stream.late.values()):
+            yield _describe_late(stream)
+
+
+def _count(process: Process) -> str:
     counts = process.diagnostics()
     late = ", ".join(f"{n:,} {reason.value}" for reason, n in counts.late.items())
     return f"{counts.events_in:,} events in, {late or 'none'} late, {counts.rows_out:,} rows out"
+
+
+def _describe_late(stream: StreamDiagnostics) -> str:
+    """Return how many events of a stream were late, of which senders, and the delay to choose."""
+    late = sum(stream.late.values())
+    text = f"  {stream.name}: {late:,} of {stream.events_in:,} late"
+    senders = sorted(
+        ((each.late, name) for name, each in stream.inputs.items() if each.late), reverse=True
+    )
+    if senders:
+        named = ", ".join(f"{name} {count:,}" for count, name in senders[:MOST_SENDERS])
+        text += f" (of {named}{', …' if len(senders) > MOST_SENDERS else ''})"
+    if stream.late_by_import:
+        text += f", {stream.late_by_import:,} of them by CTIs of other streams"
+    if stream.largest_lateness > 0:
+        delay = format_delay(stream.largest_lateness)
+        what = "no more" if stream.late_by_import else "nothing"
+        text += f"; a delay of {delay} would have lost {what}"
+    return text
+
+
+@contextmanager
+def report_once() -> Iterator[None]:
+    """Keep the log from telling of the error of a process, which the command itself reports."""
+    log = logging.getLogger("rxtemporal.runtime.process")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def is_watched() -> bool:

@@ -8,18 +8,13 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
-from rxtemporal.ingress.settings import (
-    AdvanceTimeGenerationSettings,
-    AdvanceTimePolicy,
-    AdvanceTimeSettings,
-)
+from rxtemporal.ingress.advance_time import read_advance_time
 from rxtemporal.ingress.sources import scan_batches
 from rxtemporal.query.files import read_csv, read_json, read_parquet
 from rxtemporal.query.replay import replay
@@ -44,11 +39,13 @@ _READS: dict[str, Callable[..., Streamable]] = {
     ".parquet": read_parquet,
 }
 
+SUFFIXES = (*_SCANS,)
+
 
 class FileOptions:
     """Options for reading plain files: the columns of times, and how time advances.
 
-    With ``delay``, in seconds, each row makes a CTI that far before its start, and later rows are
+    With ``delay``, in ticks, each row makes a CTI that far before its start, and later rows are
     dropped. Without it all results are final at the end of the file. ``time_zone``, ``unit``,
     ``ambiguous`` and ``nonexistent`` say what the times mean, as in ``rxtemporal.read_csv``.
     """
@@ -58,7 +55,7 @@ class FileOptions:
         start: str | None = None,
         end: str | None = None,
         time_zone: str | None = None,
-        delay: float | None = None,
+        delay: int | None = None,
         unit: str | None = None,
         ambiguous: str | None = None,
         nonexistent: str | None = None,
@@ -67,10 +64,7 @@ class FileOptions:
         times = {"time_zone": time_zone, "unit": unit}
         times |= {"ambiguous": ambiguous, "nonexistent": nonexistent}
         self.times = {name: value for name, value in times.items() if value is not None}
-        self.settings: AdvanceTimeSettings | None = None
-        if delay is not None:
-            generation = AdvanceTimeGenerationSettings(1, timedelta(seconds=delay))
-            self.settings = AdvanceTimeSettings(generation, policy=AdvanceTimePolicy.DROP)
+        self.settings = read_advance_time(delay)
 
     @property
     def given(self) -> list[str]:
@@ -131,10 +125,10 @@ def _find_column(names: Sequence[str], schema: pl.Schema) -> str | None:
     return next((there[name] for name in names if name in there), None)
 
 
-def find_query(text: str, option: str = "--query") -> Callable[..., Any]:
+def find_query(text: str, option: str = "--query", *, kinds: tuple[type, ...] = ()) -> Any:
     """Return the function that ``module:function`` or ``file.py:function`` names.
 
-    ``option`` is how the command line calls it.
+    ``option`` is how the command line calls it; ``kinds`` are what it may name, too.
     """
     place, _, name = text.rpartition(":")
     if not place or not name:
@@ -147,13 +141,13 @@ def find_query(text: str, option: str = "--query") -> Callable[..., Any]:
             "the current folder or on Python's path, or name a file: path/file.py:function."
         ) from error
     function = getattr(module, name, None)
-    if not callable(function):
+    if not callable(function) and not isinstance(function, kinds):
         own = [
             each for each, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__
         ]  # fmt: skip
         raise SourceError(f"{place} has no function {name!r}; it has {', '.join(own) or 'none'}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def load_module(place: str) -> Any:

@@ -76,7 +76,10 @@ def test_a_recording_is_replayed_as_a_table(capsys: pytest.CaptureFixture[str]) 
     assert (
         printed.out == "start_time  end_time  n\n0           10        1\n10          20        1\n"
     )
-    assert printed.err == "4 events in, 1 dropped late, 2 rows out\n"
+    assert printed.err == (
+        "4 events in, 1 dropped late, 2 rows out\n"
+        "  readings: 1 of 4 late; a delay of 9 ticks would have lost nothing\n"
+    )
 
 
 @given(
@@ -121,7 +124,10 @@ def test_files_are_replayed(suffix: str, capsys: pytest.CaptureFixture[str]) -> 
     assert read(out)["n"].to_list() == [2, 1]
     assert replayed(str(path), "--start", "t", "--delay", "0.000005", *query) == 0
     assert read(out)["n"].to_list() == [1, 1]
-    assert capsys.readouterr().err.endswith("4 events in, 1 dropped late, 2 rows out\n")
+    assert capsys.readouterr().err.endswith(
+        "4 events in, 1 dropped late, 2 rows out\n"
+        f"  {path}: 1 of 4 late; a delay of 9 ticks would have lost nothing\n"
+    )
     assert replayed(str(path), *query) == 1
     message = capsys.readouterr().err
     assert re.search(

@@ -15,7 +15,8 @@ def add_command(
         parents=[shared],
         help="check Python, Java, the disk and a spool",
         description="Checks what a run needs: Python, packages, Java and, if PATH is given, the "
-        "disk and the spool there. Says what to do about each problem.",
+        "disk and the spool there. Says what to do about each problem. Spark and the other extras "
+        "are optional; with PATH Spark is not.",
     )
     doctor.add_argument("path", type=Path, nargs="?", metavar="PATH", help="path of a SparkSink")
     doctor.set_defaults(run=run)
@@ -27,7 +28,9 @@ def run(options: argparse.Namespace) -> int:
 
     findings = examine(options.path)
     for finding in findings:
-        print(f"{'ok ' if finding.ok else 'BAD'}  {finding.name:<12} {finding.detail}")
+        mark = "ok " if finding.ok else "BAD" if finding.bad else "no "
+        print(f"{mark}  {finding.name:<12} {finding.detail}")
         if not finding.ok and finding.advice:
-            print(f"     {'':<12} {finding.advice}")
-    return 0 if all(finding.ok for finding in findings) else 1
+            for_whom = "if you need it: " if finding.optional else ""
+            print(f"     {'':<12} {for_whom}{finding.advice}")
+    return 1 if any(finding.bad for finding in findings) else 0

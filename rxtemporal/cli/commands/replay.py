@@ -7,7 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options, parse_speed
+from rxtemporal.cli.options import add_file_options, list_file_options, parse_speed
 
 
 def add_command(
@@ -44,8 +44,8 @@ def add_command(
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; Ctrl-C ends it."""
-    from rxtemporal.cli.progress import is_watched, summarize, wait_visibly
+    """Run the command, and print at the end what was late."""
+    from rxtemporal.cli.progress import is_watched, report_once, summarize, wait_visibly
     from rxtemporal.cli.replay import FileOptions, find_query, open_streams
     from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.replay import at_speed
@@ -55,12 +55,12 @@ def run(options: argparse.Namespace) -> int:
     query = apply_query(find_query(options.query), open_streams(options.paths, files))
     quiet = options.out is not None or not sys.stdout.isatty()
     sink = Print() if options.out is None else File(options.out)
-    process = at_speed(query, options.speed).run(sink, name="replay")
-    try:
-        with process:
-            wait_visibly(process, show=quiet and is_watched())
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    finally:
-        print(summarize(process), file=sys.stderr)
+    with report_once():
+        process = at_speed(query, options.speed).run(sink, name="replay")
+        try:
+            with process:
+                wait_visibly(process, show=quiet and is_watched())
+        finally:
+            for line in summarize(process):
+                print(line, file=sys.stderr)
     return 0

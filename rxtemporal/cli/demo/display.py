@@ -56,8 +56,9 @@ class Display:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Show a spinner while the block runs."""
+        """Show a spinner while the block runs; without a terminal print what is done."""
         if not self.console.is_terminal:
+            self.say(f"{what} …")
             yield
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""Inspection of an event log, a checkpoint or a recording, and a copy of what is whole in it.
+"""Inspection of logs, checkpoints, recordings and spools, and copies of what is whole in them.
 
 Nothing is changed in the folder that is inspected. Readers elsewhere refuse a damaged folder; these
 leave out what is damaged, and say what it was.
@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from rxtemporal.storage.salvage.inspection import Inspection
 from rxtemporal.storage.salvage.reports import inspect, salvage
+from rxtemporal.storage.salvage.spool_inspection import find_spool, inspect_spool
 
-__all__ = ["Inspection", "inspect", "salvage"]
+__all__ = ["Inspection", "find_spool", "inspect", "inspect_spool", "salvage"]

@@ -1,0 +1,60 @@
+"""The command ``explain``: the plan of a query as text."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.cli.options import add_file_options, list_file_options
+
+if TYPE_CHECKING:
+    from rxtemporal.query.streamable import Streamable
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add the command to the command line."""
+    explain = commands.add_parser(
+        "explain",
+        parents=[shared],
+        help="print the plan of a query: its operators, what they hold, and where time comes from",
+        description="Prints the plan of a query: for each operator its fields, the CTI that it "
+        "passes on, and what it holds. Without --input the fields of the streams are unknown.",
+    )
+    explain.add_argument(
+        "query", metavar="MODULE:NAME",
+        help="a function of streams or a stream (or FILE.py:NAME)",
+    )  # fmt: skip
+    explain.add_argument(
+        "--input", type=Path, nargs="+", default=[], metavar="PATH",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    add_file_options(explain)
+    explain.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
+    from rxtemporal.cli.replay import FileOptions, find_query, open_streams
+    from rxtemporal.query.bound_query import bind_query
+    from rxtemporal.query.streamable import Streamable
+
+    query = find_query(options.query, "the query", kinds=(Streamable,))
+    streams = open_streams(options.input, FileOptions(*list_file_options(options)))
+    if not streams and not isinstance(query, Streamable):
+        streams = _make_streams(query)
+    print(bind_query(query, streams or None).stream.explain())
+    return 0
+
+
+def _make_streams(query: Callable[..., Any]) -> dict[str, Streamable]:
+    """Return a stream of unknown fields for each parameter that needs one."""
+    from rxtemporal.query.inputs import from_events
+
+    parameters = inspect.signature(query).parameters.values()
+    needed = [each.name for each in parameters if each.default is each.empty]
+    return {name: from_events([], name=name) for name in needed}
