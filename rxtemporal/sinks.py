@@ -7,7 +7,6 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -143,10 +142,6 @@ class Collect(_ReadySink):
         return Unpacker(self.shape, False, lambda: self._form(time)).list_events(self.batch)
 
 
-# rows that are printed at once
-_PRINTED_ROWS = 1_000
-
-
 class Print(_ReadySink):
     """Sink that prints rows as they come, in columns: their lifetimes, then their fields.
 
@@ -174,9 +169,7 @@ class Print(_ReadySink):
 
     def write(self, batch: EventBatch) -> None:
         """Print the rows, before the first ones a heading; columns grow wider as needed."""
-        if not len(batch):
-            return
-        for frame in batch.to_polars(self._form()).iter_slices(_PRINTED_ROWS):
+        for frame in batch.to_polars(self._form()).iter_slices(1_000):
             if self._error is not None:
                 raise self._error
             self._print(frame)
@@ -186,7 +179,10 @@ class Print(_ReadySink):
         self._error = error
 
     def _print(self, frame: pl.DataFrame) -> None:
-        lines = [self._cells(row) for row in frame.iter_rows()]
+        # only who prints loads it
+        from rxtemporal.display.plain_text import format_value
+
+        lines = [self._cells(row, format_value) for row in frame.iter_rows()]
         if not self._widths:
             lines.insert(0, frame.columns)
             self._widths = [0] * frame.width
@@ -201,19 +197,11 @@ class Print(_ReadySink):
         super().close(error)
         (self._file or sys.stdout).flush()
 
-    def _cells(self, row: tuple[Any, ...]) -> list[str]:
-        start, end, *fields = map(_text, row)
+    def _cells(self, row: tuple[Any, ...], format_value: Callable[[Any], str]) -> list[str]:
+        start, end, *fields = map(format_value, row)
         if row[1] is None:
             end = "open" if self.shape is EventShape.EDGE else "never ends"
         return [start, end, *fields]
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class File(_ReadySink):

@@ -25,7 +25,7 @@ _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minu
           (1_000_000, "seconds"), (1_000, "milliseconds"))  # fmt: skip
 
 
-class Delays(NamedTuple):
+class LateStream(NamedTuple):
     """The events of one stream in order of arrival: starts, distances, and who came too late."""
 
     name: str
@@ -75,7 +75,7 @@ def lateness(
     return figures.save_figure(figure, path)
 
 
-def _list_streams(source: Any) -> list[Delays]:
+def _list_streams(source: Any) -> list[LateStream]:
     if isinstance(source, Streamable):
         source = capture(source._node, every=0)
     if isinstance(source, Mapping):
@@ -99,15 +99,15 @@ def _find_delay(node: Any) -> int | None:
     return None if generation is None else int(generation.delay_ticks)
 
 
-def _measure(name: str, arrivals: Arrivals, delay: int | None, form: TimeForm) -> Delays:
+def _measure(name: str, arrivals: Arrivals, delay: int | None, form: TimeForm) -> LateStream:
     rows = (arrivals.kind != CTI) & (arrivals.kind != EDGE_END)
     start = arrivals.start[rows]
     late = np.isin(arrivals.verdict[rows], (LATE, ADJUSTED))
     highest = np.maximum.accumulate(start) if len(start) else start
-    return Delays(name, start, highest - start, late, delay, form)
+    return LateStream(name, start, highest - start, late, delay, form)
 
 
-def _draw(axes: Any, stream: Delays) -> None:
+def _draw(axes: Any, stream: LateStream) -> None:
     size, unit = _choose_unit(stream)
     x, y = figures.to_axis(stream.start, stream.form), stream.behind / size
     late = stream.late
@@ -130,7 +130,7 @@ def _draw(axes: Any, stream: Delays) -> None:
         axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 0.98))
 
 
-def _choose_unit(stream: Delays) -> tuple[int, str]:
+def _choose_unit(stream: LateStream) -> tuple[int, str]:
     if stream.form == "ticks":
         return 1, "ticks"
     most = max(int(stream.behind.max(initial=0)), abs(stream.delay or 0))

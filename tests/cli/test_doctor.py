@@ -11,6 +11,7 @@ import pytest
 
 from rxtemporal.cli import doctor
 from rxtemporal.cli.doctor import Finding, examine
+from rxtemporal.cli.main import main
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.storage.segments import Spool
 
@@ -116,3 +117,23 @@ def test_a_checkpoint_ahead_is_found(tmp_path: Path) -> None:
         assert "up to segment 8, and the spool ends at 3" in finding.detail
     (tmp_path / "checkpoint" / "offsets" / "0").write_bytes(b"v1")
     assert "damaged" in named(examine(tmp_path), "checkpoint").detail
+
+
+def test_optional_extras_are_not_bad(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without Spark, Java and the other extras all is well, unless there is a folder for Spark."""
+
+    def versions(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", versions)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setenv("RXTEMPORAL_JAVA", "/nowhere")
+    assert not any(finding.bad for finding in examine())
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    assert "BAD" not in printed
+    assert "if you need it: pip install 'rxtemporal[kafka]'" in printed
+    assert main(["doctor", str(tmp_path)]) == 1
+    assert "BAD  pyspark" in capsys.readouterr().out

@@ -12,6 +12,8 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal.cli.main import main
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.storage.segments import Spool
 
 
 @pytest.fixture
@@ -62,3 +64,25 @@ def test_what_is_no_folder_of_a_run_is_said(
     """With what to do."""
     assert main(["inspect", str(tmp_path)]) == 1
     assert "is no folder of log=, resume= or record=" in capsys.readouterr().err
+
+
+def test_a_spool_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own folder or that of the sink; a damaged segment is named; it is not copied."""
+    batch = EventBatch.from_dicts([{"start_time": 1, "x": 1}, {"start_time": 2, "x": 2}], cti=5)
+    with Spool.open(tmp_path / "sink" / "spool", "q", batch.schema) as spool:
+        spool.append(batch)
+        spool.append(batch.replace(cti=9))
+    assert main(["inspect", str(tmp_path / "sink")]) == 0
+    out = capsys.readouterr().out
+    assert "spool of query 'q'" in out
+    assert "segments: 2 wait to be read, 0 were read" in out
+    assert "4 records are whole" in out
+    assert main(["inspect", str(tmp_path / "sink"), "--salvage", str(tmp_path / "o")]) == 1
+    assert "is a spool, which is not copied" in capsys.readouterr().err
+    segment = min((tmp_path / "sink" / "spool").glob("*.arrow"))
+    segment.write_bytes(b"x" * segment.stat().st_size)
+    assert main(["inspect", str(tmp_path / "sink" / "spool")]) == 1
+    out = capsys.readouterr().out
+    assert "DAMAGED" in out
+    assert "lost: segment 1" in out
+    assert "2 records are whole" in out
