@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.lineage.assembly import close_rows
 from rxtemporal.lineage.causes import Causes
 from rxtemporal.lineage.equal_rows import code_rows, match_codes
@@ -59,13 +59,15 @@ def to_batch(history: History, number: str | None = None) -> EventBatch:
     return EventBatch(history.start, history.end, edge, payload, get_cti(history), history.keys)
 
 
-def carry(operator: Any, inputs: Sequence[History]) -> CarriedRows:
+def carry(operator: Any, inputs: Sequence[History], upto: int = MAX_TIME) -> CarriedRows:
     """Run an operator again over all rows of its inputs, each with its number in the payload.
 
-    For operators whose output has the fields of their inputs.
+    For operators whose output has the fields of their inputs. Time advances to the last CTI of the
+    inputs, but not beyond ``upto``.
     """
     names = NUMBERS[: len(inputs)]
     batches = [to_batch(each, name) for each, name in zip(inputs, names, strict=True)]
+    batches = [batch.replace(cti=min(batch.cti, upto)) for batch in batches]
     schemas = [batch.payload.schema for batch in batches]
     step = operator.make(*schemas, inputs[0].keys)
     if len(batches) == 1:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from rxtemporal.lineage.carried_rows import find_carried_rows
-from rxtemporal.lineage.causes import find_causes
+from collections.abc import Sequence
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.lineage.carried_rows import carry, get_cti, match_output
+from rxtemporal.lineage.causes import Causes, find_causes
+from rxtemporal.lineage.history import History
 from rxtemporal.operators.chop import Chop
 
-find_causes.register(Chop, find_carried_rows)
+
+@find_causes.register
+def find_chopped_rows(
+    operator: Chop, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each piece its row."""
+    # a run with rows that never end fails at the end of time, and its pieces have left before
+    made = carry(operator, inputs, get_cti(output))
+    of, at = match_output(output, made, rows)
+    return Causes.of_pairs(of, made.numbers[0][at])
