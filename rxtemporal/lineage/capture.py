@@ -13,7 +13,7 @@ from rxtemporal.lineage.assembly import make_history, make_no_rows
 from rxtemporal.lineage.flow import Flow
 from rxtemporal.lineage.history import Arrivals, History
 from rxtemporal.lineage.pieces import PieceCursor
-from rxtemporal.lineage.steps import Probe, ProbeMeter, ProbeObserver, Steps
+from rxtemporal.lineage.steps import Probe, ProbeMeter, ProbeObserver, Progress, Steps
 from rxtemporal.operators.plan import Node, list_nodes
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.ordering import accept_next, group_recordings
@@ -33,14 +33,15 @@ def capture(
     every: int | None = None,
     named: Mapping[str, Node] | None = None,
     title: str = "query",
+    progress: Progress | None = None,
 ) -> Flow:
     """Run a plan to the end of its sources, and return all that flowed through it.
 
     Doors, order of arrival, imports and late events are those of any run. A step takes ``every``
     arrivals at most: by default one, of more than 100,000 arrivals as many as give 100,000 steps.
     ``every=0``: as many as the run takes at once, which is fastest. ``named`` are streams with the
-    names under which they are known, as those of a recording are. All rows of all nodes are kept in
-    memory. ``BindingError``: a source has no end, or pushes its events. An error that ends the run
+    names under which they are known, as those of a recording are. ``progress`` is called with the
+    number of arrivals so far, about once in a thousand. All rows of all nodes are kept in memory. ``BindingError``: a source has no end, or pushes its events. An error that ends the run
     is in the result.
 
     >>> import rxtemporal as rxt
@@ -55,7 +56,7 @@ def capture(
     every = _choose_every([output, *others]) if every is None else every
     run = Execution((output, lambda stream, gauge: stream), names=names, others=others)
     try:
-        return _Capture(run, [output, *others], every).take(title)
+        return _Capture(run, [output, *others], Steps(every, progress), every).take(title)
     finally:
         run.dispose()
 
@@ -63,10 +64,10 @@ def capture(
 class _Capture:
     """One run that is captured."""
 
-    def __init__(self, run: Execution, nodes: list[Node], every: int) -> None:
+    def __init__(self, run: Execution, nodes: list[Node], steps: Steps, every: int) -> None:
         self._run, self._every, self._output = run, every, nodes[0]
         self._nodes = list_nodes(nodes)
-        self._steps = Steps(every)
+        self._steps = steps
         self._probes = {id(node): self._probe(node) for node in self._nodes}
         self._tapes: dict[int, ArrivalTape] = {}
         for reader in run.readers:

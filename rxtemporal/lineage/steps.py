@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from reactivex import abc
 
@@ -11,13 +12,19 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.reactive.meters import Gauge, Meter
 
+# is told the number of arrivals so far
+Progress: TypeAlias = Callable[[int], object]
+PROGRESS_EVERY = 1_000
+
 
 class Steps:
     """The number of the current step: ``every`` arrivals, or whatever the run takes at once."""
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: int, progress: Progress | None = None) -> None:
         self.now = -1
         self._every, self._left = every, 0
+        self._progress = progress
+        self._taken = self._told = 0
         # the tape of the last arrivals
         self.tape: Any = None
         self._probes: list[Probe] = []
@@ -34,6 +41,10 @@ class Steps:
             self.finish()
             self.now, self._left = self.now + 1, self._every
         self._left -= arrivals
+        self._taken += arrivals
+        if self._progress is not None and self._taken >= self._told + PROGRESS_EVERY:
+            self._told = self._taken
+            self._progress(self._taken)
 
     def finish(self) -> None:
         """Note the rows held at the end of a step."""

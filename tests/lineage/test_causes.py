@@ -137,10 +137,7 @@ JOINS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in OPERATORS.values() else [pytest.mark.full]) for n in JOINS],
-)
+@pytest.mark.parametrize("name", JOINS)
 @few
 @given(data=st.data())
 def test_a_row_of_a_join_needs_each_of_its_causes(name: str, data: st.DataObject) -> None:
