@@ -41,8 +41,9 @@ def capture(
     arrivals at most: by default one, of more than 100,000 arrivals as many as give 100,000 steps.
     ``every=0``: as many as the run takes at once, which is fastest. ``named`` are streams with the
     names under which they are known, as those of a recording are. ``progress`` is called with the
-    number of arrivals so far, about once in a thousand. All rows of all nodes are kept in memory. ``BindingError``: a source has no end, or pushes its events. An error that ends the run
-    is in the result.
+    number of arrivals so far, about once in a thousand. All rows of all nodes are kept in memory.
+    ``BindingError``: a source has no end, or pushes its events. An error that ends the run is in
+    the result.
 
     >>> import rxtemporal as rxt
     >>> readings = rxt.from_events([rxt.PointEvent(4, 20), rxt.PointEvent(7, 25)], name="readings")
