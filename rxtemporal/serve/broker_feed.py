@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.rejected import Rejects
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.serve.settings import MqttSection
 from rxtemporal.serve.taps import StreamTap
@@ -23,4 +24,10 @@ def make_feed(
             f"[mqtt] stream is one of {', '.join(sources) or 'none'}, got {section.stream!r}"
         )
     (name,) = names
+    if sources[name]._rejects is Rejects.RAISE:
+        raise ArgumentError(
+            f"[mqtt] and rejects=Rejects.RAISE cannot be combined: the first message of stream "
+            f"{name!r} that cannot be read would end the feed. Hint: rejects=Rejects.KEEP keeps "
+            "such messages apart."
+        )
     return MqttFeed(sources[name], section.make_settings(), tell=taps[name].offer_all)

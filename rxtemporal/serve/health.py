@@ -76,6 +76,8 @@ def list_conditions(service: Service) -> Iterator[tuple[str, bool | str]]:
     yield "recovered", process.running or "the run has ended"
     yield "log", _check_folder(service.settings.state.folder)
     yield "hand_off", _check_queues(service)
+    if service.broker is not None:
+        yield "broker", service.broker.error is None or "the feed of the broker has failed"
     slow = [name for name, each in service.pairs.items() if each.busy_for > SINK_PATIENCE]
     yield "sinks", not slow or f"a write of {', '.join(slow)} takes over {SINK_PATIENCE:g} seconds"
 

@@ -14,6 +14,9 @@ from rxtemporal.serve.responses import RequestError, Scope, find_header
 
 def check_origin(scope: Scope) -> None:
     """Refuse a request that a page of another site has made."""
+    # a browser tells it of requests without an origin, too, such as those of an image
+    if find_header(scope, b"sec-fetch-site") == b"cross-site":
+        raise RequestError(403, "a page of another site needs a token here")
     origin = find_header(scope, b"origin")
     if origin is None:
         return

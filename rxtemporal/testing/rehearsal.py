@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import ArgumentError
-from rxtemporal.query.bound_query import Query, bind_query
+from rxtemporal.query.bound_query import BoundQuery, Query, bind_query
 from rxtemporal.testing.frame_difference import END, START, Difference, compare_frames
 from rxtemporal.testing.rehearsal_text import as_html, as_text
 
@@ -28,8 +28,11 @@ class Rehearsal:
     table, and shows as one in a notebook.
     """
 
-    def __init__(self, found: Difference, names: tuple[str, str]) -> None:
+    def __init__(
+        self, found: Difference, names: tuple[str, str], queries: tuple[BoundQuery, BoundQuery]
+    ) -> None:
         self._found = found
+        self._old, self._new = queries
         self.names = names
         self.both, self.only_old, self.only_new = found.both, found.only_old, found.only_new
         self.fields_only_old = found.fields_only_old
@@ -64,6 +67,16 @@ class Rehearsal:
         one that gives up to about 24 spans. Spans without any row are left out.
         """
         return self._found.count_by_time(every, MOST_SPANS)
+
+    def debug(self, path: str | os.PathLike[str], *, old: bool = False) -> None:
+        """Write the event-flow page of the new query over the recording, or of the old one.
+
+        There each row of ``only_new`` (or ``only_old``) has its causes.
+        """
+        from rxtemporal.query.event_flow import write_event_flow
+
+        query, name = (self._old, self.names[0]) if old else (self._new, self.names[1])
+        write_event_flow(query.stream._node, path, title=name, named=query.named)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts and the first rows of each side into an HTML file."""
@@ -129,9 +142,10 @@ def rehearse(
     """
     if not isinstance(recording, (str, os.PathLike)):
         raise ArgumentError(f"a recording is the path of its folder, got {recording!r}")
-    frames = [bind_query(query, recording).stream.to_polars() for query in (old, new)]
+    queries = bind_query(old, recording), bind_query(new, recording)
+    frames = [each.stream.to_polars() for each in queries]
     found = compare_frames(frames[0], frames[1], tolerance)
-    return Rehearsal(found, (_get_name(old, "old"), _get_name(new, "new")))
+    return Rehearsal(found, (_get_name(old, "old"), _get_name(new, "new")), queries)
 
 
 def _get_name(query: Any, otherwise: str) -> str:

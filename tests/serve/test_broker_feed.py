@@ -12,7 +12,7 @@ from mosquitto import broker, make_rows, publish
 
 import rxtemporal as rxt
 from rxtemporal.errors import ArgumentError
-from rxtemporal.serve.health import describe
+from rxtemporal.serve.health import describe, list_conditions
 from rxtemporal.serve.ingest import Ingest
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Settings
@@ -107,5 +107,23 @@ def test_the_section_is_checked() -> None:
     with pytest.raises(ArgumentError, match="username and password_file") as caught:
         Settings.parse({"mqtt": {**mqtt, "url": "mqtt://bob:secret@localhost"}})
     assert "secret" not in str(caught.value)
+    source = rxt.PushSource("readings", schema={"n": int}, rejects=rxt.Rejects.RAISE)
+    app = rxt.Application("house")
+    app.query("all", source.stream)
+    with pytest.raises(ArgumentError, match=r"\[mqtt\] and rejects=Rejects.RAISE"):
+        Service(app, Settings.parse({"mqtt": mqtt}))
     with pytest.raises(ArgumentError, match="topic 'a/#/b' is no filter"):
         Settings.parse({"mqtt": {**mqtt, "topics": ["a/#/b"]}})
+
+
+def test_a_feed_that_has_failed_is_not_ready() -> None:
+    """The condition ``broker`` says so, without details of the error."""
+    mqtt = {"url": "mqtt://localhost:1", "topics": ["t"], "client_id": "c"}
+    service = Service(make_application()[0], Settings.parse({"mqtt": mqtt}))
+    service.start()
+    try:
+        assert dict(list_conditions(service))["broker"] is True
+        service.broker.error = RuntimeError("the password is secret")
+        assert dict(list_conditions(service))["broker"] == "the feed of the broker has failed"
+    finally:
+        service.stop()

@@ -153,6 +153,14 @@ def test_html_is_escaped(recording: Path, tmp_path: Path) -> None:
     assert "only in new: 4 rows" in page
 
 
+def test_each_query_has_its_event_flow_page(recording: Path, tmp_path: Path) -> None:
+    """The new one by default."""
+    found = rehearse(recording, old=sums, new=hot)
+    for old, name in (False, "hot"), (True, "sums"):
+        found.debug(tmp_path / "page.html", old=old)
+        assert f"<title>{name}" in (tmp_path / "page.html").read_text("utf-8")
+
+
 QUERIES = """
 import polars as pl
 from rxtemporal import agg

@@ -13,8 +13,9 @@ def add_command(
         "completion",
         parents=[shared],
         help="print the completion of commands and options for bash, zsh or fish",
-        description="Prints a script for a shell. bash and zsh: put "
-        '`eval "$(rxtemporal completion bash)"` into ~/.bashrc, or with zsh into ~/.zshrc. fish: '
+        description="Prints a script for a shell. bash: put "
+        '`eval "$(rxtemporal completion bash)"` into ~/.bashrc. zsh: put '
+        '`eval "$(rxtemporal completion zsh)"` into ~/.zshrc. fish: '
         "`rxtemporal completion fish > ~/.config/fish/completions/rxtemporal.fish`.",
     )
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
