@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import TimeForm
-from rxtemporal.core.ticks import MAX_TIME, describe
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, to_datetime
 from rxtemporal.display.plain_text import format_span, format_value, shorten
 
 MOST_CHARACTERS = 40
@@ -24,7 +24,9 @@ def write_time(tick: int, form: TimeForm) -> str:
     >>> write_time(5, "ticks"), write_time(0, "datetime"), write_time(MAX_TIME, "ticks")
     ('5', '1970-01-01T00:00:00Z', 'the end of time')
     """
-    return str(tick) if form == "ticks" and abs(tick) < MAX_TIME else describe(tick)
+    if tick in (MIN_TIME, MAX_TIME):
+        return describe(tick)
+    return str(tick) if form == "ticks" else format_value(to_datetime(tick))
 
 
 def write_span(length: int, form: TimeForm) -> str:

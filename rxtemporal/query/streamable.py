@@ -193,6 +193,7 @@ class Streamable(RunnableStream):
         run event by event, and all rows of all operators are in memory.
 
         >>> import tempfile
+        >>> import polars as pl
         >>> import rxtemporal as rxt
         >>> events = [rxt.PointEvent(4, {"temp": 20}), rxt.PointEvent(7, {"temp": 25})]
         >>> readings = rxt.from_events(events, name="readings")
