@@ -191,3 +191,24 @@ def test_streams_of_one_name_are_told_apart() -> None:
     flow = capture(left.union(right)._node)
     assert sorted(flow.arrivals) == ["same", "same 2"]
     assert flow.causes(flow.output, [0, 1]).side.tolist() == [0, 1]
+
+
+def test_a_recording_of_pushes_has_their_verdicts(tmp_path: Path) -> None:
+    """Late rows are late again, duplicates are not there, and each row has its sender."""
+    fields = {"v": int, "seq": int}
+    source = rxt.PushSource("pushed", schema=fields, start="ts", delay=5, seq="seq")
+    process = source.stream.where(pl.col("v") > 0).run(rxt.Collect(), record=tmp_path / "run")
+    one, two = source.input("one"), source.input("two")
+    one.push([{"ts": 10, "v": 1, "seq": 1}, {"ts": 3, "v": 2, "seq": 2}])
+    two.push([{"ts": 9, "v": 3, "seq": 1}])
+    one.push([{"ts": 10, "v": 1, "seq": 1}, {"ts": 12, "v": 0, "seq": 3}])
+    process.stop()
+    bound = bind_query(lambda pushed: pushed.where(pl.col("v") > 0), tmp_path / "run")
+    for every in STEPS:
+        flow = capture(bound.stream._node, every=every, named=bound.named)
+        arrivals = flow.arrivals["pushed"]
+        assert arrivals.input.to_list() == ["one", "one", "two", "one"]
+        assert arrivals.verdict.tolist() == [ACCEPTED, LATE, ACCEPTED, ACCEPTED]
+        assert arrivals.by.tolist() == [0, 2, 0, 0]
+        assert arrivals.row.tolist() == [0, -1, 1, 2]
+        assert flow.result.payload.rows() == [(1, 1), (3, 1)]
