@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -99,3 +100,21 @@ def test_a_page_has_the_licences_of_its_libraries() -> None:
     notices = {"preact": "MIT", "htm": "Apache License", "uplot": "MIT"}
     for library, licence in notices.items():
         assert licence in (vendor / f"{library}.LICENSE").read_text("utf-8")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(6))
+def test_no_order_of_keys_and_clicks_breaks_it(show: Show, seed: int) -> None:
+    """A hundred random keys, clicks and drags leave a page that still answers, without an error."""
+    random = Random(seed)
+    page = show(hostile_flow() if seed % 2 else make_flow(120), width=random.choice([1280, 390]))
+    keys = "ArrowLeft ArrowRight ArrowUp + - f n p c r Home End [ ] Escape ? Tab Enter / a Space"
+    for _ in range(100):
+        if random.random() < 0.6:
+            page.press(random.choice(keys.split()))
+        else:
+            surface = page.page.locator("[data-surface]").bounding_box()
+            x = surface["x"] + random.random() * surface["width"]
+            page.page.mouse.click(x, surface["y"] + random.random() * surface["height"])
+    page.press("Escape", "Escape", "Home")
+    assert page.step.startswith("0 of")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flow_json import make_flow
+from flow_json import MINUTE, column, make_flow, times
 
 Show = Callable[..., Any]
 pytestmark = pytest.mark.xdist_group("chromium")
@@ -173,3 +173,24 @@ def test_a_hundred_thousand_events_need_few_elements(show: Show) -> None:
     assert page.page.evaluate("document.querySelectorAll('*').length") < 700
     page.press("[")
     assert page.text(".details h2").startswith("Row ")
+
+
+def test_a_flow_without_rows_is_shown(show: Show) -> None:
+    """Nothing has come: each part says so, and every key and button still does no harm."""
+    page = show(make_flow(0))
+    assert page.box("readings").startswith("readings, input stream: 0 rows in, 0 out, CTI none yet")
+    assert page.text(".grid .empty") == "Nothing came out of this operator."
+    page.press("n", "p", "c", "r", "]", "[", "+", "-", "f", "Home", "End", "ArrowRight")
+    left, right, top = page.lane("select")
+    page.page.mouse.click((left + right) / 2, top + 10)
+    assert "select has no CTI yet" in page.details
+    page.click("Curves", "tab")
+    assert page.page.get_by_text("Nothing to show.").count() == 3
+
+
+def test_the_timeline_reaches_to_the_last_cti(show: Show) -> None:
+    """A CTI long after the last row is in sight, and a single moment has room around it."""
+    flow = make_flow(1)
+    flow["nodes"][0]["ctis"] = {"step": column([0], "i32"), "cti": times([600 * MINUTE])}
+    assert "(10 h" in show(flow).range
+    assert show({**make_flow(1), "time": "ticks"}).range

@@ -8,7 +8,7 @@ function explainAbsence(state, node, time, key) {
     ...tellRow(question), ...tellCti(question), ...tellWindow(question),
     ...inputs.flatMap((input) => tellInput(question, input)), ...tellLate(question),
   ];
-  return { node: node.id, time, key, title: `Why no row of ${node.name} here?`, sentences, scope: tellScope(state.flow) };
+  return { node: node.id, time, key, title: question.isThere ? `A row of ${node.name} is here` : `Why no row of ${node.name} here?`, sentences, scope: tellScope(state.flow) };
 }
 
 function isOfKey(rows, row, key) {
@@ -35,12 +35,13 @@ function ofKey({ key }) {
 function tellRow(question) {
   const { node, time, key, step, at } = question;
   const { rows } = node;
-  const near = (question.near = findNear(rows, time, key));
+  const near = findNear(rows, time, key);
   const later = near.alive.filter((row) => rows.known[row] > step);
   if (later.length) {
     return [`There is a row of ${node.name}${ofKey(question)} at ${at}; it became known only at arrival ${firstKnown(rows, later)}, and the slider stands at ${step}.`];
   }
-  if (near.alive.length) return [`There is a row of ${node.name}${ofKey(question)} at ${at}: ${rows.summary(near.alive[0])}.`];
+  question.isThere = near.alive.length > 0;
+  if (question.isThere) return [`There is a row of ${node.name}${ofKey(question)} at ${at}: ${rows.summary(near.alive[0])}.`];
   return [`No row of ${node.name}${ofKey(question)} is alive at ${at}.` + tellNeighbours(question, near, rows)];
 }
 

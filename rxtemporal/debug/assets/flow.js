@@ -97,7 +97,7 @@ class Flow {
     return Math.max(0, (this.spec.steps ?? 0) - 1, ...steps);
   }
 
-  // from the earliest to the latest finite time of all rows and arrivals
+  // from the earliest to the latest finite time of all rows, late events and last CTIs
   findExtent() {
     let [low, high] = [Infinity, -Infinity];
     const reach = (values) => {
@@ -106,9 +106,11 @@ class Flow {
         if (value > high && value !== Infinity) high = value;
       }
     };
-    for (const { rows } of this.nodes) { reach(rows.start); reach(rows.end); }
+    for (const { rows, ctis } of this.nodes) [rows.start, rows.end, ctis.subarray(-1)].forEach(reach);
     for (const each of this.arrivals) for (const i of each.late) reach([each.start[i]]);
-    return low <= high ? [low, Math.max(high, low + 1)] : [0, 60 * SECOND];
+    const least = this.times.isDate ? SECOND : 10;
+    if (low > high) return [0, 60 * least];
+    return high - low < least ? [low - least / 2, high + least / 2] : [low, high];
   }
 
   // the arrival of a step: its stream and its place there

@@ -23,7 +23,7 @@ function focusFilter(store) {
 function listenToKeys(store, actions, view) {
   const keys = keyTable(store, actions, view);
   document.addEventListener("keydown", (event) => {
-    if (!store.state.flow.nodes.length || event.ctrlKey || event.metaKey || event.altKey || store.state.help) return;
+    if (!store.state.flow.nodes.length || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const { target } = event;
     if (target.matches("input:not([type=range])")) return leaveFilter(event);
     if (target.role === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) return changeTab(store);

@@ -7,7 +7,7 @@ function Timeline({ state, actions, view }) {
   const width = useWidth(frame);
   const gutter = width && width < NARROW ? 0 : GUTTER;
   const layout = useMemo(() => layLanes(state, !gutter), [state.flow, state.expanded, state.version, !gutter]);
-  const height = Math.min(Math.max(layout.height + AXIS, 160), Math.max(430, 0.55 * window.innerHeight));
+  const height = Math.min(Math.max(layout.height + AXIS, 96), Math.max(430, 0.55 * window.innerHeight));
   const palette = useMemo(readPalette, [state.theme, state.dark]);
   const size = useMemo(() => ({ width, height, gutter }), [width, height, gutter]);
   return html`<section class="timeline" aria-label="Timeline">
