@@ -27,9 +27,8 @@ def explain_row(flow: Flow, row: int) -> Explanation:
     """Return on which rows a row of the result stands, by its number in the result's history."""
     found = trace_roles(flow, flow.output, row)
     causes, bounds, arrivals = {}, {}, {}
-    for number, roles in sorted(found.items()):
-        if not (history := flow.histories[number]).origin:
-            continue
+    for number in _list_sources(flow):
+        history, roles = flow.histories[number], found.get(number, {})
         rows = np.array(sorted(each for each in roles if roles[each] != BOUNDARY), np.int64)
         others = np.array(sorted(each for each in roles if roles[each] == BOUNDARY), np.int64)
         causes[history.name] = to_frame(history, rows, flow.time)
@@ -38,6 +37,15 @@ def explain_row(flow: Flow, row: int) -> Explanation:
     (first,) = to_frame(flow.result, np.array([row]), flow.time).to_dicts()
     steps = [_describe(flow.histories[each], found[each]) for each in sorted(found, reverse=True)]
     return Explanation(first, causes, bounds, arrivals, tuple(steps), flow.time)
+
+
+def _list_sources(flow: Flow) -> list[int]:
+    """Return the sources that the result reads, directly or not."""
+    read = {flow.output}
+    for number in range(flow.output, -1, -1):
+        if number in read:
+            read.update(flow.histories[number].inputs)
+    return [number for number in sorted(read) if flow.histories[number].origin]
 
 
 def trace_roles(flow: Flow, number: int, row: int) -> dict[int, dict[int, int]]:

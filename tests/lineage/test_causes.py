@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from law_causes import Caused
 from law_streams import OPERATORS
 from oracle import Event
+from random_queries import PIECES, draw_query
 
 from rxtemporal.lineage.causes import BOUNDARY
 from rxtemporal.lineage.flow import Flow
@@ -164,3 +165,16 @@ def test_rows_of_compositions_of_many_streams_follow_from_their_causes(
 ) -> None:
     """Each operator of a query makes each of its rows out of the row's causes alone."""
     check(capture_query(COMPOSITIONS[name].query, [items[:cut] for items in sides]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", PIECES)
+@given(drawn=st.data(), cut=CUTS)
+def test_rows_of_random_queries_follow_from_their_causes(
+    first: str, drawn: st.DataObject, cut: int
+) -> None:
+    """Each operator of a query of several makes each of its rows out of the row's causes alone."""
+    chain, sides, _ = drawn.draw(draw_query(first))
+    flow = capture_query(chain.query, [items[:cut] for items in sides])
+    if flow.error is None:
+        check(flow)

@@ -159,3 +159,22 @@ def test_why_departures_were_late_on_average() -> None:
     causes = rxt.why(found, row).causes["departures"]
     assert (causes.height, causes["origin"].unique().to_list()) == (20, [row["origin"]])
     assert causes["dep_delay"].mean() == pytest.approx(row["mean_delay"])
+
+
+def test_a_stream_on_which_the_row_does_not_stand_has_no_causes() -> None:
+    """Each stream of the query has a frame."""
+    other = rxt.from_events([rxt.PointEvent(50, {"k": "a", "v": 1})], name="other")
+    why = rxt.why(readings().union(other), {"v": 22})
+    assert {name: frame.height for name, frame in why.causes.items()} == {"readings": 1, "other": 0}
+    assert why.arrivals["other"].height == 0
+
+
+def test_hostile_values_are_only_shown() -> None:
+    """Markup and control characters of a payload neither run nor break the tree."""
+    hostile = "</pre><script>alert(1)</script>\x1b[31m\u202eabc"
+    stream = rxt.from_events([rxt.PointEvent(1, {"v": hostile})], name="<b>")
+    why = rxt.why(stream.where(pl.col("v") != ""), 0)
+    page = why._repr_html_()
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert not {"\x1b", "\u202e"} & {*page, *str(why)}
