@@ -206,3 +206,26 @@ def expr(expression: pl.Expr) -> Aggregate:
     if not isinstance(expression, pl.Expr):
         raise ArgumentError(f"agg.expr takes a polars expression, got {expression!r}")
     return _Expression(f"expr({expression})", expression)
+
+
+_MEANT = {
+    "median": "agg.quantile(field, 0.5)",
+    "average": "agg.mean(field)",
+    "stddev": "agg.std(field)",
+    "variance": "agg.var(field)",
+    "nunique": "agg.expr(pl.col(field).n_unique())",
+    "n_unique": "agg.expr(pl.col(field).n_unique())",
+    "count_distinct": "agg.expr(pl.col(field).n_unique())",
+    "len": "agg.count()",
+    "size": "agg.count()",
+    "list": "agg.expr(…) reduces the rows to one value; apply(…) sees all of them",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Raise an error that names the aggregate that was probably meant."""
+        from rxtemporal.core.hints import hint_name
+
+        hint = "" if name.startswith("_") else hint_name(name, __all__, _MEANT)
+        raise AttributeError(f"rxtemporal.agg has no aggregate {name!r}.{hint}")

@@ -388,9 +388,11 @@ def describe_sink(sink: Sink) -> str:
 def as_sink(value: Any) -> Sink:
     """Return a sink or a function of batches as a sink; refuse any other value."""
     if not is_sink(value):
+        from rxtemporal.core.hints import hint_sink
+
         raise ArgumentError(
-            f"results go into a sink or a function of batches, got {value!r}. "
-            "Hint: derive a class from rxtemporal.Sink, and pass an instance of it to run()."
+            f"results go into a sink or a function of batches, got {value!r}. Hint: "
+            f"{hint_sink(value)}."
         )
     if isinstance(value, Sink):
         return value

@@ -51,9 +51,11 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
     elif dtype == pl.Null():
         series = series.cast(pl.Int64)
     elif not dtype.is_integer():
+        from rxtemporal.core.hints import hint_column
+
         raise EventError(
             f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "
-            "integer of ticks (microseconds since 1970-01-01T00:00:00Z)"
+            f"integer of ticks. {hint_column(name, dtype)}"
         )
     if series.null_count():
         if null is None:

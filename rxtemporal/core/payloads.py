@@ -181,7 +181,8 @@ def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> s
     fields = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
     there = f"the stream's fields are {fields}"
     if more := [name for name in row if name not in schema]:
-        return f"field {more[0]!r} appears in mid-stream, in {show(row)}; {there}"
+        hint = "Hint: name it in schema="
+        return f"field {more[0]!r} appears in mid-stream, in {show(row)}; {there}. {hint}"
     if missing := [name for name in schema if name not in row]:
         return f"field {missing[0]!r} is missing in {show(row)}; {there}"
     for name, dtype in schema.items():

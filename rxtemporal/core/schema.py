@@ -90,7 +90,7 @@ def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
     else:
         raise SchemaError(
             "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
-            f"got {given!r}"
+            f"got {given!r}. Hint: schema={{'room': str, 'temp': float}}"
         )
     return pl.Schema(
         {_check_name(name): declared_type(name, type_, lists=lists) for name, type_ in fields}
@@ -121,10 +121,10 @@ def _polars_type(name: str, type_: Any) -> Any:
             return _PYTHON[choices[0]]
         if typing.get_origin(choices[0]) is list:
             return pl.List(_polars_type(name, typing.get_args(choices[0])[0]))
-    raise SchemaError(
-        f"field {name!r} has type {type_!r}; a field is {_ALLOWED}. "
-        "Hint: name a Decimal field's type as pl.Decimal(precision, scale)."
-    )
+    hint = "name a Decimal field's type as pl.Decimal(precision, scale)"
+    if isinstance(type_, str):
+        hint = f"write the type itself, {type_}, without quotes"
+    raise SchemaError(f"field {name!r} has type {type_!r}; a field is {_ALLOWED}. Hint: {hint}.")
 
 
 def infer_type(name: str, value: Any) -> pl.DataType:
@@ -139,7 +139,7 @@ def infer_type(name: str, value: Any) -> pl.DataType:
             return dtype
     raise SchemaError(
         f"field {name!r} holds {show(value)} ({type_name(value)}); a payload is a flat record "
-        f"whose fields are {_ALLOWED}"
+        f"whose fields are {_ALLOWED}. Hint: make a field of each part."
     )
 
 

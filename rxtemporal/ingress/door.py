@@ -52,6 +52,7 @@ from rxtemporal.ingress.lateness import (
     LateReason,
     Opened,
     judge,
+    make_no_event_error,
     make_reversal,
     make_violation,
     measure_lateness,
@@ -141,9 +142,7 @@ class Door:
                 self._advance(event)
             return IN_TIME
         if not isinstance(event, RowEvent):
-            raise EventError(
-                f"a stream takes PointEvent, IntervalEvent, EdgeEvent and Cti, got {event!r}"
-            )
+            raise make_no_event_error(event)
         if ahead and self._drops_ahead:
             self.events += 1
             return None, 0, self._count_late(event, LateReason.AHEAD)

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import dataclasses
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.kernels.door_rules import NOWHERE, admit_end, admit_start
 from rxtemporal.errors import CtiViolationError, EventError
@@ -131,6 +132,16 @@ def measure_lateness(event: RowEvent, cti: int) -> int:
     """Return how many ticks before the CTI an event starts (an end edge: ends); at least 0."""
     ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
     return max(0, cti - (event.end if ends else event.start))
+
+
+def make_no_event_error(event: Any) -> EventError:
+    """Return the error for an item of a stream that is no event."""
+    from rxtemporal.core.hints import hint_event
+
+    return EventError(
+        f"a stream takes PointEvent, IntervalEvent, EdgeEvent and Cti, got {brief(event)}. "
+        f"{hint_event(event)}"
+    )
 
 
 def make_violation(event: RowEvent, reason: LateReason, cti: int, source: str) -> Exception:

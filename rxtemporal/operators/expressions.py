@@ -139,8 +139,13 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     try:
         result = pl.LazyFrame(schema=dict(schema)).select(expressions).collect_schema()
     except pl.exceptions.ColumnNotFoundError as error:
-        missing = str(error).split("\n")[0]
-        raise SchemaError(f"{operator}: {missing}; there are {_list_fields(schema)}") from error
+        missing = str(error).split("\n")[0].partition(";")[0]
+        named = missing.partition('"')[2].partition('"')[0]
+        from rxtemporal.core.hints import hint_field
+
+        raise SchemaError(
+            f"{operator}: {missing}; there are {_list_fields(schema)}{hint_field(named, schema)}"
+        ) from error
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n")[0]
         raise SchemaError(f"{operator}: {reason}; there are {_list_fields(schema)}") from error

@@ -25,11 +25,17 @@ class GroupBy(RowOperator):
     def __post_init__(self) -> None:
         if not self.by:
             raise ArgumentError("group_by takes at least one field")
-        for key in self.by:
+        names: tuple[Any, ...] = self.by
+        for key in names:
             if not isinstance(key, str):
+                listed = isinstance(key, (list, tuple))
                 raise ArgumentError(
-                    f"group_by takes names of fields, got {key!r}. "
-                    "Hint: compute the key with with_columns(…) first."
+                    f"group_by takes names of fields, got {key!r}. Hint: "
+                    + (
+                        "without the brackets: group_by('a', 'b')."
+                        if listed
+                        else "group_by('field'); compute a key with with_columns(…) first."
+                    )
                 )
         if len(set(self.by)) < len(self.by):
             raise ArgumentError(f"group_by names a field twice: {list(self.by)}")
@@ -37,7 +43,10 @@ class GroupBy(RowOperator):
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema; raise if a key is missing."""
         if keys:
-            raise SchemaError(f"the stream is grouped already, by {list(keys)}")
+            raise SchemaError(
+                f"the stream is grouped already, by {list(keys)}. "
+                "Hint: name all keys at once, or ungroup()"
+            )
         for key in self.by:
             if key not in schema:
                 raise SchemaError(f"group_by: there is no field {key!r}; there are {list(schema)}")

@@ -73,7 +73,7 @@ def hopping_window(
     Source: StreamInsight's hopping windows.
     """
     if not isinstance(output, WindowOutput):
-        raise ArgumentError(f"output is a WindowOutput, got {output!r}")
+        raise ArgumentError(f"output is rxt.WindowOutput.WINDOW or POINT_AT_END, got {output!r}")
     grid = partial(
         HoppingWindows,
         duration=span(duration, "duration", least=1),

@@ -33,7 +33,7 @@ def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
     if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
         raise ArgumentError(
             f"{operator}: on is a field's name, names, or a mapping left -> right, got {on!r}. "
-            "Hint: leave it out to match every row with every other."
+            "Hint: a predicate of both sides goes into where=; cross_join means every pair."
         )
     if len(set(pairs)) < len(pairs):
         raise ArgumentError(f"{operator}: on names a pair of fields twice: {on!r}")

@@ -99,7 +99,7 @@ class SessionWindows(StartWindows):
 def check_output(output: WindowOutput) -> WindowOutput:
     """Return the argument; raise if it is not a ``WindowOutput``."""
     if not isinstance(output, WindowOutput):
-        raise ArgumentError(f"output is a WindowOutput, got {output!r}")
+        raise ArgumentError(f"output is rxt.WindowOutput.WINDOW or POINT_AT_END, got {output!r}")
     return output
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import polars as pl
 
+from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
 from rxtemporal.operators.plan import Node, list_direct_sources
@@ -23,7 +24,19 @@ class Stream:
     """A stream that knows its plan; each operator returns a new stream."""
 
     def __init__(self, node: Node) -> None:
+        if not isinstance(node, Node):
+            raise ArgumentError(
+                f"a stream is not made of {brief(node)}. Hint: rxt.from_events, rxt.from_polars, "
+                "rxt.read_csv … make one."
+            )
         self._node = node
+
+    def __getitem__(self, key: Any) -> Any:
+        """Raise an error: a stream has no items before it runs."""
+        raise TypeError(
+            "a stream has no items and no length before it runs. Hint: select('x') has one field; "
+            "to_events() returns the results, and to_polars() a frame of them."
+        )
 
     @property
     def schema(self) -> pl.Schema | None:
@@ -84,7 +97,7 @@ class Stream:
                     "Hint: .aggregate(…), .top_k(…) or .apply(…) makes a stream of windows."
                 )
             raise ArgumentError(
-                f"{operator.name} takes another stream, got {other!r}. "
+                f"{operator.name} takes another stream, got {_show(other)}. "
                 "Hint: make one with from_events, from_polars, read_parquet …"
             )
         left, right = self._node, other._node
@@ -105,6 +118,11 @@ class Stream:
                 f"the branch of {branch.name} has to return a stream, got {result!r}"
             )
         return result._compose(branch.end) if branch.end is not None and result.keys else result
+
+
+def _show(value: Any) -> str:
+    shown = brief(value)
+    return type_name(value) if "\n" in shown else shown
 
 
 Other: TypeAlias = "Stream | Observable[EventBatch]"

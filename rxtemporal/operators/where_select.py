@@ -238,7 +238,8 @@ def _where(predicate: Predicate) -> Operator:
     if callable(predicate):
         return WhereRow(predicate=predicate)
     raise ArgumentError(
-        f"where takes polars expressions or functions of the row, got {predicate!r}"
+        f"where takes polars expressions or functions of the row, got {predicate!r}. "
+        "Hint: where(pl.col('x') > 1), with import polars as pl."
     )
 
 

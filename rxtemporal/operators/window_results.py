@@ -41,6 +41,16 @@ class ResultSpec:
         return ()
 
 
+def _guess_aggregate(given: Any) -> str:
+    """Return what somebody meant who gave this value as an aggregate."""
+    if isinstance(given, pl.Expr):
+        return "agg.expr(…) with this expression, or agg.sum('field')"
+    name = given if isinstance(given, str) else getattr(given, "__name__", "count")
+    if name == "count" or name not in ("sum", "avg", "mean", "min", "max", "std", "var"):
+        return "agg.count()"
+    return f"agg.{name}('field')"
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Aggregates(ResultSpec):
     """One row for each window."""
@@ -57,7 +67,7 @@ class Aggregates(ResultSpec):
             if not isinstance(aggregate, Aggregate):
                 raise ArgumentError(
                     f"aggregate {name!r} is {aggregate!r}; it has to come from rxtemporal.agg, "
-                    "such as agg.count()"
+                    f"such as {_guess_aggregate(aggregate)}"
                 )
             aggregate.check()
 

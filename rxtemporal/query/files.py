@@ -242,6 +242,8 @@ def _scan_csv(
     path: str | Path, times: list[str], schema: pl.Schema | None
 ) -> Callable[[], pl.LazyFrame]:
     """Return the scan of a CSV file whose times, and dates that are no ISO dates, stay texts."""
+    if Path(path).is_dir():
+        raise SourceError(f"{path} is a folder. Hint: name a file.")
     plain = _collect_schema(lambda: pl.scan_csv(path), path)
     dated = _collect_schema(lambda: pl.scan_csv(path, try_parse_dates=True), path)
     types: dict[str, Any] = {} if schema is None else _plain_types(schema)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.events import Event
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
@@ -55,10 +56,15 @@ def from_events(
     A list (or anything of known length) is processed in batches of at least 1,024 rows; an iterator
     at every CTI, since its next event may take long. Each run iterates anew.
     """
-    if not isinstance(events, Iterable):
-        raise ArgumentError(f"from_events takes an iterable of events, got {events!r}")
-    given = None if schema is None else payload_schema(schema)
-    return _stream(EventSource(events, given, read_advance_time(advance_time), name))
+    given: Any = events
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        from rxtemporal.core.hints import hint_events
+
+        raise ArgumentError(
+            f"from_events takes an iterable of events, got {brief(events)}{hint_events(events)}"
+        )
+    fields = None if schema is None else payload_schema(schema)
+    return _stream(EventSource(events, fields, read_advance_time(advance_time), name))
 
 
 def from_async(
@@ -131,7 +137,10 @@ def from_observable(
     from rxtemporal.reactive.subjects.base import CtiSubject
 
     if not hasattr(observable, "subscribe"):
-        raise ArgumentError(f"from_observable takes an observable, got {observable!r}")
+        raise ArgumentError(
+            f"from_observable takes an observable, got {brief(observable)}. "
+            "Hint: rxt.from_events takes a list or an iterator."
+        )
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     if not isinstance(hand_off, HandOff | None):
@@ -263,6 +272,8 @@ def _name_other(frame: Any) -> str:
         "pyarrow": "rxt.from_arrow",
         "pyspark": "rxtemporal.spark.from_dataframe",
     }.get(home)
+    if isinstance(frame, (dict, list)):
+        return ". Hint: pl.DataFrame(…) makes a frame of it."
     return f". Hint: {function} takes it." if function else ""
 
 

@@ -19,6 +19,7 @@ from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME
@@ -64,7 +65,13 @@ def _shape(shape: EventShape, first: EventBatch) -> Step:
 def check_shape(shape: Any) -> None:
     """Raise an error if this is not an ``EventShape``."""
     if not isinstance(shape, EventShape):
-        raise ArgumentError(f"shape is an EventShape, got {shape!r}")
+        raise ArgumentError(f"shape is an EventShape, got {shape!r}. Hint: rxt.EventShape.POINT")
+
+
+def check_time_form(time: Any) -> None:
+    """Raise an error if this is no form of times."""
+    if time not in (None, "ticks", "datetime"):
+        raise ArgumentError(f"time is 'ticks' or 'datetime', got {brief(time)}")
 
 
 def execute(stream: Stream, shape: EventShape) -> Execution:
@@ -114,6 +121,10 @@ def subscribe(
     on_completed: OnCompleted | None,
 ) -> abc.DisposableBase:
     """Subscribe to results; raise an error without a handler, or log it if it comes later."""
+    if not (on_next is None or callable(on_next) or hasattr(on_next, "on_next")):
+        raise ArgumentError(
+            f"on_next is a function of an event, or an observer, got {brief(on_next)}"
+        )
     default = RaiseOrLog()
     observer = Subscriber(lambda: None, on_next, on_error or default, on_completed)
     subscription = events.subscribe(observer)  # type: ignore[arg-type]
@@ -170,6 +181,7 @@ def collect_events(
 ) -> list[Event]:
     """Run a query to the end of its source, and return its results as events."""
     events: list[Event] = []
+    check_time_form(time)
     refuse_endless(stream, "to_events()")
     run = execute(stream, shape)
     unpacker = Unpacker(shape, ctis, lambda: time or run.time)
@@ -180,6 +192,7 @@ def collect_events(
 
 def collect_frame(stream: Stream, time: TimeForm | None) -> pl.DataFrame:
     """Run a query to the end of its source, and return its results as one frame."""
+    check_time_form(time)
     refuse_endless(stream, "to_polars()")
     run = execute(stream, EventShape.INTERVAL)
     batches = list(iterate(run, "to_polars()"))

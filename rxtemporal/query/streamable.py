@@ -141,7 +141,8 @@ class Streamable(RunnableStream):
         if source.settings is None:
             raise AdvanceTimeError(
                 f"{source.name!r} has no late events, since it has no advance_time settings: an "
-                "event that breaks a CTI is an error there. Hint: a subject has its own `late`."
+                "event that breaks a CTI is an error there. Hint: advance_time='5m' where the "
+                "stream is made; a subject has its own `late`."
             )
         late = LateSource(source, suffix)
         return Streamable(Node(late.schema, (), source=late))

@@ -53,7 +53,7 @@ class Untyped(agg.UserDefinedAggregate):
 
 LATER = rxt.MAX_TIME + 1
 NOT_POSITIVE = "must be positive, got"
-NO_OUTPUT = "output is a WindowOutput, got"
+NO_OUTPUT = "output is rxt.WindowOutput.WINDOW or POINT_AT_END, got"
 NO_STREAM = "takes another stream, got .*Hint: make one with from_events"
 NO_ON = "on is a field's name, names, or a mapping left -> right, got"
 
@@ -83,7 +83,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "group_by: nothing": (lambda st: st.group_by(), "group_by takes at least one field"),
     "group_by: an expression": (
         lambda st: st.group_by(s),
-        "takes names of fields.*Hint: compute the key with",
+        "takes names of fields.*compute a key with",
     ),
     "group_by: one twice": (lambda st: st.group_by("s", "s"), r"a field twice: \['s', 's'\]"),
     "apply: no groups": (lambda st: st.apply(lambda group: group), "Hint: group_by"),
@@ -100,7 +100,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "full_outer_join: no stream": (lambda st: st.full_outer_join(1), f"outer_join {NO_STREAM}"),
     "clip: no stream": (lambda st: st.clip_event_duration(1.5), f"duration {NO_STREAM}"),
     "join: on a number": (lambda st: st.join(st, on=5), f"join: {NO_ON} 5"),
-    "join: on nothing": (lambda st: st.join(st, on=[]), rf"join: {NO_ON} \[\]. Hint: leave it"),
+    "join: on nothing": (lambda st: st.join(st, on=[]), rf"join: {NO_ON} \[\]. Hint: a predicate"),
     "join: on an expression": (lambda st: st.join(st, on=x), f"join: {NO_ON} <Expr"),
     "join: on a set": (lambda st: st.join(st, on={"x"}), f"join: {NO_ON} {{'x'}}"),
     "join: on one twice": (

@@ -133,15 +133,15 @@ def test_a_difference_of_histories_shows_the_test(tmp_path: Path) -> None:
 # Waiting ----------------------------------------------------------------------------------------
 
 
-def test_a_call_that_waits_for_a_source_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_call_that_waits_for_a_source_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log names the sources that have not ended; then the call goes on."""
     monkeypatch.setattr(patience, "PATIENCE", 0.01)
     doors: Subject[Any] = Subject()
+    told: list[str] = []
 
     class Ends(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
             threading.Thread(target=doors.on_completed).start()
 
     handler = Ends()
@@ -152,7 +152,8 @@ def test_a_call_that_waits_for_a_source_says_so(
         assert stream.to_polars().height == 0
     finally:
         logger.removeHandler(handler)
-    assert "to_polars() is still waiting: 'doors' has not ended, after 0 rows in" in caplog.text
+    [notice] = told
+    assert "to_polars() is still waiting: 'doors' has not ended, after 0 rows in" in notice
 
 
 def test_a_call_over_a_list_says_nothing(

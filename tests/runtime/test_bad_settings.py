@@ -279,9 +279,9 @@ BOUND: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str
         "frequency must be positive, got 0",
     ),
     "a delay that is no span": (
-        lambda app: rxt.AdvanceTimeGenerationSettings(1, "5 s"),  # type: ignore[arg-type]
+        lambda app: rxt.AdvanceTimeGenerationSettings(1, "5 sec"),
         ArgumentError,
-        "delay is",
+        "delay=.5 sec. is no span of time",
     ),
 }
 

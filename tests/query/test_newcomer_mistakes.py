@@ -1,0 +1,94 @@
+"""Deliberate mistakes of a newcomer: each message says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import reactivex
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.errors import ArgumentError, EventError, SchemaError
+
+S = rxt.from_events([rxt.PointEvent(1, {"k": "a", "x": 2})], schema={"k": str, "x": int})
+W = S.tumbling_window("1m")
+FRAME = pl.DataFrame({"t": [datetime(2026, 1, 1, tzinfo=UTC)], "x": [1]})
+TEXTS = pl.DataFrame({"t": ["2026-01-01"], "d": [date(2026, 1, 1)]})
+
+MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "events: dicts": (lambda: rxt.from_events([{"x": 2}]).to_polars(), EventError,
+                      r"got \{'x': 2\}\. Hint: rxt\.PointEvent\(time, \{…\}\)"),
+    "events: tuples": (lambda: rxt.from_events([(1, 2)]).to_polars(), EventError,
+                       r"Hint: rxt\.PointEvent\(time, payload\)"),
+    "events: numbers": (lambda: rxt.from_observable(reactivex.of(1)).to_polars(), EventError,
+                        r"got 1\. Hint: rxt\.PointEvent"),
+    "events: one": (lambda: rxt.from_events(rxt.PointEvent(1, 2)), ArgumentError,
+                    r"Hint: a list of one event: \[event\]"),
+    "events: a function": (lambda: rxt.from_events(lambda: [1]), ArgumentError, "Hint: call it"),
+    "events: a path": (lambda: rxt.from_events("a.csv"), ArgumentError, r"rxt\.read_csv\(path"),
+    "events: a stream": (lambda: rxt.from_events(S), ArgumentError, "it is a stream already"),
+    "observable: a list": (lambda: rxt.from_observable([]), ArgumentError, r"rxt\.from_events t"),
+    "stream: events": (lambda: rxt.Streamable([]), ArgumentError, r"Hint: rxt\.from_events"),
+    "payload: nested": (lambda: rxt.from_events([rxt.PointEvent(1, {"x": {}})]).to_polars(),
+                        SchemaError, "Hint: make a field of each part"),
+    "payload: a new field": (
+        lambda: rxt.from_events([rxt.PointEvent(1, {"x": 1}), rxt.PointEvent(2, {"y": 1})])
+        .to_polars(), SchemaError, "mid-stream.*Hint: name it in schema="),
+    "schema: a list": (lambda: rxt.from_events([], schema=["x"]), SchemaError,
+                       r"Hint: schema=\{'room': str"),
+    "schema: a text": (lambda: rxt.from_events([], schema={"x": "int"}), SchemaError,
+                       "write the type itself, int, without quotes"),
+    "time: a span": (lambda: rxt.IntervalEvent(1, timedelta(1), 2), EventError, "the start plus"),
+    "time: a date": (lambda: rxt.PointEvent(date(2026, 1, 1), 2), EventError, r"tzinfo=UTC\)"),
+    "time: a float": (lambda: rxt.PointEvent(1.5, 2), EventError, r"datetime\.fromtimestamp\("),
+    "time: numpy": (lambda: rxt.PointEvent(np.datetime64("2026-01-01"), 2), EventError,
+                    r"value\.item\(\)\.replace"),
+    "time: swapped": (lambda: rxt.PointEvent({"x": 1}, 1), EventError, "has the time first"),
+    "frame: texts": (lambda: rxt.from_polars(TEXTS, start="t"), EventError, r"str\.to_datetime"),
+    "frame: dates": (lambda: rxt.from_polars(TEXTS, start="d"), EventError, r"cast\(pl\.Datetime"),
+    "frame: a dict": (lambda: rxt.from_polars({}, start="t"), ArgumentError, r"pl\.DataFrame\(…"),
+    "file: a folder": (lambda: rxt.read_csv(".", start="t"), rxt.SourceError, "is a folder"),
+    "where: a text": (lambda: S.where("x > 1"), ArgumentError, r"where\(pl\.col\('x'\) > 1\)"),
+    "where: a lifetime": (lambda: S.where(pl.col("start_time") > 1), SchemaError,
+                          "lifetimes are no fields"),
+    "where: a typo": (lambda: S.select("xx"), SchemaError, "did you mean 'x'"),
+    "with_columns: a text": (lambda: S.with_columns(y="abc"), SchemaError, r"pl\.lit\('abc'\)"),
+    "group_by: a list": (lambda: S.group_by(["k", "x"]), ArgumentError, "without the brackets"),
+    "group_by: an expression": (lambda: S.group_by(pl.col("k")), ArgumentError, "group_by.'field"),
+    "group_by: twice": (lambda: S.group_by("k").group_by("x"), SchemaError, "all keys at once"),
+    "windows: their output": (lambda: S.tumbling_window("1m", output="point"), ArgumentError,
+                              r"WindowOutput\.WINDOW or POINT_AT_END"),
+    "aggregate: not called": (lambda: W.aggregate(n=agg.count), ArgumentError, r"agg\.count\(\)$"),
+    "aggregate: a text": (lambda: W.aggregate(n="mean"), ArgumentError, r"agg\.mean\('field'\)"),
+    "aggregate: Python's": (lambda: W.aggregate(n=sum), ArgumentError, r"agg\.sum\('field'\)"),
+    "aggregate: an expression": (lambda: W.aggregate(n=pl.col("x").sum()), ArgumentError,
+                                 r"agg\.expr\(…\)"),
+    "aggregate: unknown": (lambda: agg.median("x"), AttributeError, r"agg\.quantile\(field, 0\.5"),
+    "aggregate: a typo": (lambda: agg.cuont(), AttributeError, "did you mean 'count'"),
+    "join: a frame": (lambda: S.join(FRAME, on="x"), ArgumentError, "got DataFrame. Hint: make"),
+    "join: an expression": (lambda: S.join(S, pl.col("k") == 1), ArgumentError, "goes into where="),
+    "subscribe: a number": (lambda: S.subscribe(5), ArgumentError, "on_next is a function"),
+    "run: a class": (lambda: S.run(rxt.Collect), ArgumentError, r"an instance: Collect\("),
+    "run: a path": (lambda: S.run("out.csv"), ArgumentError, r"rxt\.File\('out\.csv'\)"),
+    "shape: a text": (lambda: S.to_events("point"), ArgumentError, r"rxt\.EventShape\.POINT"),
+    "time: a form": (lambda: S.to_polars(time="iso"), ArgumentError, "'ticks' or 'datetime'"),
+    "a stream in a loop": (lambda: list(S), TypeError, r"to_events\(\) returns the results"),
+    "a field by brackets": (lambda: S["x"], TypeError, r"select\('x'\) has one field"),
+    "late_events: no settings": (lambda: S.late_events(), rxt.AdvanceTimeError, "advance_time='5m"),
+    "a name of another library": (lambda: rxt.from_csv("a"), AttributeError, r"rxt\.read_csv"),
+    "a name with a typo": (lambda: rxt.from_event([]), AttributeError, "mean 'from_events'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "error", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_answered_with_what_to_write(
+    make: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    """The first error that somebody sees is a sentence with a mend."""
+    with pytest.raises(error, match=message):
+        make()
