@@ -290,3 +290,18 @@ def test_an_object_with_the_methods_of_a_sink_is_one(tmp_path: Path) -> None:
     assert sink.calls == ["open query", "close", "save"]
     with pytest.raises(CheckpointError, match="this sink cannot load one"):
         stream().run(Least(), resume=tmp_path)
+
+
+def test_printed_rows_stop_at_once() -> None:
+    """A large batch is printed in pieces, and a sink that is cancelled raises between two."""
+    out = io.StringIO()
+    sink = rxt.Print(file=out)
+    batch = rxt.EventBatch.from_polars(
+        pl.DataFrame({"start_time": range(3_000), "x": range(3_000)}), end=None
+    )
+    sink.set_time_form(lambda: "ticks")
+    sink.write(batch)
+    assert out.getvalue().count("\n") == 3_001
+    sink.cancel(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        sink.write(batch)

@@ -79,11 +79,11 @@ class Rehearsal:
         write_event_flow(query.stream._node, path, title=name, named=query.named)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts and the first rows of each side into an HTML file."""
+        """Write the counts, a timeline and the first rows of each side into an HTML file."""
         page = (
             '<!doctype html><html lang="en"><meta charset="utf-8"><title>Rehearsal</title>'
             "<style>:root{color-scheme:light dark}body{font:15px/1.5 system-ui;margin:2em}"
-            "td,th{padding:.1em .7em}</style>"
+            "td,th{padding:.1em .7em}svg{max-width:100%;height:auto}</style>"
         )
         Path(path).write_text(f"{page}<main>{self._repr_html_()}</main></html>\n", "utf-8")
 

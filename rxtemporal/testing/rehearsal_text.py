@@ -10,6 +10,7 @@ from rxtemporal.display import html
 from rxtemporal.display.plain_text import format_value, shorten
 from rxtemporal.display.text_table import align
 from rxtemporal.testing.frame_difference import Difference
+from rxtemporal.testing.rehearsal_picture import draw_difference
 
 # rows shown of each side, and characters of a cell
 MOST_ROWS = 10
@@ -29,7 +30,7 @@ def as_text(found: Difference, names: tuple[str, str]) -> str:
 
 
 def as_html(found: Difference, names: tuple[str, str]) -> str:
-    """Return the counts, then a table of each side."""
+    """Return the counts, a timeline of the difference, then a table of each side."""
     tables = [
         html.table(
             frame.columns, _cells(frame, MOST_ROWS), total=len(frame), most=MOST_ROWS,
@@ -38,7 +39,7 @@ def as_html(found: Difference, names: tuple[str, str]) -> str:
         for whose, frame in (("old", found.only_old), ("new", found.only_new)) if len(frame)
     ]  # fmt: skip
     notes = [f"<p>{html.escape(line)}</p>" for line in _describe_fields(found)]
-    return html.section(_count(found, names), *notes, *tables)
+    return html.section(_count(found, names), *notes, draw_difference(found), *tables)
 
 
 def _count(found: Difference, names: tuple[str, str]) -> str:

@@ -151,6 +151,19 @@ def test_html_is_escaped(recording: Path, tmp_path: Path) -> None:
     assert "<script" not in page
     assert "&lt;b&gt;" in page
     assert "only in new: 4 rows" in page
+    assert "only in old: 4 rows. only in new: 4 rows. in both: 0 rows." in page
+    assert "<svg" not in rehearse(recording, old=sums, new=sums)._repr_html_()
+
+
+def test_the_timeline_is_that_of_the_difference(tmp_path: Path) -> None:
+    """With the rows of both that start within it."""
+    events = [rxt.PointEvent(time, {"x": time}) for time in range(500)]
+    with rxt.from_events(events, name="r").run(rxt.Collect(), record=tmp_path / "r"):
+        pass
+    less = pl.col("x").is_between(400, 404) & (pl.col("x") % 2 == 0)
+    found = rehearse(tmp_path / "r", old=lambda r: r, new=lambda r: r.where(~less))
+    page = found._repr_html_()
+    assert "only in old: 3 rows. only in new: 0 rows. in both: 2 rows." in page
 
 
 def test_each_query_has_its_event_flow_page(recording: Path, tmp_path: Path) -> None:
