@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
-from flow_json import column, make_flow
+from flow_json import MINUTE, column, make_flow
 
 Show = Callable[..., Any]
 pytestmark = pytest.mark.xdist_group("chromium")
@@ -108,6 +109,23 @@ def test_a_late_event_says_by_how_much(show: Show) -> None:
     assert "It was dropped: no row stands on it." in page.details
     assert "would have kept it" in page.details
     assert page.page.locator("tr[aria-current=true] td.is-late").count() == 1
+
+
+def test_an_adjusted_event_is_marked_and_leads_to_its_row(show: Show) -> None:
+    """An event that was moved has its mark at its own time; a click on it selects its row."""
+    flow = make_flow(60)
+    verdict = np.zeros(60)
+    verdict[30] = 1
+    arrivals = flow["arrivals"][0]
+    arrivals["verdict"] = column(verdict, "u8")
+    arrivals["row"] = column(
+        np.minimum(np.arange(60), flow["nodes"][0]["rows"]["start"]["n"] - 1), "i32"
+    )
+    arrivals["by"] = column(verdict * 3 * MINUTE, "f64")
+    page = show(flow)
+    page.page.mouse.click(*page.find("readings", "adjusted by 3 min", 82))
+    assert page.text(".details h2") == "Row 30 readings"
+    assert "adjusted by 3 min" in page.details
 
 
 def test_an_empty_place_says_why_no_row_is_there(show: Show) -> None:

@@ -119,7 +119,7 @@ function tellLate({ flow, node, time, step }) {
   return flow.sourcesOf(node).flatMap((source) => {
     const arrivals = flow.arrivalsOf.get(source.id);
     if (!arrivals) return [];
-    const near = [...arrivals.late].filter((i) => Math.abs(arrivals.start[i] - time) <= reach && arrivals.step[i] <= step);
+    const near = [...arrivals.late].filter((i) => arrivals.verdict[i] === LATE && Math.abs(arrivals.start[i] - time) <= reach && arrivals.step[i] <= step);
     if (!near.length) return [];
     const worst = near.reduce((a, b) => (arrivals.by[a] > arrivals.by[b] ? a : b));
     return [`${plural(near.length, "late event")} of ${source.name} near this time ${near.length === 1 ? "was" : "were"} dropped, late by up to ${flow.times.span(arrivals.by[worst])} (arrival ${arrivals.step[worst]}).`];

@@ -43,12 +43,17 @@ function RowDetails({ state, actions, close }) {
   const from = arrivals ? arrivals.ofRow(selected.row) : -1;
   return html`<div class="details" data-selected><header><h2>Row ${selected.row} <span class="sub">${node.name}</span></h2>${close}</header>
     <p class="lifetime">${lifetimeText(flow.times, rows, selected.row, step)}</p>
-    <p class="sub">known since arrival ${count(rows.known[selected.row])}${rows.closed[selected.row] > step ? ", still open" : ""}</p>
+    <p class="sub">${knownText(rows, selected.row, step)}</p>
     <${Payload} table=${rows} row=${selected.row} />
     ${from >= 0 ? html`<${Origin} arrivals=${arrivals} index=${from} />` : null}
     <${Related} title="Causes" kind="cause" sets=${trace.causes} state=${state} actions=${actions} node=${node} />
     <${Related} title="Effects" kind="effect" sets=${trace.effects} state=${state} actions=${actions} node=${node} />
   </div>`;
+}
+
+function knownText(rows, row, step) {
+  if (rows.known[row] > step) return `not known before arrival ${count(rows.known[row])}`;
+  return `known since arrival ${count(rows.known[row])}${rows.closed[row] > step ? ", still open" : ""}`;
 }
 
 function lifetimeText(times, rows, row, step) {
@@ -61,7 +66,7 @@ function Origin({ arrivals, index }) {
   const input = arrivals.input?.text(index);
   const place = arrivals.position[index] >= 0 ? `, record ${count(arrivals.position[index])}` : "";
   const reason = arrivals.reason && !arrivals.reason.isNull(index) ? arrivals.reason.text(index) : "";
-  return html`<p class="sub">arrival ${count(arrivals.step[index])}${input && input !== "null" ? ` from ${input}` : ""}${place}${reason ? ` · ${reason}` : ""}</p>`;
+  return html`<p class="sub">arrival ${count(arrivals.step[index])}${input && input !== "null" ? ` from ${input}` : ""}${place}${reason ? ` · ${reason}` : ""}${arrivals.verdict[index] === ADJUSTED ? ` · ${arrivals.verdictText(index)}` : ""}</p>`;
 }
 
 function Payload({ table, row }) {

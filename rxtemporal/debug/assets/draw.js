@@ -89,10 +89,10 @@ function drawCti(scene, band) {
   ink.fill();
 }
 
-// late events: a triangle at their time, and a line to the CTI that they missed
+// late events: a triangle at their time, hollow if they were adjusted, and a line to the CTI that they missed
 function drawLate(scene, band) {
   const { ink, view, palette, step } = scene;
-  const { late, start, by, step: steps } = band.arrivals;
+  const { late, start, by, step: steps, verdict } = band.arrivals;
   const y = band.late - scene.scroll + LATE_STRIP / 2;
   const selected = scene.state.selected?.arrival;
   let drawn = -Infinity;
@@ -107,6 +107,10 @@ function drawLate(scene, band) {
     ink.fillRect(x, y, Math.max(1, right - x), 1);
     if (right < scene.width) ink.fillRect(right - 1, y - 3, 1, 7);
     drawTriangle(ink, x, y, selected === i ? 6 : 4);
+    if (verdict[i] !== ADJUSTED) continue;
+    ink.fillStyle = palette.band;
+    drawTriangle(ink, x, y + 0.5, 1.5);
+    ink.fillStyle = palette.late;
   }
 }
 

@@ -1,6 +1,7 @@
 // The flow: nodes with their rows, arrivals, CTIs; made from the JSON of the page.
 const VERDICTS = ["accepted", "adjusted", "late", "CTI"];
 const KINDS = ["point", "interval", "edge start", "edge end", "CTI"];
+const ADJUSTED = 1;
 const LATE = 2;
 const CTI = 3;
 
@@ -25,14 +26,14 @@ class Arrivals {
 
   verdictText(index) {
     const verdict = this.verdict[index];
-    if (verdict !== LATE && verdict !== 1) return VERDICTS[verdict];
+    if (verdict !== LATE && verdict !== ADJUSTED) return VERDICTS[verdict];
     return `${VERDICTS[verdict]} by ${this.times.span(this.by[index])}`;
   }
 
-  // late events in the order of their start times
+  // late events, dropped or adjusted, in the order of their start times
   get late() {
     return (this.lates ??= Int32Array.from(this.start, (_, i) => i)
-      .filter((i) => this.verdict[i] === LATE)
+      .filter((i) => this.verdict[i] === LATE || this.verdict[i] === ADJUSTED)
       .sort((a, b) => this.start[a] - this.start[b]));
   }
 
