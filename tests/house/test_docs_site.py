@@ -23,7 +23,9 @@ WHOLE = {f"rxtemporal.{name}" for name in ("agg", "errors", "plots", "spark", "t
 def test_each_public_name_stands_once_in_the_reference() -> None:
     """Names of ``rxtemporal`` and the operators are listed on one page each, errors with theirs."""
     listed = [
-        name for page in REFERENCE.glob("*.md") for name in DESCRIBED.findall(page.read_text())
+        name
+        for page in REFERENCE.glob("*.md")
+        for name in DESCRIBED.findall(page.read_text("utf-8"))
     ]
     public = [name for name in rxt.__all__ if name not in ("agg", "operators")]
     names = {f"rxtemporal.{name}" for name in public if not hasattr(errors, name)}
