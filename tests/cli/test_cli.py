@@ -21,6 +21,8 @@ def test_demo_prints_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert expected in printed
     assert "the end of time" in printed
     assert "airborne.png" in printed
+    # without a terminal, a line for each thing that is waited for
+    assert "drawing one day's airborne flights …\n" in printed
 
 
 def test_demo_can_be_slow(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -121,3 +125,34 @@ def test_an_interrupt_ends_every_command(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("rxtemporal.cli.replay.find_query", interrupt)
     assert main(["replay", "fine.csv", "--query", "q.py:same"]) == 130
     assert main(["explain", "q.py:same"]) == 130
+
+
+def test_ctrl_c_ends_a_slow_replay(tmp_path: Path) -> None:
+    """Also while it waits for the time of an event that is hours away."""
+    Path("slow.csv").write_text(
+        "time,x\n2026-01-01T00:00:00Z,1\n2026-01-01T09:00:00Z,2\n", encoding="utf-8"
+    )
+    Path("w.py").write_text(
+        "from pathlib import Path\n\ndef waits(slow):\n"
+        "    return slow.where(lambda row: Path('reached').touch() or True)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "rxtemporal", "replay", "slow.csv", "--query", "w.py:waits"]
+    with subprocess.Popen(
+        [*command, "--speed", "1", "--delay", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            for _ in range(600):
+                if Path("reached").exists() or child.poll() is not None:
+                    break
+                time.sleep(0.1)
+            child.send_signal(signal.SIGINT)
+            _, error = child.communicate(timeout=60)
+        finally:
+            child.terminate()
+    assert child.returncode == 130, error
+    assert " events in, none late, " in error
+    assert "Traceback" not in error
