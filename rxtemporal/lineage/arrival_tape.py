@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, RowEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -50,9 +51,22 @@ class ArrivalTape(Tape):
         self._reader, self._steps = reader, steps
         self._columns: dict[str, list[Any]] = {
             name: []
-            for name in ("step", "start", "end", "kind", "verdict", "reason", "by", "input")
+            for name in (
+                "step",
+                "start",
+                "end",
+                "kind",
+                "verdict",
+                "reason",
+                "by",
+                "input",
+                "place",
+            )
         }
-        self._payloads: list[pl.DataFrame | list[Any] | int] = []
+        # payloads of events and of batches, and the place of each arrival's among these
+        self._events: list[Any] = []
+        self._batches: list[Columns] = []
+        self._rows = 0
         self._cti = MIN_TIME
         # the arrivals that may still be told to be late
         self._open: list[int] = []
@@ -141,10 +155,9 @@ class ArrivalTape(Tape):
             reason=None,
             by=0,
             input=sender,
+            place=len(self._events),
         )
-        if not self._payloads or not isinstance(self._payloads[-1], list):
-            self._payloads.append([])
-        self._payloads[-1].append(event.payload)  # type: ignore[union-attr]
+        self._events.append(event.payload)
         return len(self) - 1
 
     def _note_rows(self, rows: EventBatch, sender: str | None, *, edges: bool) -> None:
@@ -162,11 +175,14 @@ class ArrivalTape(Tape):
             "reason": [None] * n,
             "by": [0] * n,
             "input": [sender] * n,
+            # those of batches are counted down from -2
+            "place": list(range(-2 - self._rows, -2 - self._rows - n, -1)),
         }
         for name, values in made.items():
             self._columns[name] += values
         if n:
-            self._payloads.append(rows.payload)
+            self._batches.append(rows.columns)
+            self._rows += n
 
     def _note_time(self, cti: int, sender: str | None) -> None:
         self._append(
@@ -178,8 +194,8 @@ class ArrivalTape(Tape):
             reason=None,
             by=0,
             input=sender,
+            place=-1,
         )
-        self._payloads.append(1)
 
     def _mark_late(
         self, numbers: Sequence[int], reasons: Sequence[LateReason | None], by: Sequence[int]
@@ -218,14 +234,18 @@ class ArrivalTape(Tape):
         )
 
     def _payload(self) -> pl.DataFrame:
+        """Return the payloads in order of arrival; of CTIs, and of what does not fit, nulls."""
         schema = self._reader.packer.payloads.schema
-        if schema is None:
+        if not schema:
             return pl.DataFrame(height=len(self))
-        reader = PayloadReader(schema)
-        frames = [_to_frame(each, reader, schema) for each in self._payloads]
-        if not frames:
-            return pl.DataFrame(schema=schema)
-        return pl.concat(frames, rechunk=True) if schema else pl.DataFrame(height=len(self))
+        nothing = pl.DataFrame(schema=schema).clear(1)
+        events = _convert(self._events, schema)
+        parts = [nothing, events]
+        if self._batches:
+            parts.append(Columns.concat(self._batches).frame.cast(schema))
+        place = np.array(self._columns["place"], np.int64)
+        rows = np.where(place >= 0, place + 1, np.where(place == -1, 0, len(events) - 1 - place))
+        return pl.concat(parts)[rows]
 
 
 def _find_kind(event: RowEvent) -> int:
@@ -234,15 +254,8 @@ def _find_kind(event: RowEvent) -> int:
     return POINT if isinstance(event, PointEvent) else INTERVAL
 
 
-def _to_frame(
-    part: pl.DataFrame | list[Any] | int, reader: PayloadReader, schema: pl.Schema
-) -> pl.DataFrame:
-    """Return one part of the payloads as a frame; a CTI has nulls, and so has what does not fit."""
-    if isinstance(part, pl.DataFrame):
-        return part.cast(schema) if part.schema != schema else part
-    if isinstance(part, list):
-        try:
-            return reader.frame(part)
-        except Exception:  # it has ended the run, whose error says so
-            return pl.DataFrame(schema=schema).clear(len(part))
-    return pl.DataFrame(schema=schema).clear(part)
+def _convert(payloads: Sequence[Any], schema: pl.Schema) -> pl.DataFrame:
+    try:
+        return PayloadReader(schema).frame(payloads)
+    except Exception:  # one of them has ended the run, whose error says so
+        return pl.DataFrame(schema=schema).clear(len(payloads))
