@@ -142,6 +142,11 @@ def test_keys_are_lanes_that_open_and_close(show: Show) -> None:
     assert many.page.locator(".lane-key").count() == 0
     many.click("Keys of readings")
     assert many.page.locator(".lane-key").last.inner_text() == "20 more keys"
+    surface = many.page.locator("[data-surface]")
+    many.press("ArrowDown", "ArrowDown")
+    assert surface.evaluate("(each) => each.scrollTop") == 120
+    many.press("ArrowUp")
+    assert surface.evaluate("(each) => each.scrollTop") == 60
 
 
 def test_the_page_is_legible_on_a_small_screen(show: Show) -> None:
