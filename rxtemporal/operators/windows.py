@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast
 
 import polars as pl
 
@@ -127,6 +127,13 @@ class Windowed(Generic[Result]):
     def bind(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
         """Return the same windows with ``compose`` as ``then``."""
         return Windowed(self.over, compose, self.before)
+
+    def __call__(self, source: object) -> Never:
+        """Refuse windows without a result, which stand in a pipe as they are."""
+        raise ArgumentError(
+            "a window in a pipe has no result. Hint: continue it with .aggregate(…), .top_k(…) or "
+            ".apply(…), for example ops.tumbling_window(…).aggregate(n=agg.count())."
+        )
 
     @_refuse_unnamed
     def aggregate(self, **aggregates: Aggregate) -> Result:

@@ -136,6 +136,12 @@ def from_observable(
     from rxtemporal.query.rx_losses import warn_of_lost_ctis
     from rxtemporal.reactive.subjects.base import CtiSubject
 
+    given_stream: object = observable
+    if isinstance(given_stream, Streamable):
+        raise ArgumentError(
+            f"from_observable takes an observable, and {brief(observable)} is a stream already. "
+            "Hint: use the stream itself."
+        )
     if not hasattr(observable, "subscribe"):
         raise ArgumentError(
             f"from_observable takes an observable, got {brief(observable)}. "

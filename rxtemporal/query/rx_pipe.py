@@ -56,10 +56,7 @@ def _pipe_events(events: Any, operators: Sequence[Any]) -> Any:
 def _check(operator: Any) -> None:
     """Raise if this cannot stand in a pipe."""
     if isinstance(operator, Windowed):
-        raise ArgumentError(
-            "a window in a pipe has no result. Hint: continue it with .aggregate(…), .top_k(…) or "
-            ".apply(…), for example ops.tumbling_window(…).aggregate(n=agg.count())."
-        )
+        operator(None)
     if isinstance(operator, Stream | Observable):
         raise ArgumentError(
             f"pipe takes operators, got the stream {brief(operator)}. "

@@ -72,6 +72,14 @@ def test_what_cannot_stand_in_a_pipe_is_refused(operators: list[Any], message: s
         stream().pipe(*operators)
 
 
+def test_a_window_in_the_pipe_of_an_observable_is_refused() -> None:
+    """As in that of a stream; and a stream is no observable to begin with."""
+    with pytest.raises(rxt.ArgumentError, match="a window in a pipe has no result"):
+        Subject[Any]().pipe(ops.tumbling_window(2))
+    with pytest.raises(rxt.ArgumentError, match="is a stream already"):
+        rxt.from_observable(stream())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "combine",
     [
