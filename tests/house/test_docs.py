@@ -164,7 +164,6 @@ def test_the_files_that_the_architecture_names_exist() -> None:
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     named = set(re.findall(r"`([\w/]+\.pyi?)`", page)) - {"rxtemporal/operators/sample.py"}
     named -= {"rxtemporal/engine/steps/sample.py", "tests/operators/test_sample.py"}
-    named -= {"rxtemporal/lineage/rules/sample.py", "rules/__init__.py"}
     named -= {"lineage/rules/sample.py"}
     roots = (ROOT, ROOT / "rxtemporal")
     assert [name for name in sorted(named) if not any((r / name).exists() for r in roots)] == []
