@@ -50,7 +50,7 @@ def test_the_table_makes_only_the_rows_in_sight(show: Show) -> None:
 def test_a_row_lights_up_with_its_causes_and_effects(show: Show) -> None:
     """A click on a window marks what it stands on and what it leads to, everywhere."""
     page = show()
-    place = page.find("tumbling_window", "room attic, average .*, count [3-9]", 65)
+    place = page.find("tumbling_window", "room office, average .*, count [3-9]", 65)
     page.page.mouse.click(*place)
     assert page.text(".details h2").endswith("tumbling_window")
     causes = page.text(".related.is-cause h3")
@@ -62,7 +62,7 @@ def test_a_row_lights_up_with_its_causes_and_effects(show: Show) -> None:
     page.page.locator(".box", has_text="where").click()
     page.click("By time")
     page.press("/")
-    page.page.keyboard.type("room=attic")
+    page.page.keyboard.type("room=office")
     page.page.locator(".grid tr.is-cause").first.wait_for()
     page.press("Escape", "Escape")
     assert page.pixels("cause") == 0
@@ -132,12 +132,12 @@ def test_an_empty_place_says_why_no_row_is_there(show: Show) -> None:
     """The answer names the CTI, the window, the input's rows and what they came to."""
     page = show()
     left, right, top = page.lane("select")
-    page.page.mouse.click(left + (right - left) * 0.07, top + 10)
+    page.page.mouse.click(left + (right - left) * 0.02, top + 10)
     assert page.text(".details h2") == "Why no row of select here?"
     facts = page.page.locator(".facts li").all_inner_texts()
-    assert facts[0].startswith("No row of select for hall is alive at 2026-01-01 08:")
+    assert facts[0].startswith("No row of select for attic is alive at 2026-01-01 07:")
     assert "so this time is final: no row will come here any more" in facts[1]
-    assert any("tumbling_window for hall has" in each for each in facts)
+    assert any("tumbling_window for attic has" in each for each in facts)
     assert "rxt.why_not" in page.details
     page.page.mouse.click(right - 3, top + 10)
     assert "a row may still come" in page.details
@@ -193,12 +193,12 @@ def test_rows_are_open_until_their_end_is_known(show: Show) -> None:
 def test_an_empty_place_that_fills_later_says_when(show: Show) -> None:
     """Where a row became known after the step of the slider, the answer names its arrival."""
     page = show()
-    x, y = page.find("select", "room hall", 10)
+    x, y = page.find("select", "room attic", 10)
     page.page.get_by_label("Arrival", exact=True).fill("3")
     page.press("f")
     page.page.mouse.click(x + 12, y)
     facts = page.text(".facts")
-    assert "There is a row of select for hall at" in facts
+    assert "There is a row of select for attic at" in facts
     assert "it became known only at arrival" in facts
     assert "a row may still come" in facts
     assert "not known before arrival" in facts

@@ -38,7 +38,7 @@ function tellRow(question) {
   const near = findNear(rows, time, key);
   const later = near.alive.filter((row) => rows.known[row] > step);
   if (later.length) {
-    return [`There is a row of ${node.name}${ofKey(question)} at ${at}; it became known only at arrival ${firstKnown(rows, later)}, and the slider stands at ${step}.`];
+    return [`There is a row of ${node.name}${ofKey(question)} at ${at}; it became known only at ${stepName(question.flow)} ${firstKnown(rows, later)}, and the slider stands at ${step}.`];
   }
   question.isThere = near.alive.length > 0;
   if (question.isThere) return [`There is a row of ${node.name}${ofKey(question)} at ${at}: ${rows.summary(near.alive[0])}.`];
@@ -93,7 +93,7 @@ function tellInput(question, input) {
   const whose = `${input.name}${hasKey ? ` for ${key}` : ""}`;
   if (!near.alive.length) return [`${whose} has no row at this time.` + tellNeighbours(question, near, input.rows)];
   const alive = near.alive.filter((row) => input.rows.known[row] <= question.step);
-  if (!alive.length) return [`${whose} has ${plural(near.alive.length, "row")} at this time, not known before arrival ${firstKnown(input.rows, near.alive)}.`];
+  if (!alive.length) return [`${whose} has ${plural(near.alive.length, "row")} at this time, not known before ${stepName(question.flow)} ${firstKnown(input.rows, near.alive)}.`];
   const side = node.inputs.indexOf(input.id);
   const { offsets } = effectsOf(node, side, input.rows.n);
   const idle = alive.filter((row) => offsets[row] === offsets[row + 1]);

@@ -43,7 +43,7 @@ function RowDetails({ state, actions, close }) {
   const from = arrivals ? arrivals.ofRow(selected.row) : -1;
   return html`<div class="details" data-selected><header><h2>Row ${selected.row} <span class="sub">${node.name}</span></h2>${close}</header>
     <p class="lifetime">${lifetimeText(flow.times, rows, selected.row, step)}</p>
-    <p class="sub">${knownText(rows, selected.row, step)}</p>
+    <p class="sub">${knownText(flow, rows, selected.row, step)}</p>
     <${Payload} table=${rows} row=${selected.row} />
     ${from >= 0 ? html`<${Origin} arrivals=${arrivals} index=${from} />` : null}
     <${Related} title="Causes" kind="cause" sets=${trace.causes} state=${state} actions=${actions} node=${node} />
@@ -51,9 +51,9 @@ function RowDetails({ state, actions, close }) {
   </div>`;
 }
 
-function knownText(rows, row, step) {
-  if (rows.known[row] > step) return `not known before arrival ${count(rows.known[row])}`;
-  return `known since arrival ${count(rows.known[row])}${rows.closed[row] > step ? ", still open" : ""}`;
+function knownText(flow, rows, row, step) {
+  if (rows.known[row] > step) return `not known before ${stepName(flow)} ${count(rows.known[row])}`;
+  return `known since ${stepName(flow)} ${count(rows.known[row])}${rows.closed[row] > step ? ", still open" : ""}`;
 }
 
 function lifetimeText(times, rows, row, step) {

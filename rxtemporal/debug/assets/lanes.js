@@ -26,10 +26,11 @@ function rowsByKey(node, split) {
     if (!groups.has(code)) groups.set(code, []);
     groups.get(code).push(row);
   }
-  const more = keyCount(node) - MOST_KEYS;
-  return [...groups].sort((a, b) => a[0] - b[0]).map(([code, rows]) => ({
-    label: code < MOST_KEYS ? node.rows.keys.text(rows[0]) : plural(more, "more key"), rows,
-  }));
+  const rest = groups.get(MOST_KEYS);
+  groups.delete(MOST_KEYS);
+  const lanes = [...groups.values()].map((rows) => ({ label: node.rows.keys.text(rows[0]), rows }));
+  lanes.sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
+  return rest ? [...lanes, { label: plural(keyCount(node) - MOST_KEYS, "more key"), rows: rest }] : lanes;
 }
 
 // the packed lanes of a node, kept until its rows or their split change
