@@ -93,11 +93,14 @@ class AdvanceTimeGenerationSettings:
 
     def _read_texts(self) -> None:
         """Replace spans that are texts by timedeltas."""
-        for name in ("frequency", "delay"):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                length = timedelta(microseconds=parse_span(value, name))
-                object.__setattr__(self, name, length)
+        try:
+            for name in ("frequency", "delay"):
+                value = getattr(self, name)
+                if isinstance(value, str):
+                    length = timedelta(microseconds=parse_span(value, name))
+                    object.__setattr__(self, name, length)
+        except ArgumentError as error:
+            raise AdvanceTimeError(str(error)) from None
 
     @property
     def delay_ticks(self) -> int:

@@ -280,7 +280,7 @@ BOUND: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str
     ),
     "a delay that is no span": (
         lambda app: rxt.AdvanceTimeGenerationSettings(1, "5 sec"),
-        ArgumentError,
+        AdvanceTimeError,
         "delay=.5 sec. is no span of time",
     ),
 }
