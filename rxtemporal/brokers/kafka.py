@@ -12,7 +12,8 @@ from rxtemporal.brokers.kafka_messages import TIMESTAMP, KafkaReader
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span, span
-from rxtemporal.errors import ArgumentError
+from rxtemporal.core.ticks import parse_time
+from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.input_stats import SourceStats, check_name
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
@@ -99,7 +100,7 @@ def from_kafka(
     joins no consumer group. In a run with ``resume=`` the offsets are part of the checkpoint, and
     the next run continues at them. With ``group`` they are also committed to the broker after each
     checkpoint, only for monitoring. Without a checkpoint the stream begins at ``begin``:
-    ``"earliest"``, ``"latest"`` or the first message with the timestamp of an aware datetime.
+    ``"earliest"``, ``"latest"`` or the first message with the timestamp of an aware datetime or an ISO 8601 text.
 
     A message that does not fit is counted, logged once for each kind of reason, and given to
     ``on_reject`` on the thread that reads; with ``Rejects.RAISE`` it ends the run. A message
@@ -176,9 +177,15 @@ def _check_partitions(partitions: Any, topics: Sequence[str]) -> Mapping[str, Se
 
 
 def _check_begin(begin: Any) -> str | datetime:
-    is_time = isinstance(begin, datetime) and begin.tzinfo is not None
-    if not is_time and begin not in ("earliest", "latest"):
-        raise ArgumentError(
-            f"begin is 'earliest', 'latest' or an aware datetime, got {brief(begin)}"
-        )
-    return begin  # type: ignore[no-any-return]
+    if begin in ("earliest", "latest"):
+        return begin  # type: ignore[no-any-return]
+    try:
+        time = parse_time(begin) if isinstance(begin, str) else begin
+    except EventError:
+        time = None
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        return time
+    raise ArgumentError(
+        "begin is 'earliest', 'latest', an aware datetime or an ISO 8601 text with an offset, got "
+        f"{brief(begin)}"
+    )

@@ -12,7 +12,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Event, IntervalEvent, PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import MIN_TIME, Time, time_ticks
+from rxtemporal.core.ticks import MIN_TIME, TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.rejected import Extra, Rejected, choose
 from rxtemporal.ingress.row_reader import RowReader
@@ -25,7 +25,7 @@ def make_batch(
     start: str,
     end: str | None = None,
     extra: Extra = Extra.IGNORE,
-    cti: Time = MIN_TIME,
+    cti: TimeLike = MIN_TIME,
 ) -> tuple[EventBatch, tuple[Rejected, ...]]:
     """Make a batch of rows; return it, and the rows that do not fit.
 

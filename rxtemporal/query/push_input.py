@@ -12,7 +12,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.safe_text import brief
-from rxtemporal.core.ticks import Time
+from rxtemporal.core.ticks import TimeLike
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.rejected import ReadRows
 from rxtemporal.ingress.verdict import Verdict
@@ -31,7 +31,7 @@ class Pushable(Protocol):
     ) -> Verdict:
         """Push without blocking the event loop."""
 
-    def _end_rows(self, name: str, end: Time) -> Verdict:
+    def _end_rows(self, name: str, end: TimeLike) -> Verdict:
         """End the open rows of an input."""
 
     def _release(self, name: str) -> None:
@@ -65,7 +65,7 @@ class PushInput:
         self._check_open()
         return await self._source.push_async(item, input=self.name, seq=seq)
 
-    def close(self, *, end: Time | None = None) -> Verdict | None:
+    def close(self, *, end: TimeLike | None = None) -> Verdict | None:
         """Close the handle; with ``end`` also end the input's open rows, and return the verdict.
 
         The source and its other inputs go on. Open rows stay open without ``end``, until the input

@@ -14,7 +14,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, Po
 from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
-from rxtemporal.core.ticks import MIN_TIME, Time, time_ticks
+from rxtemporal.core.ticks import MIN_TIME, Time, TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
 from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent
@@ -352,7 +352,7 @@ class PushSource:
     def _release(self, name: str) -> None:
         self._handles[name] -= 1
 
-    def _end_rows(self, name: str, end: Time) -> Verdict:
+    def _end_rows(self, name: str, end: TimeLike) -> Verdict:
         entry, last = self._find_entry(), time_ticks(end)
         ends = [
             EdgeEvent.create_end(edge.start_time, max(last, edge.start + 1), edge.payload)

@@ -11,7 +11,7 @@ import polars as pl
 from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
-from rxtemporal.core.ticks import MAX_TIME, Time, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.open_rows import OpenRows, make_hashable
 from rxtemporal.query.streamable import Streamable
@@ -167,7 +167,7 @@ def _cut_off(rows: Iterable[Row], time: int) -> list[Row]:
 
 
 def assert_same_history(
-    a: Any, b: Any, up_to: Time | None = None, *, tolerance: float = TOLERANCE
+    a: Any, b: Any, up_to: TimeLike | None = None, *, tolerance: float = TOLERANCE
 ) -> None:
     """Raise an ``AssertionError`` that lists the rows in which two histories differ, if they do.
 

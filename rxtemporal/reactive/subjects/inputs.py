@@ -11,7 +11,7 @@ from typing import Any
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TimeLike, time_ticks
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.clock_guard import ClockOffset
 from rxtemporal.ingress.input_stats import SourceStats
@@ -166,7 +166,7 @@ class Input:
         """Close the handle: the source has ended."""
         self.close()
 
-    def close(self, *, end: Time | None = None) -> None:
+    def close(self, *, end: TimeLike | None = None) -> None:
         """Close the handle; with ``end`` also end the source's open rows at that time."""
         if self._closed:
             return
