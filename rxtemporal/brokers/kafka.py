@@ -100,7 +100,8 @@ def from_kafka(
     joins no consumer group. In a run with ``resume=`` the offsets are part of the checkpoint, and
     the next run continues at them. With ``group`` they are also committed to the broker after each
     checkpoint, only for monitoring. Without a checkpoint the stream begins at ``begin``:
-    ``"earliest"``, ``"latest"`` or the first message with the timestamp of an aware datetime or an ISO 8601 text.
+    ``"earliest"``, ``"latest"`` or the first message with the timestamp of an aware datetime (or
+    an ISO 8601 text).
 
     A message that does not fit is counted, logged once for each kind of reason, and given to
     ``on_reject`` on the thread that reads; with ``Rejects.RAISE`` it ends the run. A message
