@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.lineage.causes import Causes, merge_rows
+from rxtemporal.lineage.empty_inputs import assume_fields
 from rxtemporal.lineage.history import ADJUSTED, LATE, Arrivals, History
 from rxtemporal.lineage.rules import find_causes
 
@@ -44,7 +45,7 @@ class Flow:
         wanted = np.unique(np.asarray(rows, np.int64))
         if history.node.operator is None or not len(wanted):
             return Causes.none()
-        inputs = [self.histories[each] for each in history.inputs]
+        inputs = assume_fields(history.node.operator, [self.histories[n] for n in history.inputs])
         return find_causes(history.node.operator, inputs, history, wanted)
 
     def effects(self, number: int, rows: npt.ArrayLike) -> dict[int, Int64s]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 import pytest
@@ -135,3 +136,21 @@ def test_a_late_row_of_reference_data_ends_the_one_before() -> None:
     assert why.arrivals["late events of places"]["position"].to_list() == [2]
     why = rxt.why(rxt.reference(stream, on="id"), {"city": "Berlin"})
     assert why.bounds["late events of places"]["city"].to_list() == ["Paris"]
+
+
+@pytest.mark.parametrize(
+    "compose",
+    [
+        lambda a, b: a.left_outer_join(b, on="k"),
+        lambda a, b: a.full_outer_join(b, on="k"),
+        lambda a, b: b.full_outer_join(a, on="k"),
+        lambda a, b: a.left_anti_join(b, on="k"),
+        lambda a, b: a.clip_event_duration(b, on="k"),
+        lambda a, b: a.union(b),
+    ],
+)
+def test_a_stream_without_events_and_fields_causes_nothing(compose: Any) -> None:
+    """Nothing is known of a stream that ends before its first event."""
+    query = compose(LEFT, rxt.from_events([], name="empty"))
+    side = [each.name for each in capture(query._node).histories].index("left")
+    assert find(query) == [[(side, 0, ROW)]]
