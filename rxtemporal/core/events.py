@@ -191,7 +191,11 @@ class IntervalEvent(RowEvent):
     shape = EventShape.INTERVAL
 
     def __init__(self, start_time: TimeLike, end_time: TimeLike, payload: Any) -> None:
-        start_time, end_time = _plain(start_time), _plain(end_time)
+        # without a call: programs make one for each event that they push
+        if isinstance(start_time, str):
+            start_time = parse_time(start_time)
+        if isinstance(end_time, str):
+            end_time = parse_time(end_time)
         start = _start_ticks(start_time)
         _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
 
@@ -231,7 +235,11 @@ class EdgeEvent(RowEvent):
     def __init__(
         self, edge_type: EdgeType, start_time: TimeLike, end_time: TimeLike, payload: Any
     ) -> None:
-        start_time, end_time = _plain(start_time), _plain(end_time)
+        # without a call: programs make one for each event that they push
+        if isinstance(start_time, str):
+            start_time = parse_time(start_time)
+        if isinstance(end_time, str):
+            end_time = parse_time(end_time)
         start = _start_ticks(start_time)
         _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
         _set_edge_type(self, edge_type)
@@ -295,7 +303,8 @@ class Cti:
     event_kind: ClassVar[EventKind] = EventKind.CTI
 
     def __init__(self, time: TimeLike) -> None:
-        time = _plain(time)
+        if isinstance(time, str):
+            time = parse_time(time)
         _set_cti_time(self, time)
         _set_cti_start(self, time_ticks(time))
 
