@@ -1,4 +1,4 @@
-"""One Chromium for all tests of the event-flow page."""
+"""One Chromium for all tests of a module of the event-flow page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import pytest
 from needs import skip_or_fail
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Give a running browser; skip where there is none."""
+    """Give a running browser; skip where there is none.
+
+    One for each module: while it runs, its event loop runs in this thread, and no test may start
+    another one.
+    """
     path = shutil.which("chromium")
     if path is None:
         skip_or_fail("chromium", "there is no chromium")
