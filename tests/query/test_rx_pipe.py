@@ -112,7 +112,9 @@ def test_subscribe_knows_its_arguments() -> None:
 
 
 @pytest.mark.parametrize("item", [EVENTS[0], rxt.Cti(4), {"x": 1}, None], ids=repr)
-@pytest.mark.parametrize("operator", [ops.where(X > 0), ops.join(Subject(), on="x")], ids=repr)
+@pytest.mark.parametrize(
+    "operator", [ops.where(X > 0), ops.join(Subject(), on="x")], ids=["where", "join"]
+)
 def test_operators_in_a_pipe_take_batches(operator: Any, item: Any) -> None:
     """Anything else is an error that names the operator, its line and the way to a stream."""
     items: Subject[Any] = Subject()
