@@ -68,24 +68,24 @@ class ArrivalTape(Tape):
         self._batches: list[Columns] = []
         self._rows = 0
         self._cti = MIN_TIME
-        # the arrivals that may still be told to be late
+        # the arrivals that may still be told to be late, and the late events told of them
         self._open: list[int] = []
+        self._told: list[LateEvent] = []
 
     # The tape --------------------------------------------------------------------------------
 
     def event(self, event: Event | Sent) -> None:
         """Note one event; its verdict follows."""
-        self._steps.next(self)
+        self._begin(1)
         self._open = [self._note_event(event)]
 
     def events(self, events: Sequence[Event | Sent]) -> None:
         """Note a run of complete events, with the verdicts of the door, which has not changed."""
-        self._steps.next(self, len(events))
+        self._begin(len(events))
         first = len(self)
         for each in events:
             self._note_event(each)
         run = EventRun.from_items(events)
-        self._open = []
         if run is not None:
             verdicts = self._reader.door.judge_columns(run.start, run.end, run.kind)
             reasons = [REASONS[number] for number in verdicts.reason.tolist()]
@@ -94,11 +94,10 @@ class ArrivalTape(Tape):
     def batch(self, batch: EventBatch | SentRows) -> None:
         """Note the rows of a batch, and its CTI if it has a new one."""
         sent = batch if isinstance(batch, SentRows) else SentRows(batch)
-        self._steps.next(self, max(1, len(sent.batch)))
+        self._begin(max(1, len(sent.batch)))
         rows, first = sent.batch, len(self)
         kinds = classify_rows(rows)
         self._note_rows(rows, sent.input, edges=bool(len(kinds)))
-        self._open = []
         if len(kinds):
             self._open = list(range(first, first + len(rows)))
         elif self._reader.door.settings is not None:
@@ -111,25 +110,44 @@ class ArrivalTape(Tape):
 
     def complete(self) -> None:
         """Note that the source has ended: it may let rows go that waited."""
-        self._steps.next(self)
+        self._begin(1)
 
     def advance(self, cti: int) -> None:
         """Note a CTI from outside."""
-        self._steps.next(self)
+        self._begin(1)
         self._note_time(cti, None)
 
     def fail(self, error: BaseException) -> None:
         """Note that the source has failed: it may let rows go that waited."""
-        self._steps.next(self)
+        self._begin(1)
 
     def note_late(self, late: LateEvent) -> None:
         """Take the verdict on an arrival of the last step that is judged alone."""
-        starts, ends = self._columns["start"], self._columns["end"]
-        for place, number in enumerate(self._open):
-            if (starts[number], ends[number]) == (late.event.start, late.event.end):
-                self._mark_late([number], [late.reason], [late.by])
-                del self._open[: place + 1]
-                return
+        if self._open:
+            self._told.append(late)
+
+    def _begin(self, arrivals: int) -> None:
+        """Begin a step."""
+        self._settle_late()
+        self._steps.next(self, arrivals)
+
+    def _settle_late(self) -> None:
+        """Find the arrivals that were late.
+
+        The CTI rises, so of equal rows of a batch the last ones are late: those that came first
+        are found last.
+        """
+        columns = [self._columns[name] for name in ("start", "end", "kind")]
+        for late in reversed(self._told):
+            event = late.event
+            wanted = event.start, event.end, _find_kind(event) >= EDGE_START
+            while self._open:
+                number = self._open.pop()
+                start, end, kind = (column[number] for column in columns)
+                if (start, end, kind >= EDGE_START) == wanted:
+                    self._mark_late([number], [late.reason], [late.by])
+                    break
+        self._open, self._told = [], []
 
     # Columns ---------------------------------------------------------------------------------
 
@@ -210,6 +228,7 @@ class ArrivalTape(Tape):
 
     def to_arrivals(self, entered: Int64s) -> Arrivals:
         """Return the arrivals; ``entered`` are the rows of what has entered the query, in order."""
+        self._settle_late()
         columns = self._columns
         end = np.array(columns["end"], np.int64)
         kind = np.array(columns["kind"], np.uint8)

@@ -212,3 +212,18 @@ def test_a_recording_of_pushes_has_their_verdicts(tmp_path: Path) -> None:
         assert arrivals.by.tolist() == [0, 2, 0, 0]
         assert arrivals.row.tolist() == [0, -1, 1, 2]
         assert flow.result.payload.rows() == [(1, 1), (3, 1)]
+
+
+def test_of_equal_edges_of_a_batch_the_last_are_late() -> None:
+    """The verdict on a row of a batch is put to that row, not to an equal one before it."""
+    rows = [(26, rxt.MAX_TIME, 1), (26, 27, 1), (30, 31, 0), (26, rxt.MAX_TIME, 2), (0, 1, 0)]
+    start, end, edge = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    batch = rxt.EventBatch(start, end, edge, pl.DataFrame({"v": [1] * 5}), rxt.MIN_TIME)
+    policy = rxt.AdvanceTimePolicy.ADJUST
+    made = rxt.AdvanceTimeGenerationSettings(1, 0)
+    advance = rxt.AdvanceTimeSettings(made, policy=policy)
+    stream = rxt.from_events([batch], schema={"v": int}, name="batches", advance_time=advance)
+    for every in STEPS:
+        arrivals = capture(stream._node, every=every).arrivals["batches"]
+        assert arrivals.verdict.tolist() == [ACCEPTED, ACCEPTED, ACCEPTED, ADJUSTED, LATE]
+        assert arrivals.by.tolist() == [0, 0, 0, 4, 30]
