@@ -13,7 +13,7 @@ from needs import skip_or_fail
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Give a running browser; skip where there is none.
+    """Give a tab of a running browser; skip where there is none.
 
     One for each module: while it runs, its event loop runs in this thread, and no test may start
     another one.
@@ -27,7 +27,7 @@ def chromium() -> Iterator[Any]:
         skip_or_fail("chromium", "there is no playwright")
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
+        yield browser.new_page()
         browser.close()
 
 
@@ -39,6 +39,8 @@ def show(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     opened: list[Any] = []
 
     def show(flow: dict[str, Any] | None = None, **settings: Any) -> Any:
+        for each in opened:
+            each.close()
         opened.append(Shown(chromium, tmp_path, flow, **settings))
         return opened[-1]
 

@@ -115,7 +115,7 @@ def test_two_fingers_zoom(show: Show) -> None:
     """Fingers that move apart show less time, in more detail."""
     page = show()
     whole = page.range
-    session = page.context.new_cdp_session(page.page)
+    session = page.page.context.new_cdp_session(page.page)
     session.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
     left, _, top = page.lane("readings")
     for kind, apart in (("touchStart", 40), ("touchMove", 90), ("touchMove", 160)):
@@ -124,6 +124,7 @@ def test_two_fingers_zoom(show: Show) -> None:
         ]
         session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
     session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    session.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
     assert "(1 h" in page.range
     assert page.range != whole
 

@@ -30,7 +30,7 @@ class Shown:
 
     def __init__(
         self,
-        browser: Any,
+        tab: Any,
         folder: Path,
         flow: dict[str, Any] | None = None,
         *,
@@ -44,15 +44,18 @@ class Shown:
         self.url = url or path.as_uri()
         self.asked: list[str] = []
         self.problems: list[str] = []
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-        )
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(8_000)
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
-        self.page.on("console", self._hear)
+        self.page = tab
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.emulate_media(color_scheme="dark" if dark else "light")
+        tab.set_default_timeout(8_000)
+        self._listeners = {
+            "request": lambda request: self.asked.append(request.url),
+            "pageerror": lambda error: self.problems.append(str(error)),
+            "dialog": lambda dialog: self.problems.append(dialog.message),
+            "console": self._hear,
+        }
+        for event, listener in self._listeners.items():
+            tab.on(event, listener)
         self.page.goto(self.url)
         if not url:
             self.page.locator(".box").first.wait_for()
@@ -62,8 +65,11 @@ class Shown:
             self.problems.append(message.text)
 
     def close(self) -> None:
-        """Close the page."""
-        self.context.close()
+        """Leave the page, so that the tab can show another one."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        self._listeners = {}
+        self.page.goto("about:blank")
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
@@ -149,5 +155,5 @@ class Shown:
 
     def tip(self) -> str:
         """Return what stands beside the pointer."""
-        tip = self.page.locator(".tip")
-        return self.text(".tip") if tip.count() else ""
+        told = self.page.evaluate("document.querySelector('.tip')?.textContent ?? ''")
+        return re.sub(r"\s+", " ", str(told))
