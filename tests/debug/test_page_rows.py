@@ -89,6 +89,7 @@ def test_effects_go_down_to_the_result(show: Show) -> None:
     assert page.text(".details h2") == "Row 0 select"
 
 
+@pytest.mark.full
 def test_a_click_in_the_table_selects_too(show: Show) -> None:
     """The row is selected in table and timeline, and read out; brackets go to its neighbours."""
     page = show()
@@ -111,6 +112,7 @@ def test_a_late_event_says_by_how_much(show: Show) -> None:
     assert page.page.locator("tr[aria-current=true] td.is-late").count() == 1
 
 
+@pytest.mark.full
 def test_an_adjusted_event_is_marked_and_leads_to_its_row(show: Show) -> None:
     """An event that was moved has its mark at its own time; a click on it selects its row."""
     flow = make_flow(60)
@@ -190,6 +192,7 @@ def test_rows_are_open_until_their_end_is_known(show: Show) -> None:
     assert "still open" in page.details
 
 
+@pytest.mark.full
 def test_an_empty_place_that_fills_later_says_when(show: Show) -> None:
     """Where a row became known after the step of the slider, the answer names its arrival."""
     page = show()
@@ -204,6 +207,7 @@ def test_an_empty_place_that_fills_later_says_when(show: Show) -> None:
     assert "not known before arrival" in facts
 
 
+@pytest.mark.full
 def test_the_slider_is_an_input_with_words(show: Show) -> None:
     """The slider goes to any arrival, says which one, and open windows are open again there."""
     page = show()
@@ -258,6 +262,7 @@ def test_all_controls_have_names(show: Show) -> None:
     assert nameless == []
 
 
+@pytest.mark.full
 def test_a_sample_says_so(show: Show) -> None:
     """A page that shows a part of the events says how many, and how many a step stands for."""
     flow = {**make_flow(50), "sampled": {"of": 1_000_000, "shown": 50}, "every": 10}
@@ -266,6 +271,7 @@ def test_a_sample_says_so(show: Show) -> None:
     assert "One step stands for 10 arrivals." in page.text(".top")
 
 
+@pytest.mark.full
 def test_ticks_are_shown_as_numbers(show: Show) -> None:
     """A flow of plain ticks has numbers in axis, table and details, and no dates."""
     page = show({**make_flow(60), "time": "ticks", "delay": {"readings": 300}})

@@ -159,7 +159,7 @@ def test_the_page_is_legible_on_a_small_screen(show: Show) -> None:
     assert names == ["readings", "where", "tumbling_window", "select"]
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_dark_and_light(show: Show, dark: bool) -> None:
     """The page follows the system until a reader chooses; the picture changes, too."""
     page = show(dark=dark)
@@ -172,10 +172,11 @@ def test_dark_and_light(show: Show, dark: bool) -> None:
     assert page.colours() != picture
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_events_need_few_elements(show: Show) -> None:
     """A large flow opens, and its table and timeline hold no element for each row."""
-    page = show(make_flow(20_000))
-    assert page.box("readings").startswith("readings, input stream: 20,000 rows in")
+    page = show(make_flow(100_000))
+    assert page.box("readings").startswith("readings, input stream: 100,000 rows in")
     assert page.page.evaluate("document.querySelectorAll('*').length") < 700
     page.press("[")
     assert page.text(".details h2").startswith("Row ")
@@ -194,6 +195,7 @@ def test_a_flow_without_rows_is_shown(show: Show) -> None:
     assert page.page.get_by_text("Nothing to show.").count() == 3
 
 
+@pytest.mark.full
 def test_the_timeline_reaches_to_the_last_cti(show: Show) -> None:
     """A CTI long after the last row is in sight, and a single moment has room around it."""
     flow = make_flow(1)
