@@ -27,8 +27,7 @@ class Sink(ABC):
     2. ``write`` gets the batches in order, in the sink's ``shape``. In interval shape every row is
        complete (or endless, with ``end = MAX_TIME``), and after a batch with CTI ``t`` exactly the
        rows with ``start < t`` have been written. An exception in it ends the query.
-    3. ``close`` is called once, last, if ``open`` succeeded. It returns when everything written is
-       safe.
+    3. ``close`` is called once, last, if ``open`` succeeded; it returns when all rows are safe.
 
     Only ``write`` has to be defined; the other methods do nothing unless a class overrides them.
     A sink whose ``write`` or ``close`` may wait for long overrides ``cancel``; one that calls user
@@ -41,6 +40,10 @@ class Sink(ABC):
 
     restarts: int = 0
     """How often the sink has restarted what it writes to, a worker or a connection."""
+
+    def __repr__(self) -> str:
+        path = f"{str(self.path)!r}, " if hasattr(self, "path") else ""
+        return f"{type(self).__name__}({path}{self.shape.value} shape)"
 
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:  # noqa: B027
         """Set the function that returns the form of the sources' times; called before ``open``."""
@@ -116,6 +119,9 @@ class Collect(_ReadySink):
         self.batches: list[EventBatch] = []
         self._schema = pl.Schema()
 
+    def __repr__(self) -> str:
+        return f"Collect({self.shape.value} shape, {sum(map(len, self.batches)):,} rows)"
+
     def open(self, query: str, schema: pl.Schema) -> None:
         """Keep the schema, for a query without results."""
         self._schema = schema
@@ -179,18 +185,14 @@ class Print(_ReadySink):
         self._error = error
 
     def _print(self, frame: pl.DataFrame) -> None:
-        # only who prints loads it
-        from rxtemporal.display.plain_text import format_value
+        from rxtemporal.display.plain_text import format_value, make_visible
+        from rxtemporal.display.text_table import align, measure_columns
 
         lines = [self._cells(row, format_value) for row in frame.iter_rows()]
         if not self._widths:
-            lines.insert(0, frame.columns)
-            self._widths = [0] * frame.width
-        columns = zip(self._widths, zip(*lines, strict=True), strict=True)
-        self._widths = [max(width, *map(len, cells)) for width, cells in columns]
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, self._widths, strict=True))
-            print("  ".join(cells).rstrip(), file=self._file)
+            lines.insert(0, [*map(make_visible, frame.columns)])
+        self._widths = measure_columns(lines, self._widths)
+        print("\n".join(align(lines, widths=self._widths)), file=self._file)
 
     def close(self, error: BaseException | None) -> None:
         """Flush the output."""
@@ -214,8 +216,7 @@ class File(_ReadySink):
     file as it was. In a run with ``resume=`` the hidden file stays, and the next run continues it:
     each row is in the result once.
 
-    ``time`` is the form of times in the file, by default that of the query's sources. A Parquet
-    result has to fit into memory at the end.
+    ``time`` is as in ``Print``. A Parquet result has to fit into memory at the end.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, time: TimeForm | None = None) -> None:

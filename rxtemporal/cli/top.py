@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rxtemporal.display.text_table import align
 from rxtemporal.errors import RxTemporalError
 
 if TYPE_CHECKING:
@@ -221,11 +222,7 @@ def list_lines(board: Board) -> Iterator[str]:
     yield from (f"  {note}" for note in board.notes)
     for grid in board.grids:
         yield ""
-        columns = zip(grid.header, *grid.rows, strict=True)
-        widths = [max(map(len, column)) for column in columns]
-        for row in (grid.header, *grid.rows):
-            cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            yield "  ".join([row[0].ljust(widths[0]), *[*cells][1:]])
+        yield from align([grid.header, *grid.rows], right=range(1, len(grid.header)))
 
 
 @contextlib.contextmanager

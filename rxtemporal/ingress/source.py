@@ -111,6 +111,10 @@ class Cursor:
         # nobody asks for times where a stream is read alone
         self._is_timed = False
 
+    def __repr__(self) -> str:
+        # a subclass may keep a position of its own
+        return f"{type(self).__name__}(position {getattr(self, '_taken', 'unknown')})"
+
     @property
     def position(self) -> Any:
         """The position after the items taken: plain data, from which ``Source.open`` continues."""
@@ -231,6 +235,9 @@ class Source(ABC):
     bounded: bool = False
     pushes: bool = False
     resumes: bool = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
     def open(self, position: Any = None) -> Cursor:

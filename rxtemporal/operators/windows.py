@@ -124,6 +124,10 @@ class Windowed(Generic[Result]):
     then: Callable[[Chain], Result]
     before: tuple[Operator, ...] = ()
 
+    def __repr__(self) -> str:
+        stream = getattr(self.then, "__self__", None)
+        return f"<windows of {stream!r}: aggregate(…), top_k(…) or apply(…) gives their results>"
+
     def bind(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
         """Return the same windows with ``compose`` as ``then``."""
         return Windowed(self.over, compose, self.before)

@@ -220,6 +220,9 @@ class QueryBinder:
     def __init__(self, application: Application) -> None:
         self.application = application
 
+    def __repr__(self) -> str:
+        return f"QueryBinder({self.application!r})"
+
     def bind_producer(
         self,
         name: str,

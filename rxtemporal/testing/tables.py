@@ -20,6 +20,7 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.display.text_table import align
 from rxtemporal.errors import ArgumentError, RxTemporalError
 
 _KINDS = ("point", "interval", "start", "end", "cti")
@@ -202,15 +203,3 @@ def _format_value(value: Any) -> str:
     if isinstance(value, str) and _BARE.fullmatch(value) and _parse_value(value) is value:
         return value
     return repr(value)
-
-
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells as lines, each column as wide as its widest cell."""
-    widths: dict[int, int] = {}
-    for row in rows:
-        for column, cell in enumerate(row):
-            widths[column] = max(widths.get(column, 0), len(cell))
-    return [
-        "  ".join(cell.ljust(widths[column]) for column, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]

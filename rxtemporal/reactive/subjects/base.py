@@ -78,6 +78,13 @@ class CtiSubject(Observable[Any]):
         self._has_runs = False
         self._set_up()
 
+    def __repr__(self) -> str:
+        stats, shape = self.stats(), self.shape.value
+        cti = "no CTI" if stats.cti is None else f"CTI {stats.cti:,}"
+        return (
+            f"{type(self).__name__}({shape}, {stats.events:,} events, {stats.late:,} late, {cti})"
+        )
+
     def _set_up(self) -> None:
         """Prepare delivery; called once, at the end of construction."""
         raise NotImplementedError

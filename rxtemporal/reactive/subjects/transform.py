@@ -55,6 +55,10 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         # the input's own method: one call less for each event
         self.on_next = self._input.on_next  # type: ignore[method-assign]
 
+    def __repr__(self) -> str:
+        count = len(self._output.observers)
+        return f"TransformSubject({count:,} {'subscriber' if count == 1 else 'subscribers'})"
+
     @staticmethod
     def create(
         transform: Callable[[Observable[Any]], Observable[Any]],

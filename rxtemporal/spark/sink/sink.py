@@ -125,6 +125,10 @@ class SparkSink(Sink):
         self._rows = 0
         self._state: tuple[int, bytes] | None = None
 
+    def __repr__(self) -> str:
+        state = "open" if self._is_open else "not open"
+        return f"SparkSink({str(self._job.path)!r}, {self.shape.value} shape, {state})"
+
     def open(self, name: str, schema: pl.Schema) -> None:
         """Open the spool of this query, undo unfinished work, start Spark in the background.
 
