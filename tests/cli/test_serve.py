@@ -101,10 +101,14 @@ def test_devices_are_those_of_the_demonstration(
     assert "--no-devices is for --demo" in capsys.readouterr().err
 
 
-def test_an_error_of_the_file_is_raised(house: str) -> None:
-    """An exception of the user's own code is shown as it is."""
-    with pytest.raises(ValueError, match="this application cannot be made"):
-        main(["serve", f"{house}:fail"])
+def test_an_error_of_the_file_names_its_line(
+    house: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An exception of the user's own code is one line, with the place where it was raised."""
+    assert main(["serve", f"{house}:fail"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{house}:" in line
+    assert "in fail: ValueError('this application cannot be made')" in line
 
 
 def test_a_port_in_use_is_told(house: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,6 +160,7 @@ def test_a_sample_prints_what_it_promises(
 
 
 @pytest.mark.java
+@pytest.mark.full
 def test_the_spark_sample_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """A second run finds every row written, and adds none."""
     need_java()

@@ -117,6 +117,7 @@ def test_ticks_are_told_as_ticks() -> None:
         rxt.from_events([rxt.Cti("2026-01-01T12:00:00Z"), late]).to_events()
 
 
+@pytest.mark.full
 def test_a_difference_of_histories_shows_the_test(tmp_path: Path) -> None:
     """The traceback ends in the test, and does not show the library."""
     path = tmp_path / "test_it.py"

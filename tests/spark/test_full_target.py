@@ -55,6 +55,7 @@ def test_a_full_target_is_waited_for(tmp_path: Path) -> None:
         assert read_table(table) == expected_rows(9)
 
 
+@pytest.mark.full
 def test_one_full_disk_for_all_is_waited_for(tmp_path: Path) -> None:
     """Spool, checkpoint and table have no room: the producer waits, and all go on when there is."""
     with small_disk(tmp_path / "disk") as disk:
