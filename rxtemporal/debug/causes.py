@@ -51,10 +51,7 @@ class ShownCauses:
 def find_causes(flow: Flow, number: int, rows: Int64s, most: int = MOST_CAUSES) -> ShownCauses:
     """Return the direct causes of these rows of a node, about ``most`` for all of them."""
     each = None
-    try:
-        parts, done, computed = _collect(flow, number, rows, None, most)
-    except NotImplementedError:  # no rule says what the operator's rows stand on
-        return ShownCauses(*_NO_PART, None, 0)
+    parts, done, computed = _collect(flow, number, rows, None, most)
     if computed > most:
         each = max(1, most // len(rows))
         parts, done, _ = _collect(flow, number, rows, each, MOST_COMPUTED)

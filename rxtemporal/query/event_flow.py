@@ -32,6 +32,6 @@ def write_event_flow(
         named = open_recording(recording)
         output = replace_sources(output, named)
     title = title or Path(path).stem
-    with show_progress("taking the run apart"):
-        flow = capture(output, named=named, title=title)
+    with show_progress("taking the run apart", "writing the page") as progress:
+        flow = capture(output, named=named, title=title, progress=progress)
         return write_page(flow, Path(path), title=title)

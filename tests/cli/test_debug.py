@@ -125,15 +125,19 @@ def test_a_pushed_query_is_debugged_by_its_recording() -> None:
 def test_progress_is_for_terminals(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line each second, which is removed at the end; nothing if standard error is a file."""
+    """A line each second, which is removed at the end; nothing if standard error is a file.
+
+    It counts arrivals while they grow, and then says what follows.
+    """
     monkeypatch.setattr("rxtemporal.debug.progress._PERIOD", 0.01)
-    with show_progress("work"):
-        pass
+    with show_progress("reading", "writing") as progress:
+        progress(5)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with show_progress("work"):
+    with show_progress("reading", "writing") as progress:
+        progress(1_000)
         written = ""
-        while "work: 0 s" not in written:
+        while "reading: 1,000 arrivals" not in written or "writing, " not in written:
             written += capsys.readouterr().err
     assert (written + capsys.readouterr().err).endswith("\r\x1b[K")
 
