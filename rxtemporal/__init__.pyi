@@ -4,7 +4,16 @@ from . import (
     agg as agg,
 )
 from . import (
+    errors as errors,
+)
+from . import (
     operators as operators,
+)
+from . import (
+    plots as plots,
+)
+from . import (
+    testing as testing,
 )
 from .brokers.kafka import (
     from_kafka as from_kafka,
