@@ -141,8 +141,9 @@ def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
     never ends. A row is emitted as a start edge when the CTI passes its start, and the next row
     ends it. The CTI passes unchanged. Held: the latest rows of each key.
 
-    A point that is told late is dropped before: over a stream that imports its CTIs with ADJUST,
-    where none should be lost, this is an ``AdvanceTimeError``; ``rxt.reference`` counts it.
+    A late point is dropped before it comes here, also with ADJUST, so the point before it would
+    last on. If the stream imports its CTIs with ADJUST, ``to_signal`` therefore raises an
+    ``AdvanceTimeError``. Use ``rxt.reference`` instead: there a late point counts from the CTI on.
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")

@@ -64,12 +64,13 @@ def hopping_window(
 ) -> Windowed[Chain]:
     """Cut time into the windows ``[a + np, a + np + d)`` for every integer n.
 
-    A row belongs to each window that overlaps its lifetime; empty windows give no result. By
-    default a result lives for its window, and the output CTI is the start of the earliest window
-    that ends after the input CTI. With ``output=WindowOutput.POINT_AT_END`` a result is a point
-    that starts at the window's end, and the CTI passes unchanged. The default alignment is
-    1970-01-01T00:00:00Z, a Thursday. A row that never ends has windows up to the CTI; at the end of
-    time it is an ``UnboundedWindowError``: see ``hopping_window2``.
+    ``a`` is the alignment, ``p`` the period and ``d`` the duration. A row belongs to each window
+    that overlaps its lifetime; empty windows give no result. By default a result lives for its
+    window, and the output CTI is the start of the earliest window that ends after the input CTI.
+    With ``output=WindowOutput.POINT_AT_END`` a result is a point that starts at the window's end,
+    and the CTI passes unchanged. The default alignment is 1970-01-01T00:00:00Z, a Thursday. A row
+    that never ends has results for the windows up to the CTI. If it is still open at the end of
+    time, this is an ``UnboundedWindowError``; use ``hopping_window2`` for such rows.
     Source: StreamInsight's hopping windows.
     """
     if not isinstance(output, WindowOutput):
@@ -98,11 +99,11 @@ def tumbling_window(
 def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Windowed[Chain]:
     """Cut time into hopping windows with results only where the input changes.
 
-    This is ``snap_to_window_intervals`` followed by ``snapshot_window``: each result lives for the
-    interval assigned to its window, which begins at the window's end, and consecutive windows with
-    the same rows share one result, so a row that never ends gives a finite result. The output CTI
-    is the end of the earliest window that ends after the input CTI, so it runs ahead. The default
-    alignment is 1970-01-01T00:00:00Z.
+    This is ``snap_to_window_intervals`` followed by ``snapshot_window``. Each result lives for the
+    interval assigned to its window: it begins at the window's end and lasts one period. Consecutive
+    windows with the same rows share one result, so a row that never ends gives one result, not
+    one for each window. The output CTI is the end of the earliest window that ends after the
+    input CTI, so it is later than the input CTI. The default alignment is 1970-01-01T00:00:00Z.
     Source: *Taming Hopping Windows*, ``HoppingWindow2``.
     """
     snapped = snap_to_window_intervals(duration, period, alignment)

@@ -54,16 +54,17 @@ def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
     """Apply a function with a state to the rows in order: a user-defined stream operator.
 
     ``fn(state, start, payload)`` is called once for each row, when the CTI has passed its start, in
-    order of (start, payload), nulls first. ``start`` is in ticks and ``payload`` is a dict; the end
-    of the row is not passed. It returns the next state and a result: None, a payload or a list of
-    payloads with the fields of ``schema``. These live as long as the row; those of an open row are
-    emitted as start edges. The CTI passes unchanged.
+    order of (start, payload), nulls first. ``start`` is in ticks and ``payload`` is a dict; ``fn``
+    does not get the end of the row. It returns the next state and a result: None, a payload or a
+    list of payloads with the fields of ``schema``. The result lives as long as the row; that of an
+    open row is emitted as a start edge. The CTI passes unchanged.
 
-    Each group key has a state of its own, which begins as a copy of ``seed``; the keys come first
-    in the results. A state has to be made of numbers, strings, times, lists, tuples, dicts and
-    sets, so that it can be saved. Held: rows that are not committed, the results of open rows, and
-    a state for each key; a key is forgotten once its state is ``seed`` again, for example None, 0
-    or an empty dict. What ``fn`` raises fails the query. It costs a call for each row.
+    Each group key has a state of its own, which begins as a copy of ``seed``. In the results the
+    fields of the key come first. A state must consist of numbers, strings, times, lists, tuples,
+    dicts and sets, so that it can be saved. Held: rows whose start the CTI has not passed, the
+    results of open rows, and a state for each key. A key is forgotten once its state is ``seed``
+    again, for example None, 0 or an empty dict. If ``fn`` raises, the query fails. A call for each
+    row is slow: prefer an operator that computes over columns.
 
     >>> import rxtemporal as rxt
     >>> def total(state, start, payload):

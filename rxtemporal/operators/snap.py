@@ -51,10 +51,10 @@ def snap_to_window_intervals(
 ) -> SnapToWindowIntervals:
     """Alter lifetimes to cover the assigned interval of every hopping window they touch.
 
-    The windows are ``[a + np, a + np + d)`` for every integer n, and the interval assigned to a
-    window is ``[end, end + p)``. A row that touches no window (possible if p > d) vanishes. The CTI
-    is altered like a start. Only open rows in a gap between windows are held, until the CTI passes
-    the start of the next window.
+    The windows are ``[a + np, a + np + d)`` for every integer n, where ``a`` is the alignment,
+    ``p`` the period and ``d`` the duration. To a window the interval ``[end, end + p)`` is assigned.
+    A row that touches no window (possible if p > d) vanishes. The CTI is altered like a start. Only
+    open rows in a gap between windows are held, until the CTI passes the start of the next window.
     Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
     """
     return SnapToWindowIntervals(

@@ -48,7 +48,8 @@ def facts(name: str) -> str:
     if name in ops.__all__:
         cti, held = described(name)
         rule = "CTIs pass unchanged" if cti == "t" else f"for an input CTI `t`: {cti}"
-        lines += ["", f"- **Output CTI:** {rule}.", f"- **Held in memory:** {held}."]
+        lines += ["", f"- **Output [CTI](../events.md):** {rule}."]
+        lines += [f"- **Held in memory:** {held}."]
     return "\n".join(lines)
 
 

@@ -19,16 +19,16 @@ def add_command(
         help="compare the results of two queries over a recording, and find a better delay",
         description="Runs a recording through two queries and prints the rows in which their "
         "results differ. For each recorded stream it says how many events were late, and which "
-        "delay would have lost none, or no more than --loss. Without queries it says this alone. "
+        "delay would have lost none, or no more than --loss. Without queries it prints only this. "
         "The exit status is 1 if the results differ.",
     )
     rehearse.add_argument("path", type=Path, metavar="RECORDING", help="folder of a recording")
     rehearse.add_argument(
-        "--old", metavar="MODULE:FUNCTION", help="the query of today (or FILE.py:FUNCTION)"
+        "--old", metavar="MODULE:FUNCTION", help="the query as it is (or FILE.py:FUNCTION)"
     )
-    rehearse.add_argument("--new", metavar="MODULE:FUNCTION", help="the query of tomorrow")
+    rehearse.add_argument("--new", metavar="MODULE:FUNCTION", help="the changed query")
     rehearse.add_argument(
-        "--every", metavar="SPAN", help='count the rows by time, for example of each "1h"'
+        "--every", metavar="SPAN", help="count the rows of each span of time, for example 1h"
     )
     rehearse.add_argument(
         "--loss", type=parse_share, default=0.0, metavar="SHARE",
