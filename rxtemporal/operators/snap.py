@@ -52,7 +52,7 @@ def snap_to_window_intervals(
     """Alter lifetimes to cover the assigned interval of every hopping window they touch.
 
     The windows are ``[a + np, a + np + d)`` for every integer n, where ``a`` is the alignment,
-    ``p`` the period and ``d`` the duration. To a window the interval ``[end, end + p)`` is assigned.
+    ``p`` the period and ``d`` the duration. The interval of a window is ``[end, end + p)``.
     A row that touches no window (possible if p > d) vanishes. The CTI is altered like a start. Only
     open rows in a gap between windows are held, until the CTI passes the start of the next window.
     Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
