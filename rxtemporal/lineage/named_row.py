@@ -19,6 +19,7 @@ from rxtemporal.lineage.history import History
 from rxtemporal.lineage.row_text import write_lifetime, write_values
 
 MOST_SHOWN = 5
+TEXTS = pl.String, pl.Categorical, pl.Enum
 
 
 def find_row(flow: Flow, row: Any) -> int:
@@ -99,11 +100,28 @@ def _match(history: History, values: Mapping[str, Any]) -> Any:
 
 
 def _equals(column: pl.Series, name: str, value: Any) -> Any:
+    dtype = column.dtype
     try:
-        wanted = pl.Series([value]).cast(column.dtype)
+        given = pl.Series([value])
+        wanted = given.cast(dtype)
+        if value is not None and not dtype.is_temporal():
+            _check_text(dtype, value)
+        if _is_exact(dtype) and wanted.cast(given.dtype).ne_missing(given).any():
+            return np.zeros(len(column), np.bool_)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
-        raise ArgumentError(f"field {name!r} is {column.dtype}, and {value!r} is not") from error
+        raise ArgumentError(f"field {name!r} is {dtype}, and {value!r} is not") from error
     return column.eq_missing(wanted.new_from_index(0, len(column))).to_numpy()
+
+
+def _check_text(dtype: pl.DataType, value: Any) -> None:
+    """Raise a ``TypeError`` if a text should equal a number, or a number a text."""
+    if isinstance(value, str) != (dtype in TEXTS):
+        raise TypeError(f"{value!r} is not {dtype}")
+
+
+def _is_exact(dtype: pl.DataType) -> bool:
+    """Return True if a cast to a type might silently give another value."""
+    return dtype == pl.Boolean or dtype.is_integer() or dtype.is_decimal()
 
 
 def _write(values: Mapping[str, Any]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -178,3 +180,19 @@ def test_hostile_values_are_only_shown() -> None:
     assert "<script" not in page
     assert "<b>" not in page
     assert not {"\x1b", "\u202e"} & {*page, *str(why)}
+
+
+@pytest.mark.parametrize("value", [2.7, Decimal("2.5")])
+def test_a_value_between_those_of_a_field_names_no_row(value: Any) -> None:
+    """A value is not rounded to one that the field can hold."""
+    rows = rxt.from_events([rxt.PointEvent(1, {"a": 2})])
+    with pytest.raises(rxt.ArgumentError, match="no row with a="):
+        rxt.why(rows, {"a": value})
+
+
+@pytest.mark.parametrize(("held", "value"), [(2, "2"), ("2", 2), ("2", b"2")])
+def test_a_value_of_another_type_names_no_row(held: Any, value: Any) -> None:
+    """A text is not taken for a number, nor a number for a text."""
+    rows = rxt.from_events([rxt.PointEvent(1, {"a": held})])
+    with pytest.raises(rxt.ArgumentError, match="field 'a' is"):
+        rxt.why(rows, {"a": value})
