@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.lineage import fate_rules_windows as fate_rules_windows
 from rxtemporal.lineage.candidates import Wanted
 from rxtemporal.lineage.causes import BOUNDARY
@@ -19,15 +20,18 @@ from rxtemporal.lineage.history import History
 from rxtemporal.lineage.lost_row import LostRow
 from rxtemporal.lineage.row_text import write_lifetime, write_time, write_values
 from rxtemporal.operators.anti_join import LeftAntiJoin
+from rxtemporal.operators.clip import Clip
 from rxtemporal.operators.join import Join
+from rxtemporal.operators.where_select import Where, WhereRow
 
 # rows of an operator's output that are looked at in one go, and in all
 FEW_ROWS, MOST_ROWS = 16, 1 << 20
 # results of one row that are followed
 MOST_BRANCHES = 4
 
-# a worse end has a greater rank: distance from the time, in a result, steps from the output
-Rank: TypeAlias = tuple[int, bool, int]
+# a worse end has a greater rank: whether the row could only have removed others, distance from the
+# time, in a result, steps from the output
+Rank: TypeAlias = tuple[bool, int, bool, int]
 
 
 class Forward:
@@ -39,6 +43,7 @@ class Forward:
         for history in _list_ancestors(flow):
             for side, below in enumerate(history.inputs):
                 self._readers[below].append((history, side))
+        self._giving = _list_giving(flow)
         self._ends: dict[tuple[int, int], list[tuple[Rank, Fate]]] = {}
 
     def find_fate(self, number: int, row: int) -> Fate:
@@ -54,17 +59,27 @@ class Forward:
         history = self._flow.histories[number]
         distance = self._measure(history, np.array([row])).tolist()[0]
         if number == self._flow.output:
-            yield (distance, True, 0), self._tell_result(history, row)
+            yield (False, distance, True, 0), self._tell_result(history, row)
         for reader, side in self._readers[number]:
             inputs = tuple(self._flow.histories[each] for each in reader.inputs)
             lost = LostRow(reader, inputs, side, row, self._wanted.at, self._flow.time)
+            gives = reader.number in self._giving and not _only_removes(reader, side)
             effects = self._find_effects(reader, lost)
             if not len(effects) or self._is_missing(reader, effects, distance):
-                fate = explain_end(reader.node.operator, lost)
-                yield (distance, False, self._flow.output - reader.number), fate
+                steps = self._flow.output - reader.number
+                yield (not gives, distance, False, steps), self._explain(reader, lost)
             else:
                 for each in effects.tolist():
-                    yield from self._follow(reader.number, each)
+                    for rank, fate in self._follow(reader.number, each):
+                        yield (not gives or rank[0], *rank[1:]), fate
+
+    def _explain(self, reader: History, lost: LostRow) -> Fate:
+        """Return why a row has not come out; a predicate may not have seen it before an error."""
+        if self._flow.error is not None and isinstance(reader.node.operator, (Where, WhereRow)):
+            passed = int(reader.ctis[-1]) if len(reader.ctis) else MIN_TIME
+            if lost.start >= passed:
+                return lost.tell("ended", f"the run ended before {lost.place} gave a row for it")
+        return explain_end(reader.node.operator, lost)
 
     def _is_missing(self, reader: History, effects: Int64s, distance: int) -> bool:
         """Return True if a row alive at the time is in no row of a join at that time."""
@@ -111,6 +126,23 @@ class Forward:
         message = ", ".join([text, *differs[:1]]) + "".join(f" and {each}" for each in differs[1:])
         others = make_frame(history, np.array([row]), form)
         return Fate("elsewhere", message, history.name, history.line, others=others)
+
+
+def _only_removes(reader: History, side: int) -> bool:
+    """Return True if the rows of an input only end or remove those of the other one."""
+    return side == 1 and isinstance(reader.node.operator, (Clip, LeftAntiJoin))
+
+
+def _list_giving(flow: Flow) -> set[int]:
+    """Return the numbers of the histories whose rows may be in the result."""
+    found, waiting = {flow.output}, [flow.output]
+    while waiting:
+        reader = flow.histories[waiting.pop()]
+        for side, below in enumerate(reader.inputs):
+            if below not in found and not _only_removes(reader, side):
+                found.add(below)
+                waiting.append(below)
+    return found
 
 
 def _list_ancestors(flow: Flow) -> list[History]:

@@ -192,3 +192,31 @@ def test_arguments() -> None:
         rxt.why_not(query, where=[3])  # type: ignore[arg-type]
     with pytest.raises(rxt.ArgumentError, match="does not fit the fields"):
         rxt.why_not(query, where={"temp": "warm"})
+
+
+def test_a_row_that_no_predicate_has_seen() -> None:
+    """A row that came before the error, in the same batch, was not dropped."""
+
+    def fails(row: dict[str, Any]) -> bool:
+        if row["temp"] == 2:
+            raise ValueError("two")
+        return True
+
+    events = [Point(1, {"temp": 0}), Point(1, {"temp": 1}), Point(4, {"temp": 2})]
+    query = rxt.from_events(events, advance_time=1, name="readings").where(fails)
+    absence = rxt.why_not(query, at=4)
+    assert isinstance(absence.error, ValueError)
+    fates = {each.payload["temp"]: each.fate.kind for each in absence.candidates["readings"]}
+    assert fates == {0: "elsewhere", 1: "ended", 2: "ended"}
+
+
+def test_a_stream_that_also_removes() -> None:
+    """Of a stream that is on both sides of an anti join the side that gives rows counts."""
+    cars = make_cars()
+    alone = cars.left_anti_join(cars.where(pl.col("lane") == 2), on="lane")
+    fate = find_fate(rxt.why_not(alone, where={"plate": "D", "lane": 5}), "cars")
+    assert (fate.kind, fate.operator) == ("elsewhere", "left_anti_join")
+    fate = find_fate(rxt.why_not(alone, where={"plate": "B"}), "cars")
+    assert fate.kind == "removed"
+    clipped = cars.clip_event_duration(cars, on="lane")
+    assert find_fate(rxt.why_not(clipped, at=100), "cars").kind == "elsewhere"
