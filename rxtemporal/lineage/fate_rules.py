@@ -11,6 +11,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.engine.steps.join_keys import KeyMatcher
 from rxtemporal.lineage.fate import Fate
+from rxtemporal.lineage.history import History
 from rxtemporal.lineage.lost_row import LostRow
 from rxtemporal.lineage.row_text import write_expression, write_span, write_values
 from rxtemporal.operators.anti_join import LeftAntiJoin
@@ -73,7 +74,7 @@ def _explain_join(operator: Join, lost: LostRow) -> Fate:
     if not len(partners):
         of = f" with {write_values(values)}" if values else ""
         return lost.tell("no partner", f"{missing}no row of the {side} stream{of}", values=values)
-    nearest = lost.order_by_distance(other, partners)[:MOST_OTHERS]
+    nearest = lost.order_by_stretch(other, partners)[:MOST_OTHERS]
     first = int(nearest[0])
     return lost.tell(
         "no partner",
@@ -88,21 +89,22 @@ def _write_keys(values: dict[str, Any]) -> str:
     return f" with {write_values(values)}" if values else ""
 
 
-def _write_gap(lost: LostRow, other: Any, row: int) -> str:
-    """Return how far another row is, as text; none of it may be there at the time asked about."""
+def _write_gap(lost: LostRow, other: History, row: int) -> str:
+    """Return how far another row is from the time asked about, or from the lost row, as text."""
     start, end = int(other.start[row]), int(other.end[row])
-    if start >= lost.end:
-        return f"{write_span(start - lost.end + 1, lost.form)} later"
-    if end <= lost.start:
-        return f"{write_span(lost.start - end + 1, lost.form)} earlier"
-    return "which is not alive then"
+    low, high = lost.stretch
+    if start >= high:
+        gap, word = start - high + 1, "after" if high - low == 1 else "later"
+    else:
+        gap, word = low - end + 1, "before" if high - low == 1 else "earlier"
+    span = f"{write_span(gap, lost.form)} {word}"
+    return f"{span} {lost.write(low)}" if high - low == 1 else span
 
 
 def _explain_overlap(operator: Join, lost: LostRow, partners: Int64s) -> Fate | None:
     """Return why there is no pair with the partners that are alive at the same time."""
     other = lost.inputs[1 - lost.side]
-    low, high = (lost.start, lost.end) if lost.at is None else (lost.at, lost.at + 1)
-    alive = partners[(other.start[partners] < high) & (other.end[partners] > low)]
+    alive = lost.find_alive(other, partners)
     if not len(alive):
         return None
     begin = int(np.maximum(other.start[alive], lost.start).min())
@@ -126,8 +128,7 @@ def _explain_anti_join(operator: LeftAntiJoin, lost: LostRow) -> Fate:
         return lost.tell("ended", f"{lost.place} takes no row from its right stream")
     other = lost.inputs[1]
     _, partners = _find_partners(operator, lost)
-    low, high = (lost.start, lost.end) if lost.at is None else (lost.at, lost.at + 1)
-    alive = partners[(other.start[partners] < high) & (other.end[partners] > low)]
+    alive = lost.find_alive(other, partners)
     if not len(alive):
         return explain_end.dispatch(object)(operator, lost)
     shown = ", ".join(lost.write_row(other, row) for row in alive[:MOST_OTHERS].tolist())

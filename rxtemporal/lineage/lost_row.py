@@ -45,6 +45,13 @@ class LostRow:
         return int(self.source.end[self.row])
 
     @property
+    def stretch(self) -> tuple[int, int]:
+        """The time asked about, if the row is alive then, else the row's lifetime."""
+        if self.at is not None and self.start <= self.at < self.end:
+            return self.at, self.at + 1
+        return self.start, self.end
+
+    @property
     def payload(self) -> dict[str, Any]:
         """The payload of the row."""
         return dict(self.source.payload.row(self.row, named=True))
@@ -86,7 +93,19 @@ class LostRow:
         return make_frame(history, rows, self.form)
 
     def order_by_distance(self, history: History, rows: Int64s) -> Int64s:
-        """Return rows of another history, the nearest in time first."""
-        after = history.start[rows] - (self.end - 1)
-        before = self.start - (history.end[rows] - 1)
+        """Return rows of another history, those nearest to the row's lifetime first."""
+        return self._order(history, rows, (self.start, self.end))
+
+    def order_by_stretch(self, history: History, rows: Int64s) -> Int64s:
+        """Return rows of another history, those nearest to ``stretch`` first."""
+        return self._order(history, rows, self.stretch)
+
+    def _order(self, history: History, rows: Int64s, stretch: tuple[int, int]) -> Int64s:
+        after = history.start[rows] - (stretch[1] - 1)
+        before = stretch[0] - (history.end[rows] - 1)
         return rows[np.argsort(np.maximum(np.maximum(after, before), 0), kind="stable")]
+
+    def find_alive(self, history: History, rows: Int64s) -> Int64s:
+        """Return those rows of another history that are alive in ``stretch``."""
+        low, high = self.stretch
+        return rows[(history.start[rows] < high) & (history.end[rows] > low)]
