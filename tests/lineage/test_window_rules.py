@@ -23,7 +23,7 @@ CASES = {
     **{name: c for name, c in law_table.CASES.items() if name.startswith("session_lifetimes")},
 }
 few = settings(max_examples=max(3, settings().max_examples // 30))
-many = settings(max_examples=settings().max_examples * 2)
+many = settings(max_examples=max(settings().max_examples // 2, 10))
 # windows that count their rows: each row matters
 COUNTS = [
     name
