@@ -70,6 +70,11 @@ def _equals(name: str, value: Any) -> pl.Expr:
 def _evaluate(rows: pl.DataFrame, predicate: pl.Expr) -> Any:
     try:
         series = rows.select(predicate.alias("is")).to_series()
+        if series.dtype not in (pl.Boolean, pl.Null):
+            raise ArgumentError(
+                f"where takes a predicate, got {predicate} of type {series.dtype}. "
+                'Hint: pl.col("temp") > 20 for example, or a mapping {"room": "lab"}.'
+            )
         return series.cast(pl.Boolean).fill_null(False).to_numpy()
     except pl.exceptions.PolarsError as error:
         raise ArgumentError(f"where does not fit the fields {dict(rows.schema)}: {error}") from None

@@ -13,6 +13,7 @@ from rxtemporal.lineage.absence import Absence
 from rxtemporal.lineage.absence_search import find_absence
 from rxtemporal.lineage.candidates import Wanted
 from rxtemporal.lineage.capture import capture
+from rxtemporal.operators.expressions import check_row_by_row
 from rxtemporal.query.bound_query import Query, Streams, bind_query
 
 
@@ -58,6 +59,8 @@ def why_not(
             f"{where!r}"
         )
     bound = bind_query(query, recording)
+    if isinstance(where, pl.Expr):
+        check_row_by_row(where, "where of why_not")
     flow = capture(bound.stream._node, every=0, named=bound.named)
     if flow.error is not None:  # event by event there are the results before the error
         flow = capture(bound.stream._node, named=bound.named)

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from flow_json import make_flow, words
 
+import rxtemporal as rxt
 from rxtemporal.debug.bundle import build_page
+from rxtemporal.debug.data import describe_flow
+from rxtemporal.lineage.capture import capture
 
 Show = Callable[..., Any]
 pytestmark = pytest.mark.xdist_group("chromium")
@@ -60,6 +63,21 @@ def test_nothing_in_a_payload_runs_and_nothing_breaks(show: Show) -> None:
     assert "x" * 601 not in text
     assert page.page.locator("img, body script:not([type])").count() == 0
     assert page.page.evaluate("({}).polluted === undefined && !window.alerted")
+
+
+def test_a_row_that_has_always_been_there_is_chosen(show: Show) -> None:
+    """The timeline stays within time where a row has neither a beginning nor an end."""
+    rows = [
+        rxt.IntervalEvent(rxt.MIN_TIME, 5, {"a": 1}),
+        rxt.IntervalEvent(rxt.MIN_TIME, rxt.MAX_TIME, {"a": 2}),
+        rxt.PointEvent(7, {"a": 3}),
+    ]
+    flow = describe_flow(capture(rxt.from_events(rows, name="rows")._node), "rows")
+    page = show(flow)
+    for _ in rows:
+        page.press("]", "+", "-")
+        assert "a" in page.details
+    page.press("f")
 
 
 def test_a_script_that_is_not_the_page_s_own_is_refused(show: Show) -> None:

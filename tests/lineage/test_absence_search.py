@@ -192,6 +192,10 @@ def test_arguments() -> None:
         rxt.why_not(query, where=[3])  # type: ignore[arg-type]
     with pytest.raises(rxt.ArgumentError, match="does not fit the fields"):
         rxt.why_not(query, where={"temp": "warm"})
+    with pytest.raises(rxt.ArgumentError, match=r"where takes a predicate, got .* of type Int64"):
+        rxt.why_not(query, where=pl.col("temp") + 1)
+    with pytest.raises(rxt.ArgumentError, match="looks at other rows"):
+        rxt.why_not(query, where=pl.col("temp").sum() > 1)
 
 
 def test_a_row_that_no_predicate_has_seen() -> None:

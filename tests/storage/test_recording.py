@@ -33,7 +33,7 @@ from rxtemporal.errors import (
 from rxtemporal.storage.event_log import recorder
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.segments import SegmentWriter
-from rxtemporal.testing import assert_same_history
+from rxtemporal.testing import assert_same_history, find_delays
 
 
 @pytest.fixture
@@ -441,3 +441,12 @@ def test_a_header_says_the_settings(folder: Path) -> None:
         "adjust",
     )
     assert Recording(folder).streams[0].facts.settings == made
+
+
+def test_a_file_is_no_recording(tmp_path: Path) -> None:
+    """A path of a file is refused by name, whoever reads it."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a")
+    for read in (rxt.replay, find_delays):
+        with pytest.raises(rxt.SpoolError, match="is a file, not the folder of a recording"):
+            read(path)

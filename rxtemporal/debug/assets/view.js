@@ -38,6 +38,11 @@ class View {
   reveal(start, end = start) {
     const size = this.to - this.from;
     if (start >= this.from && start <= this.to - size * 0.02) return;
+    if (!Number.isFinite(start)) {
+      // a row that has always been there is seen at its end
+      if (Number.isFinite(end) && (end < this.from || end > this.to)) this.set(end - size / 2, end + size / 2);
+      return;
+    }
     const middle = Number.isFinite(end) ? start + Math.min((end - start) / 2, size / 3) : start;
     this.set(middle - size / 2, middle + size / 2);
   }

@@ -92,6 +92,11 @@ class StreamRecords:
 
 
 def _find(path: Path) -> Stored:
+    if path.exists() and not path.is_dir():
+        raise SpoolError(
+            f"{path} is a file, not the folder of a recording. Hint: give the folder that "
+            "run(sink, record=folder) has written."
+        )
     if not (path / FILE).exists():
         recorded = RecordedSegments(path)
         recorded.verify()
