@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.cli.demo import feeds, query
+from rxtemporal.query.replay import merge_by_time
 
 READINGS = [
     rxt.PointEvent(1, {"k": "a", "v": 20}),
@@ -23,6 +24,8 @@ READINGS = [
     rxt.PointEvent(12, {"k": "a", "v": 30}),
     rxt.PointEvent(14, {"k": "a", "v": 31}),
 ]
+
+BUSY = datetime(2013, 1, 24, 13, 30, tzinfo=UTC)
 
 
 def readings() -> rxt.Streamable:
@@ -161,6 +164,32 @@ def test_why_departures_were_late_on_average() -> None:
     causes = rxt.why(found, row).causes["departures"]
     assert (causes.height, causes["origin"].unique().to_list()) == (20, [row["origin"]])
     assert causes["dep_delay"].mean() == pytest.approx(row["mean_delay"])
+
+
+@pytest.mark.full
+def test_why_a_busy_hour_was_late(tmp_path: Path) -> None:
+    """From the recording of three feeds, with its late events: 36 departures, 14.2 minutes late."""
+    subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay=timedelta(hours=4))
+    merged = rxt.from_observable(subject, schema=feeds.DEPARTURE_SCHEMA, name="departures")
+    hourly = (
+        merged.group_by("origin")
+        .hopping_window2(timedelta(hours=1), timedelta(minutes=15))
+        .aggregate(departures=agg.count(), mean_delay=agg.mean("dep_delay"))
+    )
+    inputs = {airport: subject.input(airport) for airport in feeds.AIRPORTS}
+    flights = feeds.flights()
+    events = {airport: feeds.departures(flights, airport) for airport in feeds.AIRPORTS}
+    with hourly.run(rxt.Collect(), record=tmp_path / "recording"):
+        for airport, event in merge_by_time(events):
+            inputs[airport].on_next(event)
+            inputs[airport].on_next(rxt.Cti(event.start))
+        subject.on_completed()
+    row = {"origin": "EWR", "start_time": "2013-01-24T14:30:00Z"}
+    why = rxt.why(hourly, row, recording=tmp_path / "recording")
+    causes = why.causes["departures"]
+    assert (causes.height, round(causes["dep_delay"].mean(), 1)) == (36, 14.2)
+    hour = pl.col("start_time").is_between(*map(rxt.ticks, (BUSY, BUSY + timedelta(hours=1))))
+    assert causes.filter(hour, origin="EWR").height == 36
 
 
 def test_a_stream_on_which_the_row_does_not_stand_has_no_causes() -> None:
