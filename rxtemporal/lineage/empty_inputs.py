@@ -18,6 +18,8 @@ def assume_fields(operator: Operator | TwoInputs, inputs: Sequence[History]) -> 
         return inputs
     missing = unknown.index(True)
     known = inputs[1 - missing]
-    schema = operator.assume_fields(missing, known.payload.schema, known.keys)
+    schema = inputs[missing].node.schema
+    if schema is None:
+        schema = operator.assume_fields(missing, known.payload.schema, known.keys)
     filled = dataclasses.replace(inputs[missing], payload=pl.DataFrame(schema=schema))
     return [filled, known] if missing == 0 else [known, filled]

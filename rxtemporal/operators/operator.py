@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -228,22 +228,29 @@ class TwoInputs(_Description):
         left: Observable[EventBatch],
         right: Observable[EventBatch],
         gauge: Gauge | None = None,
+        schemas: tuple[pl.Schema | None, ...] = (None, None),
     ) -> Observable[EventBatch]:
         """Return the observable of this operator's output for two sources.
 
-        ``gauge`` counts what passes.
+        ``gauge`` counts what passes. ``schemas`` are those of the sources, as far as the plan knows
+        them.
         """
         from rxtemporal.reactive.lift_two import lift_two
 
-        return lift_two(self._check_and_make, self.place, self.make_absent)(left, right, gauge)
+        absent = partial(self.make_absent, schemas)
+        return lift_two(self._check_and_make, self.place, absent)(left, right, gauge)
 
     def assume_fields(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the fields of an input (0 or 1) that ends before its fields are known."""
         return known
 
-    def make_absent(self, missing: int, known: EventBatch) -> EventBatch:
-        """Return an empty batch for an input that ends before its fields are known."""
-        schema = self.assume_fields(missing, known.schema, known.keys)
+    def make_absent(
+        self, schemas: tuple[pl.Schema | None, ...], missing: int, known: EventBatch
+    ) -> EventBatch:
+        """Return an empty batch for an input that ends before its first batch."""
+        schema = schemas[missing]
+        if schema is None:
+            schema = self.assume_fields(missing, known.schema, known.keys)
         return EventBatch.empty(schema, MIN_TIME, known.keys)
 
     def _check_and_make(self, left: EventBatch, right: EventBatch) -> TwoInputStep:

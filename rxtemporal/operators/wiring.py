@@ -47,7 +47,9 @@ class Wiring:
             operate: Any = node.operator  # of one input or of two
             inputs = (streams[id(each)] for each in node.inputs)
             self.gauges[node] = Gauge((self.get_meter(each) for each in node.inputs), clock)
-            stream = operate(*inputs, self.gauges[node])
+            known = tuple(each.schema for each in node.inputs)
+            more = {"schemas": known} if len(known) > 1 else {}
+            stream = operate(*inputs, self.gauges[node], **more)
             if uses[id(node)] > 1:
                 twice: Subject[EventBatch] = Subject()
                 self._shared.append((stream, twice))

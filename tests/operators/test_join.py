@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from captured_cases import read_cut
 
 import rxtemporal as rxt
+from rxtemporal import agg
 
 LEFT = pl.DataFrame(
     {"start_time": [1, 2], "end_time": [9, 9], "k": [1, 2], "a": ["x", None]},
@@ -28,3 +30,14 @@ def test_keys_of_two_types_are_joined_as_the_wider_one(method: str) -> None:
     assert sum(map(len, batches))
     for batch in batches:
         assert batch.payload.schema == query.schema
+
+
+def test_a_side_that_is_cut_off_before_its_first_batch_has_the_fields_of_the_plan() -> None:
+    """A stopped run has counts of nothing yet; the join knows their fields none the less."""
+    point = {"k": "a", "x": 1, "y": None}
+    left = read_cut([("point", 0, point)], "left")
+    right = read_cut([("point", 0, point)], "right")
+    counts = right.group_by("k").hopping_window2(9, 4).aggregate(n=agg.count())
+    joined = left.join(counts, on="k", where=pl.col("n") > 1)
+    assert joined.to_events() == []
+    assert rxt.why_not(joined, at=0).candidates["left"][0].fate.kind == "no partner"

@@ -43,10 +43,13 @@ class Caused:
     def recompute(self, number: int, rows: list[list[int]]) -> bool:
         """Return True if the model over some rows of each input has this result."""
         some = [[side[i] for i in numbers] for side, numbers in zip(self.inputs, rows, strict=True)]
-        result = self.results[number]
-        again = [row for row in self._case.model(*some) if row[:2] == result[:2]]
+        result = self._clip(self.results[number])
         near = self._tolerance(result)
-        return any(is_near(row, result, near) for row in again)
+        return any(is_near(self._clip(row), result, near) for row in self._case.model(*some))
+
+    def _clip(self, row: Row) -> Row:
+        """Return a row as it is known at the end: an end after the last CTI is not known yet."""
+        return row._replace(end=min(row.end, self._case.last))
 
 
 def _compose(case: Case, sides: Sides) -> rxt.Streamable:
