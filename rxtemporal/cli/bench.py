@@ -131,10 +131,11 @@ class TimedOperator:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._operator, name)
 
-    def __call__(self, *given: Any) -> Observable[EventBatch]:
+    def __call__(self, *given: Any, **settings: Any) -> Observable[EventBatch]:
         """Operate on inputs that give the clock to this operator; the last argument is a gauge."""
         *inputs, gauge = given
-        return self._operator(*map(self._time, inputs), gauge)  # type: ignore[no-any-return]
+        timed = map(self._time, inputs)
+        return self._operator(*timed, gauge, **settings)  # type: ignore[no-any-return]
 
     def _time(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         def subscribe(
