@@ -17,7 +17,7 @@ from rxtemporal.debug.columns import (
     encode_ticks,
 )
 from rxtemporal.debug.nodes import describe_fields, describe_history, find_holders
-from rxtemporal.debug.sentence import find_delays, write_sentence
+from rxtemporal.debug.sentence import list_cti_delays, write_sentence
 from rxtemporal.debug.shown_rows import MOST_IN_ALL, MOST_ROWS, ShownRows, take_sample
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def describe_flow(
         "arrivals": [
             _describe_arrivals(flow, name, each, sample) for name, each in flow.arrivals.items()
         ],
-        "delay": find_delays(flow),
+        "delay": list_cti_delays(flow),
         "latency": None,
         "diff": None,
         "live": False,

@@ -21,7 +21,6 @@ from rxtemporal.debug.data import VERSION
 from rxtemporal.debug.live_nodes import News, list_nodes
 from rxtemporal.debug.live_rows import encode_late
 from rxtemporal.debug.newest import Newest
-from rxtemporal.debug.sentence import find_delay
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.process import Process
 from rxtemporal.runtime.stall_search import find_stalls
@@ -103,7 +102,7 @@ class LiveFlow:
             }
             for each in self.nodes
         ]
-        delays = {each.name: find_delay(each.node) for each in self.nodes if each.reader}
+        delays = {each.name: each.node.cti_delay for each in self.nodes if each.reader}
         return {
             **describe_shell(title), "time": self._execution.time, "output": outputs[0],
             "nodes": nodes, "delay": delays,

@@ -11,7 +11,6 @@ from rxtemporal.core.safe_text import describe_error
 from rxtemporal.debug.columns import cut_text
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.lineage.history import ADJUSTED, LATE, TIME, Arrivals
-from rxtemporal.operators.plan import Node
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow
@@ -25,21 +24,17 @@ def write_sentence(flow: Flow) -> str:
     return " ".join([*(waits or ["Everything is final."]), *_write_late(flow)])
 
 
-def find_delays(flow: Flow) -> dict[str, int | None]:
+def list_cti_delays(flow: Flow) -> dict[str, int | None]:
     """Return how far behind its events each stream makes its CTIs, in ticks; None: it does not."""
-    return {each.name: find_delay(each.node) for each in flow.histories if each.kind == "source"}
-
-
-def find_delay(node: Node) -> int | None:
-    """Return how far behind its events a source makes its CTIs, in ticks; None: it does not."""
-    source = node.source
-    settings = source.settings if isinstance(source, StreamSource) else None
-    generation = None if settings is None else settings.generation
-    return None if generation is None else generation.delay_ticks
+    sources = [each for each in flow.histories if each.kind == "source"]
+    return {
+        each.name: each.node.cti_delay if isinstance(each.node.source, StreamSource) else None
+        for each in sources
+    }
 
 
 def _write_late(flow: Flow) -> Iterator[str]:
-    delays = find_delays(flow)
+    delays = list_cti_delays(flow)
     for name, arrivals in flow.arrivals.items():
         late = arrivals.verdict == LATE
         adjusted = arrivals.verdict == ADJUSTED

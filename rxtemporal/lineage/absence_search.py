@@ -94,7 +94,7 @@ class _Candidates:
         by, form = int(arrivals.by[number]), self._flow.time
         cti = int(arrivals.start[number]) + by
         message = f"late by {write_span(by, form)}: the CTI was {write_time(cti, form)}"
-        delay = _find_delay(source)
+        delay = None if source is None else source.node.cti_delay
         if delay is not None:
             delay += by
             message += f"; a delay of {write_span(delay, form)} would have kept it"
@@ -106,13 +106,6 @@ class _Candidates:
         return dataclasses.replace(
             fate, message=f"late by {span}, its start was moved; {fate.message}", late_by=by
         )
-
-
-def _find_delay(source: History | None) -> int | None:
-    """Return the delay by which a stream makes its CTIs, None if it makes none."""
-    settings = getattr(None if source is None else source.node.source, "settings", None)
-    generation = getattr(settings, "generation", None)
-    return None if generation is None else int(generation.delay_ticks)
 
 
 def _write_wanted(wanted: Wanted) -> str:

@@ -49,6 +49,16 @@ class Node:
     # only for a source that is replayed at a speed
     pace: Pace | None = None
 
+    @property
+    def cti_delay(self) -> int | None:
+        """The ticks by which a source makes its CTIs behind its events; None if it makes none.
+
+        Late events as a stream have those of the stream that they were late for.
+        """
+        settings = getattr(self.source, "settings", None)
+        generation = None if settings is None else settings.generation
+        return None if generation is None else int(generation.delay_ticks)
+
     def list_nodes(self) -> list[Node]:
         """Return this node and all nodes below it, each once, inputs first."""
         return list_nodes((self,))

@@ -86,17 +86,11 @@ def _list_streams(source: Any) -> list[LateStream]:
         )
     if source.error is not None:
         raise source.error
-    delays = {each.origin: _find_delay(each.node) for each in source.histories if each.origin}
+    delays = {each.origin: each.node.cti_delay for each in source.histories if each.origin}
     return [
         _measure(name, arrivals, delays.get(name), source.time)
         for name, arrivals in source.arrivals.items()
     ]
-
-
-def _find_delay(node: Any) -> int | None:
-    settings = getattr(node.source, "settings", None)
-    generation = None if settings is None else settings.generation
-    return None if generation is None else int(generation.delay_ticks)
 
 
 def _measure(name: str, arrivals: Arrivals, delay: int | None, form: TimeForm) -> LateStream:
