@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 
 NOT_LISTED = -2
@@ -13,31 +12,6 @@ NOT_LISTED = -2
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Number = int | np.uint64
-
-_MAX = MAX_TIME
-
-
-@jit
-def split_ended(rows: Ints, end: Ints, cti: int) -> tuple[Ints, Ints, Ints]:
-    """Split rows into those that have ended by the CTI and those that end later.
-
-    Returns ``over, ends, later``: the numbers of the first, and the ends and numbers of the second.
-    ``rows`` ``int64[n]``; ``end`` ``int64`` by row number. A row that never ends is returned only
-    when the CTI is the end of time. O(n).
-    """
-    over = np.empty(len(rows), np.int64)
-    ends = np.empty(len(rows), np.int64)
-    later = np.empty(len(rows), np.int64)
-    o = r = 0
-    for i in range(len(rows)):
-        row = np.uint64(rows[i])
-        time = end[row]
-        over[o] = rows[i]
-        ends[r] = time
-        later[r] = rows[i]
-        o += int(time <= cti)
-        r += int(time > cti and time != _MAX)
-    return over[:o], ends[:r], later[:r]
 
 
 @jit
@@ -77,52 +51,59 @@ def unlink_all(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> 
 
 @jit
 def find_pairs(
-    time: Ints,
-    what: Ints,
+    left_time: Ints,
+    left: Ints,
+    right_time: Ints,
+    right: Ints,
     cti: int,
     key: tuple[Ints, Ints],
     end: tuple[Ints, Ints],
     after: tuple[Ints, Ints],
     before: tuple[Ints, Ints],
     head: tuple[Ints, Ints],
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Find the pairs that rows form when they begin: ``left, right, start, end``, ``int64[p]``.
+) -> tuple[Ints, int]:
+    """Find the pairs that rows form when they begin; return them and their number p.
 
-    ``time``, ``what`` ``int64[n]``: rows in order of start; ``what >> 1`` is the row's number and
-    ``what & 1`` its side. For each side ``key, end, after, before`` ``int64[rows]`` and ``head``
-    ``int64[keys]``: for each key a list of its rows alive, updated in place.
+    ``left_time``, ``left`` and ``right_time``, ``right`` ``int64[n]``: the rows of each side that
+    begin, in order of start; of two that start together the left one begins first. For each side
+    ``key, end, after, before`` ``int64[rows]`` and ``head`` ``int64[keys]``: for each key a list of
+    its rows alive, updated in place. The pairs are ``int64[4, room]``: left row, right row, start
+    and end.
 
     Definition: a row that begins meets every row of the other side that has begun and ends after
     this row's start. Rows found ended are removed from their list, so that each is passed once; a
     row that ends before the next row of the other side begins is never listed. Rows of later calls
-    begin at ``cti`` or after it. A pair's ``end`` is the earlier of its rows' ends. O(n + p).
+    begin at ``cti`` or after it. A pair's end is the earlier of its rows' ends. O(n + p).
     """
-    following = _find_next_of_other_side(time, what, cti)
-    out = np.empty((4, len(time) + 64), np.int64)
+    out = np.empty((4, len(left) + len(right) + 64), np.int64)
     # unpacked once: each access to a tuple counts the references of an array
     lefts = key[0], end[0], after[0], before[0], head[0]
     rights = key[1], end[1], after[1], before[1], head[1]
-    i = p = 0
+    i = j = p = 0
     met = -1
-    while i < len(time):
-        i, p, met = _begin_rows(
-            i, p, met, time, what, following, *lefts, *rights, out[0], out[1], out[2], out[3]
-        )
+    while i < len(left) or j < len(right):
+        i, j, p, met = _begin_rows(
+            i, j, p, met, left_time, left, right_time, right, cti, *lefts, *rights,
+            out[0], out[1], out[2], out[3],
+        )  # fmt: skip
         if met >= 0:
             longer = np.empty((4, 2 * out.shape[1]), np.int64)
             longer[:, : out.shape[1]] = out
             out = longer
-    return out[0, :p], out[1, :p], out[2, :p], out[3, :p]
+    return out, p
 
 
 @jit
 def _begin_rows(
     i: int,
+    j: int,
     p: int,
     met: int,
     time: Ints,
-    what: Ints,
-    following: Ints,
+    rows: Ints,
+    other_time: Ints,
+    other_rows: Ints,
+    cti: int,
     key: Ints,
     end: Ints,
     after: Ints,
@@ -137,39 +118,21 @@ def _begin_rows(
     right: Ints,
     start: Ints,
     until: Ints,
-) -> tuple[int, int, int]:
-    """Begin rows from number ``i`` on while there is room for pairs.
+) -> tuple[int, int, int, int]:
+    """Begin the left rows from number ``i`` on and the right ones from ``j`` on.
 
     Takes the columns of the left side, those of the right side, and those of the pairs to write.
-    ``met``: the row that row ``i`` meets next, or -1 if the search for it has not begun. Returns
-    ``i``, the number of pairs, and the row for whose pair there was no room (-1: there was).
+    ``met``: the row that the next one meets next, or -1 if the search for it has not begun. Returns
+    ``i``, ``j``, the number of pairs, and the row for whose pair there was no room (-1: there was).
     """
     # The loop is written out for each side: choosing arrays by side would count their references,
     # and a call for each row would pass all of them. Numbers are unsigned: a signed index is tested
     # for being negative each time.
-    while i < len(time):
-        row = np.uint64(what[i] >> 1)
-        t = time[i]
-        if what[i] & 1:
-            k = np.uint64(other_key[row])
-            if met < 0:
-                met = head[k]
-            while met >= 0:
-                other = np.uint64(met)
-                later = after[other]
-                if end[other] > t:
-                    if p == len(start):
-                        return i, p, met
-                    place = np.uint64(p)
-                    left[place], right[place], start[place] = met, row, t
-                    until[place] = min(end[other], other_end[row])
-                    p += 1
-                else:
-                    take_off(other, k, after, before, head)
-                met = later
-            if other_end[row] > following[i]:
-                link(row, k, other_after, other_before, other_head)
-        else:
+    n, m = len(rows), len(other_rows)
+    while i < n or j < m:
+        if j == m or (i < n and time[i] <= other_time[j]):
+            row = np.uint64(rows[i])
+            t = time[i]
             k = np.uint64(key[row])
             if met < 0:
                 met = other_head[k]
@@ -178,7 +141,7 @@ def _begin_rows(
                 later = other_after[other]
                 if other_end[other] > t:
                     if p == len(start):
-                        return i, p, met
+                        return i, j, p, met
                     place = np.uint64(p)
                     left[place], right[place], start[place] = row, met, t
                     until[place] = min(end[row], other_end[other])
@@ -186,25 +149,32 @@ def _begin_rows(
                 else:
                     take_off(other, k, other_after, other_before, other_head)
                 met = later
-            if end[row] > following[i]:
+            if end[row] > (other_time[j] if j < m else cti):
                 link(row, k, after, before, head)
-        i += 1
-    return i, p, -1
-
-
-@jit
-def _find_next_of_other_side(time: Ints, what: Ints, cti: int) -> Ints:
-    """Return for each row the earliest time at which the next one of the other side begins."""
-    out = np.empty(len(time), np.int64)
-    left = right = cti
-    for i in range(len(time) - 1, -1, -1):
-        if what[i] & 1:
-            out[i] = left
-            right = time[i]
+            i += 1
         else:
-            out[i] = right
-            left = time[i]
-    return out
+            row = np.uint64(other_rows[j])
+            t = other_time[j]
+            k = np.uint64(other_key[row])
+            if met < 0:
+                met = head[k]
+            while met >= 0:
+                other = np.uint64(met)
+                later = after[other]
+                if end[other] > t:
+                    if p == len(start):
+                        return i, j, p, met
+                    place = np.uint64(p)
+                    left[place], right[place], start[place] = met, row, t
+                    until[place] = min(end[other], other_end[row])
+                    p += 1
+                else:
+                    take_off(other, k, after, before, head)
+                met = later
+            if other_end[row] > (time[i] if i < n else cti):
+                link(row, k, other_after, other_before, other_head)
+            j += 1
+    return i, j, p, -1
 
 
 @jit

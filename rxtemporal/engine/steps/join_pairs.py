@@ -16,13 +16,11 @@ from rxtemporal.engine.kernels.join import (
     close_pairs,
     find_pairs,
     remember_pairs,
-    split_ended,
     unlink_all,
 )
-from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import RowStore, grow, relink
+from rxtemporal.engine.steps.rows import MANY, RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
 
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
@@ -44,7 +42,7 @@ class NewPairs:
     right: Int64s
     start: Int64s
     end: Int64s
-    certain: Bools | None
+    certain: Bools | None = None
 
     def take(self, which: Bools) -> NewPairs:
         """Return some of them."""
@@ -65,7 +63,11 @@ class EndedPairs:
 
 
 class Side(Stateful):
-    """Rows of one input: those not yet committed, and those alive."""
+    """Rows of one input: those that have not begun, and those alive.
+
+    A row that has ended stays until so many rows are kept as were alive when such rows were last
+    removed, and as many again. ``ends`` has the known ends of rows in pairs that are remembered.
+    """
 
     held = ("rows", "starts", "ends", "open", "head", "cti")
 
@@ -77,9 +79,13 @@ class Side(Stateful):
         self.head = np.zeros(0, np.int64)
         self.cti = MIN_TIME
         self._payload = payload
+        # rows that have ended are looked for when so many are kept
+        self._most = MANY
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def list_ends(self, cti: int) -> Int64s:
+        """Return the ends of the rows that have not ended by the CTI."""
+        ends: Int64s = self.rows.columns[END]
+        return ends[ends > cti]
 
     def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
         """Keep the rows that begin; return the numbers of the rows closed by end edges."""
@@ -123,24 +129,37 @@ class Side(Stateful):
         if not isinstance(opened, bool):
             self.open.open(batch.edge[opened], rows[opened])
 
-    def queue_ends(self, cti: int, rows: Int64s) -> Int64s:
-        """Queue the ends of rows that have just begun; return the rows that have ended by now."""
-        if not len(rows):
-            return rows
-        over, end, later = split_ended(rows, self.rows.columns[END], cti)
-        self.ends.push(end, later)
-        return over
+    def queue_ends(self, rows: Int64s) -> None:
+        """Queue the ends of rows in pairs that are remembered, where they are known."""
+        columns = self.rows.columns
+        end = columns[END][rows]
+        known = ~columns[OPENED][rows] & (end != MAX_TIME)
+        self.ends.push(end[known], rows[known])
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept, which have no rows."""
         self.rows.renumber_keys(KEY, kept)
         self.head = kept.pick(self.head)
 
-    def compact(self) -> Int64s | None:
-        """Renumber the rows if most are gone; return the new numbers, or None."""
-        new = self.rows.compact()
-        if new is None:
+    def release_ended(self, cti: int) -> None:
+        """Release the rows that have ended by the CTI."""
+        columns = self.rows.columns
+        over = self.rows.list_alive(columns[END] <= cti)
+        unlink_all(over, columns[KEY], columns[AFTER], columns[BEFORE], self.head)
+        self.rows.release(over)
+
+    def compact(self, cti: int) -> Int64s | None:
+        """Remove the rows that have ended if there may be many; return new row numbers, or None."""
+        if self.rows.height < self._most:
             return None
+        self.release_ended(cti)
+        new = self.rows.compact()
+        self._most = max(MANY, 2 * len(self.rows))
+        if new is not None:
+            self._renumber(new)
+        return new
+
+    def _renumber(self, new: Int64s) -> None:
         for queue in (self.starts, self.ends):
             if len(queue):
                 queue.renumber(new)
@@ -149,7 +168,6 @@ class Side(Stateful):
         if self.rows.height:
             columns = self.rows.columns
             relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
-        return new
 
 
 class Pairs(Stateful):
@@ -184,7 +202,15 @@ class Pairs(Stateful):
         return len(left) > 0 or len(right) > 0
 
     def __len__(self) -> int:
-        return len(self.sides[0]) + len(self.sides[1])
+        return sum(len(side.list_ends(self.cti)) for side in self.sides)
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest start or end that waits for the CTI; None if nothing waits."""
+        cti = self.cti
+        times = [side.starts.next_due for side in self.sides]
+        times += [int(ends.min()) for side in self.sides if len(ends := side.list_ends(cti))]
+        return min((time for time in times if time is not None and time < MAX_TIME), default=None)
 
     def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
         """Take a batch of one side; rows of key -1 meet nothing, left rows may have a tag."""
@@ -194,6 +220,7 @@ class Pairs(Stateful):
     def mark_keys(self, held: Bools) -> None:
         """Set ``held`` to True for the keys of the rows held."""
         for side in self.sides:
+            side.release_ended(self.cti)
             side.rows.mark_keys(KEY, held)
 
     def keep_keys(self, kept: KeptKeys) -> None:
@@ -217,24 +244,21 @@ class Pairs(Stateful):
         """Return the pairs that have begun to meet before the CTI."""
         cti = self.cti
         left, right = self.sides
-        left_times, left_rows = left.starts.pop_due(cti)
-        right_times, right_rows = right.starts.pop_due(cti)
-        time, what = merge(left_times, left_rows << 1, right_times, (right_rows << 1) | 1)
         heads = left.head, right.head = grow(left.head, keys, -1), grow(right.head, keys, -1)
         both = tuple(zip(left.rows.arrays, right.rows.arrays, strict=False))
-        found = find_pairs(time, what, cti, both[KEY], both[END], both[AFTER], both[BEFORE], heads)
-        self._brief = left.queue_ends(cti, left_rows), right.queue_ends(cti, right_rows)
-        if not len(left.open) and not len(right.open):
-            return NewPairs(*found, None)
-        return self._find_certain_ends(*found)
+        pairs, count = find_pairs(
+            *left.starts.pop_due(cti), *right.starts.pop_due(cti), cti,
+            both[KEY], both[END], both[AFTER], both[BEFORE], heads,
+        )  # fmt: skip
+        found = NewPairs(pairs[0, :count], pairs[1, :count], pairs[2, :count], pairs[3, :count])
+        return self._find_certain_ends(found) if len(left.open) or len(right.open) else found
 
-    def _find_certain_ends(
-        self, left: Int64s, right: Int64s, start: Int64s, end: Int64s
-    ) -> NewPairs:
+    def _find_certain_ends(self, found: NewPairs) -> NewPairs:
         """Return the pairs, with those ends that are certain."""
-        opened = self.column(0, OPENED)[left], self.column(1, OPENED)[right]
-        certain = ~(opened[0] | opened[1]) | (end <= self.cti)
-        return NewPairs(left, right, start, np.where(certain, end, MAX_TIME), certain)
+        opened = self.column(0, OPENED)[found.left] | self.column(1, OPENED)[found.right]
+        certain = ~opened | (found.end <= self.cti)
+        end = np.where(certain, found.end, MAX_TIME)
+        return dataclasses.replace(found, end=end, certain=certain)
 
     def remember(self, found: NewPairs, edges: Int64s) -> None:
         """Remember pairs whose end is not certain, under these ids."""
@@ -242,6 +266,8 @@ class Pairs(Stateful):
             return
         self._make_room(len(found.left))
         remember_pairs(found.left, found.right, edges, self._both(FIRST), self._pairs)
+        for side, rows in zip(self.sides, (found.left, found.right), strict=True):
+            side.queue_ends(rows)
 
     def _make_room(self, more: int) -> None:
         """Make sure that at least ``more`` places are unused."""
@@ -254,36 +280,27 @@ class Pairs(Stateful):
         self._pairs[7, 0] = unused + len(new)
 
     def close_ended(self) -> EndedPairs | None:
-        """Return the remembered pairs whose end is certain now, and note the rows that have ended.
+        """Return the remembered pairs whose end is certain now.
 
         Row numbers stay valid until ``forget``.
         """
         until = self.cti + 1
-        self._over = [
-            _join(side.ends.pop_due(until)[1], brief)
-            for side, brief in zip(self.sides, self._brief, strict=True)
-        ]
+        over = [side.ends.pop_due(until)[1] for side in self.sides]
         ended, self._ended = self._ended, [_NONE, _NONE]
         if int(self._pairs[7, 0]) == self._pairs.shape[1] - 1:  # none is remembered
             return None
         end, opened, first = map(self._both, (END, OPENED, FIRST))
         parts = [
             close_pairs(_join(*known), number, self.cti, end, opened, first, self._pairs)
-            for number, known in enumerate(zip(ended, self._over, strict=True))
+            for number, known in enumerate(zip(ended, over, strict=True))
         ]
         left, right, edge = map(np.concatenate, zip(*parts, strict=True))
         return EndedPairs(left, right, edge, np.minimum(end[0][left], end[1][right]))
 
     def forget(self) -> None:
-        """Release the rows that have ended."""
+        """Remove the rows that have ended, once they are many."""
         for number, side in enumerate(self.sides):
-            over = self._over[number]
-            if not len(over):
-                continue
-            columns = side.rows.arrays
-            unlink_all(over, columns[KEY], columns[AFTER], columns[BEFORE], side.head)
-            side.rows.release(over)
-            new = side.compact()
+            new = side.compact(self.cti)
             if new is not None:
                 self._renumber(number, new)
 

@@ -288,6 +288,10 @@ class RowStore(Stateful):
         """Return these fields of the payload of these rows."""
         return self._payloads.fields(numbers, names)
 
+    def list_alive(self, which: npt.NDArray[np.bool_]) -> Int64s:
+        """Return the numbers of the rows alive for which this mask is True."""
+        return np.flatnonzero(self._alive[: self._height] & which)
+
     def release(self, numbers: Int64s) -> None:
         """Release these rows, each once; their numbers stay valid until ``compact``."""
         self._alive[numbers] = False
