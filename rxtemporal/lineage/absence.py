@@ -21,11 +21,11 @@ MOST_RESULTS = 3
 class Absence:
     """Answer to "why is there no such row in the result", by ``why_not``.
 
-    ``exists`` is True if there is such a row after all: then ``results`` has it. Otherwise
-    ``results`` has the rows of the result that are nearest to the missing one, and ``candidates``
-    the nearest events of each stream with the ``fate`` of each, by stream. ``holding_back`` are
-    sentences that say who holds back results that are not final, and ``error`` is the error that
-    ended the run. It prints as text and shows as HTML.
+    ``exists`` is True if there is such a row after all: then ``results`` has it, of several such
+    rows the first three. Otherwise ``results`` has the three rows of the result that are nearest to
+    the missing one, and ``candidates`` the nearest events of each stream with the ``fate`` of each,
+    by stream. ``holding_back`` are sentences that say who holds back results that are not final,
+    and ``error`` is the error that ended the run. It prints as text and shows as HTML.
     """
 
     wanted: str

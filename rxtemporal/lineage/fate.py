@@ -12,14 +12,24 @@ from rxtemporal.core.batch import Int64s, TimeForm, time_series
 from rxtemporal.lineage.history import History
 
 FateKind: TypeAlias = Literal[
-    "late", "dropped", "no partner", "removed", "outside", "worse", "waiting", "elsewhere", "ended"
+    "late",
+    "dropped",
+    "no partner",
+    "removed",
+    "removes",
+    "outside",
+    "worse",
+    "waiting",
+    "elsewhere",
+    "ended",
 ]
 """Kinds of fates.
 
 ``late``: the event came too late. ``dropped``: a ``where`` dropped it. ``no partner``: nothing
-joined it. ``removed``: an anti join removed it. ``outside``: it lies in no window. ``worse``:
-others ranked before it. ``waiting``: its result is not final. ``elsewhere``: it is in a result of
-another time or with other values. ``ended``: it ended at an operator for another reason.
+joined it. ``removed``: an anti join removed it. ``removes``: it gives no row itself, and removes
+or ends rows of another stream. ``outside``: it lies in no window. ``worse``: others ranked before
+it. ``waiting``: its result is not final. ``elsewhere``: it is in a result of another time or with
+other values. ``ended``: it ended at an operator for another reason.
 """
 
 
@@ -29,10 +39,10 @@ class Fate:
 
     ``operator`` and ``line`` are the place, None for an event that came late. ``values`` are those
     that decided, by field. ``others`` are rows that decided, with ``start_time`` and ``end_time``:
-    the nearest partners, the rows that removed it, better ones, or the results in which it is.
-    ``late_by`` and ``delay`` are spans in ticks: how late the event came, and the least delay that
-    would have kept it, None if the stream makes no CTIs by a delay. ``until`` is the CTI in ticks
-    that a result waits for.
+    the nearest partners, the rows that removed it or that it removes, better ones, or the results
+    in which it is. ``late_by`` and ``delay`` are spans in ticks: how late the event came, and the
+    least delay that would have kept it, None if the stream makes no CTIs by a delay. ``until`` is
+    the CTI in ticks that a result waits for.
     """
 
     kind: FateKind

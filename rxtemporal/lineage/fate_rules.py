@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.columns import Columns
-from rxtemporal.engine.steps.join_keys import KeyMatcher
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.lineage.fate import Fate
 from rxtemporal.lineage.history import History
 from rxtemporal.lineage.lost_row import LostRow
 from rxtemporal.lineage.row_text import write_expression, write_span, write_values
+from rxtemporal.lineage.rules.join import code_keys, find_pairs
 from rxtemporal.operators.anti_join import LeftAntiJoin
+from rxtemporal.operators.clip import Clip
 from rxtemporal.operators.explode import Explode
 from rxtemporal.operators.join import Join, Matcher
 from rxtemporal.operators.where_select import Where, WhereRow
@@ -110,8 +111,8 @@ def _explain_overlap(operator: Join, lost: LostRow, partners: Int64s) -> Fate | 
     begin = int(np.maximum(other.start[alive], lost.start).min())
     if begin >= lost.cti:
         return lost.wait(begin + 1)
-    if operator.where is None:
-        return None
+    if operator.where is None:  # the run has failed before
+        return explain_end.dispatch(object)(operator, lost)
     nearest = alive[:MOST_OTHERS]
     return lost.tell(
         "no partner",
@@ -123,34 +124,54 @@ def _explain_overlap(operator: Join, lost: LostRow, partners: Int64s) -> Fate | 
 
 @explain_end.register
 def _explain_anti_join(operator: LeftAntiJoin, lost: LostRow) -> Fate:
-    """Return the rows that removed a left row; a right row only removes others."""
+    """Return the rows that removed a left row, or those that a right row removes."""
+    other = lost.inputs[1 - lost.side]
+    pairs = find_pairs(operator, lost.inputs).numbers
+    alive = lost.find_alive(other, np.unique(pairs[1 - lost.side][pairs[lost.side] == lost.row]))
     if lost.side == 1:
-        return lost.tell("ended", f"{lost.place} takes no row from its right stream")
-    other = lost.inputs[1]
-    _, partners = _find_partners(operator, lost)
-    alive = lost.find_alive(other, partners)
+        return _tell_removal(lost, alive, "removes")
     if not len(alive):
         return explain_end.dispatch(object)(operator, lost)
-    shown = ", ".join(lost.write_row(other, row) for row in alive[:MOST_OTHERS].tolist())
-    more = f" and {len(alive) - MOST_OTHERS:,} more" if len(alive) > MOST_OTHERS else ""
     return lost.tell(
         "removed",
-        f"removed by {lost.place}: {shown}{more}",
+        f"removed by {lost.place}: {_list_rows(lost, other, alive)}",
         others=lost.frame(other, alive[:MOST_OTHERS]),
     )
 
 
+@explain_end.register
+def _explain_clip(operator: Clip, lost: LostRow) -> Fate:
+    """Return the left rows that end where a right row begins."""
+    if lost.side == 0:
+        return explain_end.dispatch(object)(operator, lost)
+    left, right = lost.inputs
+    codes = code_keys(operator, lost.inputs)
+    code, begin = codes[1][lost.row], lost.start
+    before = right.start[(codes[1] == code) & (right.start < begin)].max(initial=MIN_TIME)
+    alive = (left.start >= before) & (left.start < begin) & (left.end > begin)
+    return _tell_removal(lost, np.flatnonzero(alive & (codes[0] == code) & (code >= 0)), "ends")
+
+
+def _tell_removal(lost: LostRow, rows: Int64s, verb: str) -> Fate:
+    """Return the left rows that a right row removes or ends; it gives no row itself."""
+    shown = _list_rows(lost, lost.inputs[0], rows) if len(rows) else "no row"
+    return lost.tell(
+        "removes",
+        f"gives no row in {lost.place}: it {verb} {shown}",
+        others=lost.frame(lost.inputs[0], rows[:MOST_OTHERS]),
+    )
+
+
+def _list_rows(lost: LostRow, history: History, rows: Int64s) -> str:
+    shown = ", ".join(lost.write_row(history, row) for row in rows[:MOST_OTHERS].tolist())
+    more = f" and {len(rows) - MOST_OTHERS:,} more" if len(rows) > MOST_OTHERS else ""
+    return shown + more
+
+
 def _find_partners(operator: Matcher, lost: LostRow) -> tuple[dict[str, Any], Int64s]:
     """Return the values of the row's key, under the other side's names, and the rows with it."""
-    left, right = (each.payload.schema for each in lost.inputs)
-    keys = lost.source.keys
-    types = operator.key_types(left, right, keys)
-    matcher = KeyMatcher(keys, operator.on, types)
-    codes = [
-        matcher.encode(side, Columns.from_frame(each.payload))
-        for side, each in enumerate(lost.inputs)
-    ]
-    pairs = [*((key, key) for key in keys), *operator.on]
+    codes = code_keys(operator, lost.inputs)
+    pairs = [*((key, key) for key in lost.source.keys), *operator.on]
     values = {pair[1 - lost.side]: lost.payload[pair[lost.side]] for pair in pairs}
     code = codes[lost.side][lost.row]
     found = np.flatnonzero(codes[1 - lost.side] == code) if code >= 0 else np.empty(0, np.int64)

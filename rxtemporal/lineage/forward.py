@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.lineage import fate_rules_windows as fate_rules_windows
 from rxtemporal.lineage.candidates import Wanted
 from rxtemporal.lineage.causes import BOUNDARY
+from rxtemporal.lineage.ends import End, choose_ways, find_nearest_end
 from rxtemporal.lineage.fate import Fate, make_frame
 from rxtemporal.lineage.fate_rules import explain_end
 from rxtemporal.lineage.flow import Flow
@@ -29,9 +29,7 @@ FEW_ROWS, MOST_ROWS = 16, 1 << 20
 # results of one row that are followed
 MOST_BRANCHES = 4
 
-# a worse end has a greater rank: whether the row could only have removed others, distance from the
-# time, in a result, steps from the output
-Rank: TypeAlias = tuple[bool, int, bool, int]
+NO_ROWS = np.empty(0, np.int64)
 
 
 class Forward:
@@ -44,34 +42,43 @@ class Forward:
             for side, below in enumerate(history.inputs):
                 self._readers[below].append((history, side))
         self._giving = _list_giving(flow)
-        self._ends: dict[tuple[int, int], list[tuple[Rank, Fate]]] = {}
+        self._ends: dict[tuple[int, int], list[End]] = {}
 
     def find_fate(self, number: int, row: int) -> Fate:
-        """Return the end of a row's way; of several that nearest to the missing row."""
-        return min(self._follow(number, row), key=lambda end: end[0])[1]
+        """Return the end of a row's way; of several that nearest to the missing row.
 
-    def _follow(self, number: int, row: int) -> list[tuple[Rank, Fate]]:
+        Of the ways of a stream that is read twice, one into the result counts before one that ends,
+        unless only the latter is alive at the time asked about.
+        """
+        return find_nearest_end(self._follow(number, row))[1]
+
+    def _follow(self, number: int, row: int) -> list[End]:
         if (number, row) not in self._ends:
-            self._ends[number, row] = list(self._list_ends(number, row))
+            ways = [list(self._go_on(*reads, row)) for reads in self._readers[number]]
+            if number == self._flow.output:
+                ways.append([self._arrive(row)])
+            self._ends[number, row] = choose_ways([each for each in ways if each])
         return self._ends[number, row]
 
-    def _list_ends(self, number: int, row: int) -> Iterator[tuple[Rank, Fate]]:
-        history = self._flow.histories[number]
-        distance = self._measure(history, np.array([row])).tolist()[0]
-        if number == self._flow.output:
-            yield (False, distance, True, 0), self._tell_result(history, row)
-        for reader, side in self._readers[number]:
-            inputs = tuple(self._flow.histories[each] for each in reader.inputs)
-            lost = LostRow(reader, inputs, side, row, self._wanted.at, self._flow.time)
-            gives = reader.number in self._giving and not _only_removes(reader, side)
-            effects = self._find_effects(reader, lost)
-            if not len(effects) or self._is_missing(reader, effects, distance):
-                steps = self._flow.output - reader.number
-                yield (not gives, distance, False, steps), self._explain(reader, lost)
-            else:
-                for each in effects.tolist():
-                    for rank, fate in self._follow(reader.number, each):
-                        yield (not gives or rank[0], *rank[1:]), fate
+    def _arrive(self, row: int) -> End:
+        """Return the end of a row that is in the result."""
+        distance = self._measure(self._flow.result, np.array([row])).tolist()[0]
+        return (False, distance, True, 0), self._tell_result(self._flow.result, row)
+
+    def _go_on(self, reader: History, side: int, row: int) -> Iterator[End]:
+        """Return the ends of a row's ways through one of the operators that read it."""
+        inputs = tuple(self._flow.histories[each] for each in reader.inputs)
+        lost = LostRow(reader, inputs, side, row, self._wanted.at, self._flow.time)
+        removes = _only_removes(reader, side)
+        gives = reader.number in self._giving and not removes
+        distance = self._measure(lost.source, np.array([row])).tolist()[0]
+        effects = NO_ROWS if removes else self._find_effects(reader, lost)
+        if not len(effects) or self._is_missing(reader, effects, distance):
+            steps = self._flow.output - reader.number
+            yield (not gives, distance, False, steps), self._explain(reader, lost)
+        for each in effects.tolist():
+            for rank, fate in self._follow(reader.number, each):
+                yield (not gives or rank[0], *rank[1:]), fate
 
     def _explain(self, reader: History, lost: LostRow) -> Fate:
         """Return why a row has not come out; a predicate may not have seen it before an error."""
@@ -109,7 +116,7 @@ class Forward:
                 return found[near[:MOST_BRANCHES]]
             done += len(some)
             size *= 4 if len(causes) < 8 * size else 1
-        return np.empty(0, np.int64)
+        return NO_ROWS
 
     def _tell_result(self, history: History, row: int) -> Fate:
         """Return that a row is in a result, and in what this one differs from the missing one."""

@@ -31,7 +31,8 @@ def why_not(
     Of each stream the nearest events are followed forward: first those with the fewest other values
     in the fields that ``where`` names, then by time. The fate of each says where its way ended:
     it came late, a ``where`` dropped it, it had no partner in a join, an anti join removed it, it
-    lies in no window, its result waits for a CTI, or it is in another result.
+    only removes rows of another stream, it lies in no window, its result waits for a CTI, or it is
+    in another result.
 
     The query runs again over its streams, which must end, or over those of a ``recording``: the
     folder that ``run(…, record=folder)`` has written. ``query`` may then be a function of streams.

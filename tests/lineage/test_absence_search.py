@@ -224,3 +224,34 @@ def test_a_stream_that_also_removes() -> None:
     assert fate.kind == "removed"
     clipped = cars.clip_event_duration(cars, on="lane")
     assert find_fate(rxt.why_not(clipped, at=100), "cars").kind == "elsewhere"
+
+
+def test_a_stream_that_a_join_reads_twice() -> None:
+    """An event that is in the result by one way is not lost, whatever becomes of the other way."""
+    cars = make_cars()
+    paired = cars.cross_join(cars.where(pl.col("plate") == "B").select(other="plate"))
+    fate = find_fate(rxt.why_not(paired, where={"plate": "C", "other": "A"}), "cars")
+    assert fate.kind == "elsewhere"
+    assert fate.message.startswith("in the result [22, 25) lane=null plate='C' other='B', whose")
+    assert "another way ended: dropped by where" in fate.message
+    assert find_fate(rxt.why_not(paired, at=90, where={"plate": "C"}), "cars").kind == "elsewhere"
+    later = cars.shift_event_time(100).union(cars.where(pl.col("lane") == 1))
+    fate = find_fate(rxt.why_not(later, at=23, where={"plate": "C"}), "cars")
+    assert fate.kind == "dropped"
+    assert "another way is in the result [122, 126)" in fate.message
+
+
+def test_rows_that_only_remove() -> None:
+    """A right row of an anti join or a clip gives no row, and says which it removes or ends."""
+    cars, tolls = make_cars(), make_tolls()
+    free = cars.left_anti_join(tolls, on="lane", where=pl.col("toll") < 9)
+    for at in (5, 70):
+        fate = find_fate(rxt.why_not(free, at=at, where={"lane": 1}), "tolls")
+        assert (fate.kind, fate.operator) == ("removes", "left_anti_join")
+        assert fate.message.endswith("it removes [1, 9) lane=1 plate='A'")
+    fate = find_fate(rxt.why_not(free, at=42, where={"lane": 2}), "tolls")
+    assert fate.message.endswith("it removes no row")
+    clipped = cars.clip_event_duration(tolls, on="lane")
+    fate = find_fate(rxt.why_not(clipped, at=5, where={"lane": 1}), "tolls")
+    assert fate.kind == "removes"
+    assert fate.message.endswith("it ends [1, 9) lane=1 plate='A'")
