@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from operator import attrgetter, itemgetter
+from itertools import repeat
+from operator import attrgetter
 from types import NoneType
 from typing import Any
 
@@ -46,8 +47,8 @@ class PayloadReader:
         self._given = schema is not None
         # the stream was made with schema=
         self._declared = self._given
-        # of each field the function that reads it, and the one that makes its column
-        self._converters: Sequence[tuple[Callable[[Any], Any], Convert]] = ()
+        # the name of each field, and the function that makes its column
+        self._converters: Sequence[tuple[str, Convert]] = ()
         # the schema for which they are made
         self._schema: pl.Schema | None = None
 
@@ -111,27 +112,29 @@ class PayloadReader:
 
     def _set_converters(self, schema: pl.Schema) -> None:
         self._schema = schema
-        self._converters = [
-            (itemgetter(name), make_converter(name, dtype)) for name, dtype in schema.items()
-        ]
+        self._converters = [(name, make_converter(name, dtype)) for name, dtype in schema.items()]
 
     def _convert(self, payloads: Sequence[Any]) -> list[Column]:
-        width = len(self._converters)
         try:
-            fields = sum(map(dict.__len__, payloads))
+            return self._convert_dicts(payloads)
         except TypeError:  # not all are dicts
             kinds = set(map(type, payloads))
-            kind = next(iter(kinds))
-            if len(kinds) == 1 and dataclasses.is_dataclass(kind):
-                return self._convert_objects(kind, payloads)
-            if kinds <= _SCALARS and self.schema and [*self.schema] == [SCALAR_FIELD]:
-                return [convert(payloads) for _, convert in self._converters]
-            payloads = [to_fields(payload) for payload in payloads]
-            fields = sum(map(len, payloads))
+        kind = next(iter(kinds))
+        if len(kinds) == 1 and dataclasses.is_dataclass(kind):
+            return self._convert_objects(kind, payloads)
+        if kinds <= _SCALARS and self.schema and [*self.schema] == [SCALAR_FIELD]:
+            return [convert(payloads) for _, convert in self._converters]
+        return self._convert_dicts([to_fields(payload) for payload in payloads])
+
+    def _convert_dicts(self, payloads: Sequence[Any]) -> list[Column]:
+        """Return the columns of dicts; ``TypeError`` if a payload is none."""
+        converters = self._converters
+        # faster than an itemgetter, and refuses what is no dict
+        values = [list(map(dict.__getitem__, payloads, repeat(name))) for name, _ in converters]
         # rows that have all fields are longer if they have one more
-        if fields > width * len(payloads):
+        if sum(map(len, payloads)) > len(converters) * len(payloads):
             raise ValueError
-        return [convert(list(map(get, payloads))) for get, convert in self._converters]
+        return [convert(each) for (_, convert), each in zip(converters, values, strict=True)]
 
     def _convert_objects(self, kind: Any, payloads: Sequence[Any]) -> list[Column]:
         """Return the columns of objects of one dataclass."""

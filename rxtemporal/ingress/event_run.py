@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from itertools import compress, repeat
-from operator import is_
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -33,16 +32,15 @@ class EventRun:
     @classmethod
     def from_items(cls, items: Sequence[Any]) -> EventRun | None:
         """Return events as columns; None if an item is no point, interval or CTI."""
-        types = list(map(type, items))
-        if not _AT_ONCE.issuperset(types):
+        kinds, n = set(map(type, items)), len(items)
+        if not kinds <= _AT_ONCE:
             return None
-        n = len(items)
         start = np.fromiter([item.start for item in items], np.int64, n)
         ctis = np.zeros(n, np.bool_)
         end = start + TICK
-        if Cti in types:
-            ctis = np.fromiter(map(is_, types, repeat(Cti)), np.bool_, n)
-        if IntervalEvent in types:
+        if Cti in kinds:
+            ctis = np.fromiter([type(item) is Cti for item in items], np.bool_, n)
+        if IntervalEvent in kinds:
             rows = compress(items, (~ctis).tolist())
             end[~ctis] = np.fromiter([row.end for row in rows], np.int64)
         return cls(items, start, end, ctis)
