@@ -1,9 +1,11 @@
-"""Settings of the whole suite: hypothesis profiles, and what may be skipped where."""
+"""Settings of the whole suite: hypothesis profiles, temporary files, what may be skipped where."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from collections.abc import Generator
 
 # frames are tiny here: handing their columns out to threads costs more than all else
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -18,6 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 pytest.register_assert_rewrite("input_ways", "law_streams", "no_spark", "physical")
 
 from hypothesis import HealthCheck, settings  # noqa: E402
+from memory_disk import use_memory_disk  # noqa: E402
 from needs import skip_or_fail  # noqa: E402
 
 __all__ = ["skip_or_fail"]
@@ -41,6 +44,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+TEMPORARY = use_memory_disk()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
+    """Remove temporary files from memory, once all processes have ended; failed tests keep them."""
+    yield
+    if TEMPORARY is not None and session.exitstatus != pytest.ExitCode.TESTS_FAILED:
+        shutil.rmtree(TEMPORARY, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)
