@@ -38,6 +38,23 @@ class Stream:
             "to_events() returns the results, and to_polars() a frame of them."
         )
 
+    if not TYPE_CHECKING:  # a type checker refuses len(stream) itself
+
+        def __bool__(self) -> bool:
+            """Raise an error: a stream is neither true nor false, nor empty, before it runs."""
+            raise TypeError(
+                "a stream is neither true nor false before it runs. Hint: stream is not None asks "
+                "for the stream; stream.head(1).height, if it has results; predicates are combined "
+                "with & and |."
+            )
+
+        def __len__(self) -> int:
+            """Raise an error: the number of results is known when it has run."""
+            raise TypeError(
+                "a stream has no length before it runs. Hint: len(stream.to_polars()) counts the "
+                "results; .tumbling_window('1m').aggregate(n=agg.count()) the events of a window."
+            )
+
     @property
     def schema(self) -> pl.Schema | None:
         """The payload's fields and types; None if unknown before the first event."""

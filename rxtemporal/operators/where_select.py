@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
+import inspect
 import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
@@ -225,7 +228,7 @@ def where(*predicates: Predicate) -> Chain:
     Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held. A predicate is a polars
     expression computed row by row (aggregations, windows and shifts are errors), or a Python
     function of the payload as a dict, which costs about a microsecond per row. For an edge row the
-    result for its start edge counts.
+    result for its start edge counts. ``ArgumentError``: a function has no return value.
     """
     if not predicates:
         raise ArgumentError("where takes at least one predicate")
@@ -236,11 +239,32 @@ def _where(predicate: Predicate) -> Operator:
     if isinstance(predicate, pl.Expr):
         return Where(predicate=predicate)
     if callable(predicate):
+        if _returns_nothing(predicate):
+            raise ArgumentError(
+                f"the function given to where returns None for every row: {predicate!r}. Hint: it "
+                "returns True for the rows that stay: where(lambda row: row['x'] > 1)."
+            )
         return WhereRow(predicate=predicate)
     raise ArgumentError(
         f"where takes polars expressions or functions of the row, got {predicate!r}. "
         "Hint: where(pl.col('x') > 1), with import polars as pl."
     )
+
+
+def _returns_nothing(function: Callable[..., Any]) -> bool:
+    """Return True if each return of a Python function gives the constant None."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        return False
+    given: list[Any] = []
+    before = None
+    for each in dis.get_instructions(code):
+        if each.opname == "RETURN_CONST":
+            given.append(each.argval)
+        elif each.opname == "RETURN_VALUE":
+            given.append(before.argval if before and before.opname == "LOAD_CONST" else ...)
+        before = each
+    return bool(given) and all(each is None for each in given)
 
 
 def select(*expressions: Any, **named: Any) -> Select | SelectRow:
@@ -292,5 +316,10 @@ def _expressions(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[pl
     for name, value in named.items():
         if isinstance(value, str):
             value = pl.col(value)
+        if callable(value) and not isinstance(value, pl.Expr):
+            raise ArgumentError(
+                f"{name}= takes an expression or a value, got the function {brief(value)}. Hint: "
+                f"{name}=pl.col('x') * 2; or select(function, schema={{{name!r}: float}})."
+            )
         expressions.append((value if isinstance(value, pl.Expr) else pl.lit(value)).alias(name))
     return tuple(expressions)

@@ -54,7 +54,8 @@ def from_events(
     is a ``CtiViolationError``, and the stream ends with a CTI at the end of time.
 
     A list (or anything of known length) is processed in batches of at least 1,024 rows; an iterator
-    at every CTI, since its next event may take long. Each run iterates anew.
+    at every CTI, since its next event may take long. Each run iterates anew. Times are datetimes or
+    ticks; both in the first thousand events of a list are an ``EventError``.
     """
     given: Any = events
     if not isinstance(given, Iterable) or isinstance(given, str):

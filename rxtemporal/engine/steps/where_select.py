@@ -12,6 +12,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.expressions.projection import Projection
+from rxtemporal.engine.steps.row_errors import make_field_error
 from rxtemporal.engine.steps.step import Stateless
 from rxtemporal.errors import SchemaError
 
@@ -42,14 +43,22 @@ class WhereRowStep(Stateless):
         """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
         if not len(batch):
             return batch
-        verdicts = [self._verdict(row) for row in batch.payload.iter_rows(named=True)]
+        try:
+            verdicts = [self._verdict(row) for row in batch.payload.iter_rows(named=True)]
+        except AttributeError as error:
+            raise make_field_error(error, "where") from error
         return batch.take(np.array(verdicts, np.bool_))
 
     def _verdict(self, row: dict[str, object]) -> bool:
         verdict = self._predicate(row)
         if verdict is None or isinstance(verdict, (bool, np.bool_)):
             return bool(verdict)
-        raise SchemaError(f"a predicate returns True, False or None, got {verdict!r} for {row}")
+        hint = ""
+        if isinstance(verdict, pl.Expr):
+            hint = ". Hint: where takes the expression itself: where(pl.col('x') > 1)."
+        raise SchemaError(
+            f"a predicate returns True, False or None, got {verdict!r} for {row}{hint}"
+        )
 
 
 class SelectStep(Stateless):
@@ -81,7 +90,10 @@ class SelectRowStep(Stateless):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with their new payload, the same lifetimes and CTI."""
-        results = [self._function(row) for row in batch.payload.iter_rows(named=True)]
+        try:
+            results = [self._function(row) for row in batch.payload.iter_rows(named=True)]
+        except AttributeError as error:
+            raise make_field_error(error, "select") from error
         try:
             made = PayloadReader(self._schema).frame(results)
         except BadPayloadError as error:
