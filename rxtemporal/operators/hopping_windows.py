@@ -92,6 +92,9 @@ def tumbling_window(
 
     The output CTI is the start of the window that contains the input CTI, since a result lives for
     its window; with ``output=WindowOutput.POINT_AT_END`` the CTI passes unchanged.
+
+    A number is one of ticks, also where times are datetimes: ``tumbling_window(5)`` is then a
+    window of 5 microseconds, and ``tumbling_window("5s")`` one of 5 seconds.
     """
     return hopping_window(duration, duration, alignment, output=output)
 

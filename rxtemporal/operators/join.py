@@ -203,6 +203,8 @@ def join(
     both CTIs have passed its start, as a start edge while its end is not certain. Rows are held
     until they have ended before both CTIs. The cost is proportional to the new rows and their
     pairs.
+    Points meet points only at the same instant: ``to_signal`` or ``extend_lifetime`` lets the rows
+    of one side last.
     Source: StreamInsight's and Trill's ``Join``.
 
     ``on`` is a field's name, names, or a mapping left -> right; null matches nothing, NaN equals

@@ -59,7 +59,8 @@ class _LaneRun:
         sources = [each for each in node.list_nodes() if each.source is not None] if inputs else []
         self._inputs = [each for each in sources if not isinstance(each.source, SideSource)]
         late = [_find_late(each) for each in self._inputs]
-        streams = [Streamable(node), *map(Streamable, self._inputs), *filter(None, late)]
+        found = [each for each in late if each is not None]
+        streams = [Streamable(node), *map(Streamable, self._inputs), *found]
         self._late = [streams.index(each) if each is not None else None for each in late]
         outputs = [shape_output(each, EventShape.EDGE) for each in streams]
         self.execution = Execution(*outputs, others=find_imported([node], {}))
