@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import length_hint
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,9 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.subject import Subject
 
-from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
-from rxtemporal.core.events import RowEvent
-from rxtemporal.core.safe_text import brief
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.errors import CheckpointError, EventError, SchemaError, SourceError, blame
-from rxtemporal.ingress.pending_events import find_form
+from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.source import RUN_ROWS, Cursor, Front, StreamSource
 
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
 
 # batches of a bounded stream have at least so many rows
 SIZED_ROWS = 1_024
-# so many events of a list are looked at for times of both forms
-MOST_CHECKED = 1_000
 
 
 class FrameSource(StreamSource):
@@ -252,7 +247,10 @@ class EventSource(StreamSource):
             self._refuse_used_up()
         self._opened = True
         if position is None and isinstance(self._events, (list, tuple)):
-            _check_forms(self._events[:MOST_CHECKED], self.name)
+            # imported here: only a run of such a source needs it
+            from rxtemporal.ingress.time_forms import check_forms
+
+            check_forms(self._events, self.name)
         items = iter(self._events)
         if self.bounded:
             items = self._skip(items, position or 0)
@@ -285,20 +283,6 @@ class EventSource(StreamSource):
             own = isinstance(item, EventBatch)
             seen += len(item) + (item.cti > MIN_TIME) if own else 1
         return items
-
-
-def _check_forms(events: Sequence[Any], name: str) -> None:
-    """Raise an error if some events have their starts in ticks and others as datetimes."""
-    found: dict[TimeForm, Any] = {}
-    for event in events:
-        if isinstance(event, RowEvent) and event.start_time not in (MIN_TIME, MAX_TIME):
-            found.setdefault(find_form(event), event)
-    if len(found) > 1:
-        raise EventError(
-            f"stream {name!r} has times in ticks and datetimes: {brief(found['ticks'])} and "
-            f"{brief(found['datetime'])}. As a datetime tick 0 is 1970-01-01T00:00:00Z, and a tick "
-            "is a microsecond. Hint: give all times as datetimes, or all as numbers."
-        )
 
 
 class IteratorCursor(Cursor):
