@@ -45,7 +45,8 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
         if dtype.time_zone is None:
             raise EventError(
                 f"column {name!r} holds naive datetimes, which name no instant. "
-                f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean.'
+                f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean; '
+                "from_polars, from_pandas and from_arrow take it as time_zone=."
             )
         series = series.dt.cast_time_unit("us").to_physical()
     elif dtype == pl.Null():

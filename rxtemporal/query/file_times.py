@@ -1,4 +1,4 @@
-"""Times in the columns of a file: ISO 8601 texts, numbers with a unit, datetimes with a zone."""
+"""Times in the columns of a file or a frame: texts, numbers with a unit, datetimes with a zone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import re
 import zoneinfo
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
@@ -73,7 +74,7 @@ class TimeOptions:
             return _TextColumn(column, what, before, self).read()
         if dtype.is_numeric():
             return self._read_numbers(column, what)
-        if dtype == pl.Date or (isinstance(dtype, pl.Datetime) and dtype.time_zone is None):
+        if _is_naive(dtype):
             naive = column.cast(pl.Datetime("us"))
             if self.time_zone is None and len(naive):
                 raise _make_offset_error(naive.drop_nulls().head(1).to_list(), column.name, what)
@@ -122,6 +123,15 @@ class TimeOptions:
             times = times.fill_null(_move_forward(naive, zone))
         return times.dt.convert_time_zone("UTC")
 
+    def localise_frame(self, frame: pl.DataFrame, names: Iterable[str], what: str) -> pl.DataFrame:
+        """Return a frame; of the columns named, datetimes without a zone and dates are instants."""
+        naive = [
+            frame[name].cast(pl.Datetime("us"))
+            for name in names
+            if name in frame.columns and _is_naive(frame.schema[name])
+        ]
+        return frame.with_columns(self.localise(each, what) for each in naive)
+
     def _make_zone_error(
         self, naive: pl.Series, where: pl.Series, what: str, before: int, often: str
     ) -> SourceError:
@@ -137,6 +147,10 @@ class TimeOptions:
             f"exists {often} in the zone {self.time_zone}, where the clock was changed. Hint: "
             f"{hint}; times with an offset are better."
         )
+
+
+def _is_naive(dtype: pl.DataType) -> bool:
+    return dtype == pl.Date or (isinstance(dtype, pl.Datetime) and dtype.time_zone is None)
 
 
 def _make_instants(ticks: pl.Series) -> pl.Series:

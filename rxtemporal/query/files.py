@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def read_csv(
     unit: Unit | None = None,
     ambiguous: Ambiguous | None = None,
     nonexistent: Nonexistent | None = None,
+    separator: str = ",",
 ) -> Streamable:
     """Make a stream from the rows of a CSV file, in their order, read one batch at a time.
 
@@ -77,7 +79,8 @@ def read_csv(
 
     The payload is all other columns, their types read from the first rows; or the columns of
     ``fields``; or the columns of ``schema`` with its types, for example
-    ``{"zip": str, "temp": float}``. ``name`` is the stream's name, by default the path.
+    ``{"zip": str, "temp": float}``. ``name`` is the stream's name, by default the path. Columns are
+    separated by ``separator``, one character of ASCII.
 
     >>> import pathlib, tempfile, rxtemporal as rxt
     >>> path = pathlib.Path(tempfile.mkdtemp(), "trips.csv")
@@ -87,7 +90,9 @@ def read_csv(
     """
     times = TimeOptions(unit, time_zone, ambiguous, nonexistent)
     given = _check_schema(schema, fields)
-    scan = _scan_csv(path, [start, *([] if end is None else [end])], given)
+    if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii():
+        raise ArgumentError(f"separator is one character of ASCII, got {separator!r}")
+    scan = _scan_csv(path, [start, *([] if end is None else [end])], given, separator)
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
     return file.make_stream(advance_time, batch_rows, name)
 
@@ -239,13 +244,14 @@ def _collect_schema(scan: Callable[[], pl.LazyFrame], what: str | Path) -> pl.Sc
 
 
 def _scan_csv(
-    path: str | Path, times: list[str], schema: pl.Schema | None
+    path: str | Path, times: list[str], schema: pl.Schema | None, separator: str
 ) -> Callable[[], pl.LazyFrame]:
     """Return the scan of a CSV file whose times, and dates that are no ISO dates, stay texts."""
     if Path(path).is_dir():
         raise SourceError(f"{path} is a folder. Hint: name a file.")
-    plain = _collect_schema(lambda: pl.scan_csv(path), path)
-    dated = _collect_schema(lambda: pl.scan_csv(path, try_parse_dates=True), path)
+    read = partial(pl.scan_csv, path, separator=separator)
+    plain = _collect_schema(read, path)
+    dated = _collect_schema(partial(read, try_parse_dates=True), path)
     types: dict[str, Any] = {} if schema is None else _plain_types(schema)
     types |= {name: plain[name] for name in times if name in plain}
     unsure = [
@@ -253,13 +259,13 @@ def _scan_csv(
         if name not in types and dated[name].is_temporal() and dated[name] != pl.Time
     ]  # fmt: skip
     if unsure:
-        sample = pl.scan_csv(path, infer_schema=False, n_rows=_SAMPLE_ROWS).select(unsure).collect()
+        sample = read(infer_schema=False, n_rows=_SAMPLE_ROWS).select(unsure).collect()
         types |= {
             column.name: pl.String() for column in sample
             if not all(map(_YEAR_FIRST.match, column.drop_nulls()))
         }  # fmt: skip
     types = {name: dtype for name, dtype in types.items() if name in plain}
-    return lambda: pl.scan_csv(path, try_parse_dates=True, schema_overrides=types or None)
+    return partial(read, try_parse_dates=True, schema_overrides=types or None)
 
 
 def _guess_separator(schema: pl.Schema) -> str:
@@ -270,7 +276,4 @@ def _guess_separator(schema: pl.Schema) -> str:
     found = next((each for each in ";\t|" if each in only), None)
     if found is None:
         return ""
-    return (
-        f". Hint: its columns are separated by {found!r}; rxt.from_polars(pl.read_csv(path, "
-        f"separator={found!r}), start=…) reads it."
-    )
+    return f". Hint: its columns are separated by {found!r}: separator={found!r} reads them."

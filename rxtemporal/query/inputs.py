@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reactivex import Observable
 
     from rxtemporal.ingress.row_reader import RowReader
+    from rxtemporal.query.file_times import Ambiguous, Nonexistent
 
 BATCH_ROWS = 65_536
 
@@ -248,12 +249,16 @@ def from_polars(
     advance_time: AdvanceTime | None = None,
     batch_rows: int = BATCH_ROWS,
     name: str = "frame",
+    time_zone: str | None = None,
+    ambiguous: Ambiguous | None = None,
+    nonexistent: Nonexistent | None = None,
 ) -> Streamable:
     """Make a stream from the rows of a frame, in their order.
 
-    ``start`` and ``end`` name columns of aware datetimes or ticks; the other columns are the
-    payload. Without ``end`` rows are points; a row with a null ``end`` never ends; a null start is
-    an error. Without ``advance_time`` results become final only at the end of the frame.
+    ``start`` and ``end`` name columns of datetimes or ticks; the other columns are the payload.
+    Without ``end`` rows are points; a row with a null ``end`` never ends; a null start is an error.
+    Datetimes without a zone, and dates, need ``time_zone``; ``ambiguous`` and ``nonexistent`` are
+    as in ``read_csv``. Without ``advance_time`` results become final only at the end of the frame.
     """
     if not isinstance(frame, pl.DataFrame):
         raise ArgumentError(
@@ -261,6 +266,12 @@ def from_polars(
         )
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    if time_zone or ambiguous or nonexistent:
+        # imported here: only such a frame needs it
+        from rxtemporal.query.file_times import TimeOptions
+
+        options = TimeOptions(None, time_zone, ambiguous, nonexistent)
+        frame = options.localise_frame(frame, {start, end or start}, name)
 
     def frames() -> Iterator[pl.DataFrame]:
         return iter(frame.iter_slices(get_frame_rows(batch_rows)))
@@ -301,14 +312,13 @@ def from_pandas(
                 "Hint: rename one, or pass start=."
             )
         frame = frame.rename_axis(start).reset_index()
-    for column in (start, end):
+    for column in (start, end) if options.get("time_zone") is None else ():
         if getattr(frame.dtypes.get(column), "kind", "") == "M" and not hasattr(
             frame.dtypes.get(column), "tz"
         ):
             raise EventError(
                 f"column {column!r} has datetimes without a zone, which name no instant. "
-                f"Hint: frame[{column!r}].dt.tz_localize('UTC'), or the zone that they mean; for "
-                "an index frame.tz_localize('UTC')."
+                "Hint: time_zone='UTC', or the zone that they mean."
             )
     return from_polars(pl.from_pandas(frame), start=start, end=end, **options)
 
