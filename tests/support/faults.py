@@ -137,7 +137,9 @@ class Trial:
 
     def __init__(self, way: Way, sink: NotedSink, stream: rxt.Streamable | None = None) -> None:
         self.way, self.sink = way, sink
-        self.process = (stream or way.stream).run(sink, warn_after=None, **way.options)
+        self.process = (way.stream if stream is None else stream).run(
+            sink, warn_after=None, **way.options
+        )
         self.accepted: list[int] = []
         self.rejected = 0
         self.raised: list[BaseException] = []
