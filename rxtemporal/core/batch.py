@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Columns, end_column, time_column, time_series
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
@@ -22,53 +22,8 @@ Bools = npt.NDArray[np.bool_]
 TimeForm = Literal["datetime", "ticks"]
 
 START, END = "start_time", "end_time"
-_UTC = pl.Datetime("us", "UTC")
 # writable like other arrays: a kernel is compiled again for read-only ones
 _NO_INTS: Int64s = np.empty(0, np.int64)
-
-
-def time_series(name: str, times: Int64s, form: TimeForm, *, endless: bool = False) -> pl.Series:
-    """Return ticks as a polars column; with ``endless``, ``MAX_TIME`` becomes null."""
-    series = pl.Series(name, times, dtype=pl.Int64)
-    if endless and len(times) and times.max() == MAX_TIME:
-        series = series.set(series == MAX_TIME, None)
-    return series.cast(_UTC) if form == "datetime" else series
-
-
-def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
-    """Return a column of times (aware datetimes, or ints of ticks) as ticks.
-
-    A null becomes ``null``, or is an error if ``null`` is None. Finer units are floored.
-    """
-    name, dtype = series.name, series.dtype
-    if isinstance(dtype, pl.Datetime):
-        if dtype.time_zone is None:
-            raise EventError(
-                f"column {name!r} holds naive datetimes, which name no instant. "
-                f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean; '
-                "from_polars, from_pandas and from_arrow take it as time_zone=."
-            )
-        series = series.dt.cast_time_unit("us").to_physical()
-    elif dtype == pl.Null():
-        series = series.cast(pl.Int64)
-    elif not dtype.is_integer():
-        from rxtemporal.core.hints import hint_column
-
-        raise EventError(
-            f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "
-            f"integer of ticks. {hint_column(name, dtype)}"
-        )
-    if series.null_count():
-        if null is None:
-            row = series.is_null().arg_max()
-            raise EventError(
-                f"column {name!r} is null in row {row}, but every row needs a start. "
-                f'Hint: filter with pl.col("{name}").is_not_null(), and count what you leave out.'
-            )
-        series = series.fill_null(null)
-    if len(series) and not (series.min() >= MIN_TIME and series.max() <= MAX_TIME):  # type: ignore[operator]
-        raise EventError(f"column {name!r} holds times outside of time, {MIN_TIME} to {MAX_TIME}")
-    return np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
 
 
 class EventBatch:
@@ -335,7 +290,7 @@ class EventBatch:
             if name is not None and name not in frame.columns:
                 raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
         starts = time_column(frame[start])
-        ends = starts + TICK if end is None else _ends(frame[start], frame[end], starts)
+        ends = starts + TICK if end is None else end_column(frame[start], frame[end], starts)
         payload = frame.clone()
         for name in {start, start if end is None else end}:
             payload.drop_in_place(name)  # polars' drop builds a query
@@ -381,20 +336,6 @@ class EventBatch:
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
         return cls.from_polars(frame, start=start, end=end, cti=cti)
-
-
-def _ends(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
-    ends = time_column(end, null=MAX_TIME)
-    # a lifetime that is empty only because of flooring becomes one tick
-    longer = _below_a_tick(end) > _below_a_tick(start)
-    return np.where((ends == starts) & longer, ends + TICK, ends) if longer.any() else ends
-
-
-def _below_a_tick(times: pl.Series) -> Int64s:
-    """Return the nanoseconds that flooring removed from each time; one 0 if it removed none."""
-    if getattr(times.dtype, "time_unit", None) != "ns":
-        return np.zeros(1, np.int64)
-    return (times.to_physical() % 1_000).fill_null(0).to_numpy()
 
 
 def _end_of(time: Time | None) -> int:

@@ -1,4 +1,4 @@
-"""Columns of a batch's payload: numpy arrays where possible, polars series elsewhere.
+"""Columns of a batch: numpy arrays where possible, polars series elsewhere.
 
 A call of polars costs 25 to 75 µs where it goes by way of a query, numpy's less than one. So inside
 a query a payload is a set of columns, and a frame is made where one is asked for.
@@ -7,17 +7,19 @@ a query a payload is a set of columns, and a frame is made where one is asked fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.safe_text import type_name
-from rxtemporal.errors import SchemaError
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.errors import EventError, SchemaError
 
 Array: TypeAlias = npt.NDArray[Any]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
 # the numpy type of the values of each polars type that is held as an array
 _PHYSICAL: dict[type[pl.DataType], npt.DTypeLike] = {
@@ -37,6 +39,7 @@ _PHYSICAL: dict[type[pl.DataType], npt.DTypeLike] = {
     pl.Datetime: np.int64,
     pl.Duration: np.int64,
 }
+_UTC = pl.Datetime("us", "UTC")
 _TIMES = (pl.Date, pl.Time, pl.Datetime, pl.Duration)
 
 
@@ -302,3 +305,67 @@ class Columns:
 def _make_empty(dtype: pl.DataType) -> Column:
     physical = _PHYSICAL.get(type(dtype))
     return SeriesColumn(pl.Series([], dtype=dtype)) if physical is None else np.empty(0, physical)
+
+
+# Times --------------------------------------------------------------------------------------------
+
+
+def time_series(
+    name: str, times: Int64s, form: Literal["datetime", "ticks"], *, endless: bool = False
+) -> pl.Series:
+    """Return ticks as a polars column; with ``endless``, ``MAX_TIME`` becomes null."""
+    series = pl.Series(name, times, dtype=pl.Int64)
+    if endless and len(times) and times.max() == MAX_TIME:
+        series = series.set(series == MAX_TIME, None)
+    return series.cast(_UTC) if form == "datetime" else series
+
+
+def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
+    """Return a column of times (aware datetimes, or ints of ticks) as ticks.
+
+    A null becomes ``null``, or is an error if ``null`` is None. Finer units are floored.
+    """
+    name, dtype = series.name, series.dtype
+    if isinstance(dtype, pl.Datetime):
+        if dtype.time_zone is None:
+            raise EventError(
+                f"column {name!r} holds naive datetimes, which name no instant. "
+                f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean; '
+                "from_polars, from_pandas and from_arrow take it as time_zone=."
+            )
+        series = series.dt.cast_time_unit("us").to_physical()
+    elif dtype == pl.Null():
+        series = series.cast(pl.Int64)
+    elif not dtype.is_integer():
+        from rxtemporal.core.hints import hint_column
+
+        raise EventError(
+            f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "
+            f"integer of ticks. {hint_column(name, dtype)}"
+        )
+    if series.null_count():
+        if null is None:
+            row = series.is_null().arg_max()
+            raise EventError(
+                f"column {name!r} is null in row {row}, but every row needs a start. "
+                f'Hint: filter with pl.col("{name}").is_not_null(), and count what you leave out.'
+            )
+        series = series.fill_null(null)
+    if len(series) and not (series.min() >= MIN_TIME and series.max() <= MAX_TIME):  # type: ignore[operator]
+        raise EventError(f"column {name!r} holds times outside of time, {MIN_TIME} to {MAX_TIME}")
+    return np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
+
+
+def end_column(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:
+    """Return the ends of rows as ticks, given their starts, also as ticks; null: never ends."""
+    ends = time_column(end, null=MAX_TIME)
+    # a lifetime that is empty only because of flooring becomes one tick
+    longer = _below_a_tick(end) > _below_a_tick(start)
+    return np.where((ends == starts) & longer, ends + TICK, ends) if longer.any() else ends
+
+
+def _below_a_tick(times: pl.Series) -> Int64s:
+    """Return the nanoseconds that flooring removed from each time; one 0 if it removed none."""
+    if getattr(times.dtype, "time_unit", None) != "ns":
+        return np.zeros(1, np.int64)
+    return (times.to_physical() % 1_000).fill_null(0).to_numpy()

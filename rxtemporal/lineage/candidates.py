@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Int64s, TimeForm, time_series
+from rxtemporal.core.batch import Int64s, TimeForm
+from rxtemporal.core.columns import time_series
 from rxtemporal.errors import ArgumentError
 from rxtemporal.lineage.history import CTI, EDGE_END, Arrivals, History
 

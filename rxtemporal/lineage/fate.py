@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from rxtemporal.core.batch import Int64s, TimeForm, time_series
+from rxtemporal.core.batch import Int64s, TimeForm
+from rxtemporal.core.columns import time_series
 from rxtemporal.lineage.history import History
 
 FateKind: TypeAlias = Literal[

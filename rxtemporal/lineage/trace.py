@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import END, START, EventBatch, Int64s, TimeForm, time_series
+from rxtemporal.core.batch import END, START, EventBatch, Int64s, TimeForm
+from rxtemporal.core.columns import time_series
 from rxtemporal.lineage.causes import BOUNDARY, ROW
 from rxtemporal.lineage.explanation import (
     MOST_ROWS,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import END, START, TimeForm, time_column
+from rxtemporal.core.batch import END, START, TimeForm
+from rxtemporal.core.columns import time_column
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.display.plain_text import shorten
 from rxtemporal.display.svg import COLORS

@@ -6,7 +6,7 @@ from importlib import resources
 
 import polars as pl
 
-from rxtemporal.core.batch import time_column
+from rxtemporal.core.columns import time_column
 from rxtemporal.core.events import PointEvent
 
 AIRPORTS = ("EWR", "JFK", "LGA")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from reactivex import abc
 
-from rxtemporal.core.batch import EventBatch, time_column
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import time_column
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError

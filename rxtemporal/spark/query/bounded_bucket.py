@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, time_column, time_series
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import time_column, time_series
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.steps.shape import make_shape_step
