@@ -205,6 +205,13 @@ class EventBatch:
             made._highest = self._highest
         return made
 
+    def with_cti(self, cti: int, *, in_order: bool = False) -> EventBatch:
+        """Return the batch with another CTI; ``in_order``: its rows are in order of start."""
+        made = EventBatch(self.start, self.end, self.edge, self.columns, cti, self.keys)
+        made._has_edges = self._has_edges
+        made._highest = int(self.start[-1]) if in_order else self._highest
+        return made
+
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
         """Return the rows of all batches, in order, with the last one's CTI."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from rxtemporal.engine.kernels.door_rules import (
     ROW,
     START_EDGE,
 )
+from rxtemporal.errors import EventError
 from rxtemporal.ingress.lateness import LateReason
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.int8]
 # how CTIs are generated: N or 0, T, the delay; True if late rows are adjusted; the delay of CTIs
 Rules = tuple[int, int, int, bool, int]
+# the state from which the kernels continue, as ``admit`` describes it
+State = tuple[int, int, int, int, int, int, int]
 # by the kernel's number; 0 is in time
 REASONS = (None, *LateReason)
 # True for the verdicts on items that are not accepted
@@ -57,7 +62,7 @@ class Verdicts:
 
     start: Int64s
     end: Int64s
-    state: Int64s
+    state: State
     late: Int64s
     reason: Bytes
     before: Int64s
@@ -72,7 +77,7 @@ class Verdicts:
         ends: Int64s,
         reason: Bytes,
         before: Int64s,
-        state: Int64s,
+        state: State,
         *,
         backwards: bool = False,
     ) -> Verdicts:
@@ -85,7 +90,7 @@ class Verdicts:
     @property
     def behind(self) -> int:
         """The largest distance of an item behind the highest time before it that made a CTI."""
-        return int(self.state[6])
+        return self.state[6]
 
     @property
     def kept(self) -> Bools:
@@ -112,30 +117,46 @@ class Verdicts:
         return batch.replace(start=self.start, end=self.end).take(self.kept & ~endless)
 
 
+@cache
+def _load_kernels() -> ModuleType:
+    """Return the compiled rules, which are loaded by the first query that needs them."""
+    from rxtemporal.engine.kernels import door
+
+    return door
+
+
 def judge_rows(
     start: Int64s,
     end: Int64s,
     rules: Rules,
-    state: Int64s,
+    state: State,
     kind: Bytes = NO_KINDS,
     row: Int64s = NO_ROWS,
     moved: Int64s = NO_ROWS,
 ) -> Verdicts:
-    """Return the verdicts on a run of items; updates ``state``.
-
-    The kernel defines the columns.
-    """
-    # compiled code is loaded by the first query that needs it
-    from rxtemporal.engine.kernels.door import admit, advance
-
-    if not len(kind) and advance(start, *rules[:3], state):
-        return Verdicts(start, end, state, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
-    starts, ends, reason, before = admit(start, end, kind, row, moved, *rules, state)
+    """Return the verdicts on a run of items; the kernel defines the columns."""
+    if not len(kind) and (passed := pass_rows(start, rules, state)) is not None:
+        return Verdicts(start, end, passed, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
+    reached = np.array(state, np.int64)
+    starts, ends, reason, before = _load_kernels().admit(
+        start, end, kind, row, moved, *rules, reached
+    )
+    after: Any = tuple(reached.tolist())
     times, backwards = start, False
     if len(kind):
         times = np.where(kind == END_EDGE, end, start)
         backwards = bool(((kind == CTI) & (start < before)).any())
-    return Verdicts.from_kernel(times, starts, ends, reason, before, state, backwards=backwards)
+    return Verdicts.from_kernel(times, starts, ends, reason, before, after, backwards=backwards)
+
+
+def pass_rows(start: Int64s, rules: Rules, state: State) -> State | None:
+    """Return the state after complete rows that come in order and in time; None for others."""
+    every, span, delay, _, _ = rules
+    cti, own, count, last, _, high, behind = state
+    passed, cti, own, count, last, high, behind = _load_kernels().advance(
+        start, every, span, delay, cti, own, count, last, high, behind
+    )
+    return (cti, own, count, last, 0, high, behind) if passed else None
 
 
 def classify_rows(batch: EventBatch) -> Bytes:
@@ -145,6 +166,18 @@ def classify_rows(batch: EventBatch) -> Bytes:
     edges = batch.edge != 0
     ends = edges & (batch.end != MAX_TIME)
     return np.where(ends, END_EDGE, np.where(edges, START_EDGE, ROW)).astype(np.int8)
+
+
+def refuse_strays(batch: EventBatch, verdicts: Verdicts, stream: str) -> None:
+    """Raise an error if an end edge of the judged batch belongs to no open row."""
+    strays = verdicts.late[verdicts.reason == NO_OPEN_ROW]
+    if len(strays):
+        stray = batch.take(strays[:1])
+        raise EventError(
+            f"row {int(strays[0])} of a batch of stream {stream!r} is an end edge of "
+            f"id {int(stray.edge[0])}, but no row with this id is open: {stray.to_dicts()[0]}. "
+            "Hint: an end edge carries its start edge's id."
+        )
 
 
 class BatchEdges:
@@ -196,15 +229,12 @@ def judge_merged(
     those) and from them to theirs. So the verdicts are the same as for one event after the other;
     only the state returned with them is the one after all rows.
     """
-    # compiled code is loaded by the first query that needs it
-    from rxtemporal.engine.kernels.door import admit_merged
-
     lengths = [len(each) for each in rows]
     begins = np.concatenate([[0], np.cumsum(lengths)])
     start = np.concatenate([each.start for each in rows])
     end = np.concatenate([each.end for each in rows])
     state = np.array(states, np.int64)
-    starts, reason, before = admit_merged(
+    starts, reason, before = _load_kernels().admit_merged(
         # the places of one stream ascend, so a stable sort only merges
         np.argsort(np.concatenate(places), kind="stable"),
         np.repeat(np.arange(len(rows)), lengths),
@@ -216,7 +246,8 @@ def judge_merged(
         state,
     )
     parts = [slice(begins[i], begins[i + 1]) for i in range(len(rows))]
+    after: Any = map(tuple, state.tolist())
     return [
         Verdicts.from_kernel(start[part], starts[part], end[part], reason[part], before[part], own)
-        for part, own in zip(parts, state, strict=True)
+        for part, own in zip(parts, after, strict=True)
     ]

@@ -28,11 +28,9 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
     DROP_AHEAD,
     KEEP_AHEAD,
-    NO_OPEN_ROW,
     make_cti,
     make_sent_cti,
 )
-from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
@@ -41,9 +39,12 @@ from rxtemporal.ingress.batch_verdicts import (
     Bytes,
     LateRows,
     Rules,
+    State,
     Verdicts,
     classify_rows,
     judge_rows,
+    pass_rows,
+    refuse_strays,
 )
 from rxtemporal.ingress.cti_generator import CtiGenerator
 from rxtemporal.ingress.lateness import (
@@ -112,6 +113,9 @@ class Door:
         self.due = CtiGenerator(self._generation)
         self._cti_delay = self.due.delay if delays_ctis else 0
         self._drops_ahead = settings is not None and settings.when_ahead is WhenAhead.LATE
+        due, adjusts = self.due, self._policy is AdvanceTimePolicy.ADJUST
+        # the settings in the form that the kernels take
+        self.rules: Rules = due.every, due.span, due.delay, adjusts, self._cti_delay
 
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
         """Match edges by the part of the payload that ``fields`` returns; call before any event."""
@@ -271,13 +275,7 @@ class Door:
         return self._batch_rows is not None
 
     @property
-    def rules(self) -> Rules:
-        """The settings in the form that the kernels take."""
-        adjust = self._policy is AdvanceTimePolicy.ADJUST
-        return self.due.every, self.due.span, self.due.delay, adjust, self._cti_delay
-
-    @property
-    def state(self) -> tuple[int, int, int, int, int, int, int]:
+    def state(self) -> State:
         """The state from which the kernels continue."""
         due = self.due
         return self.cti, self.own, due.count, due.last, 0, self.high, 0
@@ -291,22 +289,32 @@ class Door:
         without an open row is an error; the caller checks CTIs. ``ahead`` is the mask of the rows
         that are ahead of the wall clock, if any are.
         """
+        if not batch.has_edges:
+            return self._accept_complete(batch, ahead)
         kind = classify_rows(batch)
-        if self.settings is None and not len(kind):
-            self.events += len(batch)
-            self.enqueue(batch.cti)
-            return batch, None
-        if not len(kind):
-            return self.accept_judged(
-                batch, self.judge_columns(batch.start, batch.end, ahead=ahead), kind
-            )
         edges = BatchEdges(self._edge_table(), batch.edge, kind)
         verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved, ahead)
         if self.settings is None:
-            self._refuse_strays(batch, verdicts)
+            refuse_strays(batch, verdicts, self.source)
         accepted = self.accept_judged(batch, verdicts, kind)
         edges.remember_open()
         return accepted
+
+    def _accept_complete(
+        self, batch: EventBatch, ahead: Bools | None
+    ) -> tuple[EventBatch, LateRows | None]:
+        if self.settings is None:
+            self.events += len(batch.start)
+            self.enqueue(batch.cti)
+            return batch, None
+        passed = pass_rows(batch.start, self.rules, self.state) if ahead is None else None
+        if passed is None:
+            verdicts = self.judge_columns(batch.start, batch.end, ahead=ahead)
+            return self.accept_judged(batch, verdicts)
+        self.events += len(batch.start)
+        self._continue(passed)
+        self.enqueue(batch.cti)
+        return batch.with_cti(max(self.cti, MIN_TIME), in_order=True), None
 
     def judge_columns(
         self,
@@ -322,7 +330,7 @@ class Door:
             mark = DROP_AHEAD if self._drops_ahead else KEEP_AHEAD
             rows = kind if len(kind) else np.zeros(len(start), np.int8)
             kind = np.where(ahead, rows + mark, rows).astype(np.int8)
-        return judge_rows(start, end, self.rules, np.array(self.state, np.int64), kind, row, moved)
+        return judge_rows(start, end, self.rules, self.state, kind, row, moved)
 
     def accept_judged(
         self, batch: EventBatch, verdicts: Verdicts, kind: Bytes = NO_KINDS
@@ -336,15 +344,20 @@ class Door:
     def apply(self, verdicts: Verdicts, rows: int) -> None:
         """Take over the state after the verdicts on ``rows`` rows, and count the late ones."""
         self.events += rows
-        state, due = verdicts.state.tolist(), self.due
-        self.cti, self.own, due.count, due.last, by_import, self.high, behind = state
-        self.largest_lateness = max(self.largest_lateness, behind)
+        self._continue(verdicts.state)
         if not len(verdicts.late):
             return
-        self.late_by_import += by_import
         self.lateness.add_all(verdicts.by)
         counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
         self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+
+    def _continue(self, state: State) -> None:
+        """Take over the state that a kernel has reached."""
+        due = self.due
+        self.cti, self.own, due.count, due.last, by_import, self.high, behind = state
+        self.late_by_import += by_import
+        if behind > self.largest_lateness:
+            self.largest_lateness = behind
 
     def _edge_table(self) -> IntTable:
         if self._batch_rows is None:
@@ -352,16 +365,6 @@ class Door:
 
             self._batch_rows = IntTable()
         return self._batch_rows
-
-    def _refuse_strays(self, batch: EventBatch, verdicts: Verdicts) -> None:
-        strays = verdicts.late[verdicts.reason == NO_OPEN_ROW]
-        if len(strays):
-            stray = batch.take(strays[:1])
-            raise EventError(
-                f"row {int(strays[0])} of a batch of stream {self.source!r} is an end edge of "
-                f"id {int(stray.edge[0])}, but no row with this id is open: {stray.to_dicts()[0]}. "
-                "Hint: an end edge carries its start edge's id."
-            )
 
     # State ----------------------------------------------------------------------------------------
 

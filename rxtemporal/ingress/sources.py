@@ -66,65 +66,64 @@ class FrameSource(StreamSource):
 
     def open(self, position: Any = None) -> FrameCursor:
         """Return a cursor; ``position`` is the number of rows to skip."""
-        return FrameCursor(self._batches(position or 0), position or 0)
+        return FrameCursor(self._convert_all(position or 0), position or 0, self._batch_rows)
 
-    def _batches(self, skip: int) -> Iterator[EventBatch]:
-        """Yield the rows as batches; a batch that is read only in part is yielded whole."""
+    def _convert_all(self, skip: int) -> Iterator[EventBatch]:
+        """Yield the frames; one that is read only in part is yielded whole."""
         seen = 0
         for frame in self._frames():
-            for rows in self._cut(frame):
-                batch = rows if isinstance(rows, EventBatch) else self._convert(rows, seen)
-                seen += len(batch)
-                yield batch
+            for rows in self._convert(frame, seen):
+                seen += len(rows)
+                yield rows
         if seen < skip:
             raise CheckpointError(
                 f"{self.name} has {seen:,} rows, but the run had read {skip:,} before it stopped. "
                 "Hint: a run resumes over the same rows; start a new run over others."
             )
 
-    def _cut(self, frame: pl.DataFrame) -> Iterator[EventBatch | pl.DataFrame]:
-        """Yield a frame in batches; if a row of it cannot be read, as frames."""
+    def _convert(self, frame: pl.DataFrame, seen: int) -> Iterator[EventBatch]:
+        """Yield a frame; if a row of it cannot be read, batch by batch up to the one with it."""
         rows = self._batch_rows or frame.height
-        if rows >= frame.height:
-            yield frame
-            return
         try:
-            batch = EventBatch.from_polars(frame, start=self._start, end=self._end)
-        except Exception:  # the rows before it are read, and its own batch gives the error
-            yield from frame.iter_slices(rows)
-            return
-        for begin in range(0, len(batch), rows):
-            yield batch.slice(begin, begin + rows)
-
-    def _convert(self, frame: pl.DataFrame, seen: int) -> EventBatch:
-        try:
-            return EventBatch.from_polars(frame, start=self._start, end=self._end)
+            whole = EventBatch.from_polars(frame, start=self._start, end=self._end)
         except Exception as error:
-            raise blame(error, f"of {self.name}, counted from its row {seen:,}") from error
+            if rows >= frame.height:
+                raise blame(error, f"of {self.name}, counted from its row {seen:,}") from error
+        else:
+            yield whole
+            return
+        for begin in range(0, frame.height, rows):
+            yield from self._convert(frame.slice(begin, rows), seen + begin)
 
 
 class FrameCursor(Cursor):
-    """Cursor over the rows of frames, cut where another stream's next event lies between them."""
+    """Cursor over the rows of frames, ``batch_rows`` at a time or, without, a frame.
+
+    A batch is cut where another stream's next event lies between its rows.
+    """
 
     checked = True
 
-    def __init__(self, batches: Iterator[EventBatch], position: int) -> None:
-        super().__init__(batches, position)
+    def __init__(
+        self, frames: Iterator[EventBatch], position: int, batch_rows: int | None = None
+    ) -> None:
+        super().__init__(frames, position)
         self._skip = position
-        # the current frame, the times of its rows (computed on demand), how many were taken
-        self._batch: EventBatch | None = None
+        self._rows = batch_rows
+        # the current frame, the times of its rows (computed on demand), its current batch
+        self._frame: EventBatch | None = None
         self._places: Int64s | None = None
-        self._begin = 0
+        self._begin = self._end = 0
 
     @property
     def at_hand(self) -> bool:
-        """True if the current frame has more rows; call ``peek`` before."""
-        return self._batch is not None
+        """True if the current batch has more rows; call ``peek`` before."""
+        return self._frame is not None
 
     @property
     def last(self) -> int:
-        """The time of the last row of the current frame."""
-        return int(self._times()[-1])
+        """The time of the last row of the current batch."""
+        return int(self._times()[self._end - 1])
 
     def peek(self) -> int:
         """Return the time of the next row; read its frame if need be."""
@@ -134,59 +133,61 @@ class FrameCursor(Cursor):
 
     def cut(self, until: int, least: int = 0) -> tuple[EventBatch, Int64s]:
         """Take the current rows up to and including a time; return them and their times."""
-        batch, places, begin = self._batch, self._times(), self._begin
-        assert batch is not None
-        end = max(begin + least, int(np.searchsorted(places, until, side="right")))
-        self._forward(end)
-        return batch.slice(begin, end), places[begin:end]
+        places, begin = self._times(), self._begin
+        upto = int(np.searchsorted(places, until, side="right"))
+        end = min(max(begin + least, upto), self._end)
+        return self._take_rows(end), places[begin:end]
 
     def take(self, until: int = MAX_TIME) -> list[EventBatch] | None:
-        """Return the rows of the current frame up to a time as one batch."""
-        if not self._load():
+        """Return the rows of the current batch up to a time."""
+        if self._frame is None and not self._load():
             if self._failed is not None:
                 raise self._failed
             return None
-        batch, begin = self._batch, self._begin
-        assert batch is not None
         if until < MAX_TIME:
             return [self.cut(until, least=1)[0]]
-        self._forward(len(batch))
-        return [batch.slice(begin, len(batch)) if begin else batch]
+        return [self._take_rows(self._end)]
 
-    def _forward(self, end: int) -> None:
-        batch, begin = self._batch, self._begin
-        assert batch is not None
-        if end > begin:
-            if self._places is not None:
-                self._reached = max(self._reached, int(self._places[end - 1]))
-            elif begin or end < len(batch):
-                self._reached = max(self._reached, int(batch.start[begin:end].max()))
-            else:
-                self._reached = max(self._reached, batch.highest_start)
-            self._taken += end - begin
-        self._begin = end
-        if end == len(batch):
-            self._batch = self._places = None
+    def _take_rows(self, end: int) -> EventBatch:
+        """Take the rows up to a number."""
+        frame, begin = self._frame, self._begin
+        assert frame is not None
+        self._taken += end - begin
+        self._go_to(end)
+        return frame if end - begin == len(frame.start) else frame.slice(begin, end)
+
+    def _go_to(self, begin: int) -> None:
+        """Let the current batch begin with this row of the frame."""
+        frame = self._frame
+        assert frame is not None
+        self._begin = begin
+        if begin < self._end:
+            return
+        height = len(frame.start)
+        if begin == height:
+            if height:  # also rows that are skipped advance the time of the stream
+                self._reached = max(self._reached, frame.highest_start)
+            self._frame = self._places = None
+            return
+        rows = self._rows or height
+        self._end = min(begin - begin % rows + rows, height)
 
     def _load(self) -> bool:
         """Read the next frame if the current one is used up; return True if there are rows."""
-        while self._batch is None and self._failed is None:
+        while self._frame is None and self._failed is None:
             if not self._ahead and not self._read(1):
                 return False
-            batch: EventBatch = self._ahead.pop()
-            known, self._skip = min(self._skip, len(batch)), max(self._skip - len(batch), 0)
-            if known:  # rows that are skipped still advance the time of the stream
-                self._reached = max(self._reached, int(batch.start[:known].max()))
-            if known < len(batch):
-                self._batch, self._begin = batch, known
-        return self._batch is not None
+            self._frame, self._end = self._ahead.pop(), 0
+            skipped = min(self._skip, len(self._frame))
+            self._skip -= skipped
+            self._go_to(skipped)
+        return self._frame is not None
 
     def _times(self) -> Int64s:
-        assert self._batch is not None
+        assert self._frame is not None
         if self._places is None:
-            start = self._batch.start.copy()
-            start[: self._begin] = MIN_TIME
-            self._places = np.maximum(np.maximum.accumulate(start), self._reached)
+            highest = np.maximum.accumulate(self._frame.start)
+            self._places = np.maximum(highest, self._reached)
         return self._places
 
 

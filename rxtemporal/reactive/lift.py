@@ -24,17 +24,16 @@ class Entry(DirectSubject[EventBatch], Meter):
     def __init__(self, clock: Callable[[], float]) -> None:
         DirectSubject.__init__(self)
         Meter.__init__(self, clock)
-        # while nobody looks the meter itself counts
-        self._count: Tap | None = None
+        self._count = self.tap(None)
 
     def on_next(self, value: EventBatch) -> None:
         """Count a batch and deliver it."""
-        (self._count or self.tally)(value)
+        self._count(value)
         super().on_next(value)
 
     def watch(self, tap: Tap | None) -> None:
         """Call ``tap`` with each batch that enters; None: nobody looks any more."""
-        self._count = None if tap is None else self.tap(tap)
+        self._count = self.tap(tap)
 
 
 def make_batch_error(item: object) -> BindingError:
@@ -64,13 +63,24 @@ def lift(
             observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
             lifted = _StepObserver(make, place, observer, passes_time, gauge or Gauge())
-            if isinstance(source, DirectSubject):  # an entry: one call less for each batch
+            if isinstance(source, _Lifted | DirectSubject):  # one call less for each batch
                 return source.attach(lifted)
             return source.subscribe(lifted, scheduler=scheduler)
 
-        return Observable(subscribe)
+        return _Lifted(subscribe)
 
     return operator
+
+
+class _Lifted(Observable[EventBatch]):
+    """Batches that leave a step."""
+
+    def attach(self, observer: abc.ObserverBase[EventBatch]) -> abc.DisposableBase:
+        """Subscribe the next step as it is, without the wrapper of ``subscribe``.
+
+        The wrapper around the last observer stops all of them.
+        """
+        return self._subscribe_core(observer)
 
 
 class _StepObserver(abc.ObserverBase[EventBatch]):

@@ -34,7 +34,6 @@ from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
-
 # a stream of a plan, and the operator that shapes its output
 Output: TypeAlias = tuple[Node, BatchOperator]
 
@@ -95,7 +94,8 @@ class Execution:
         self._others = {id(node.source) for node in others}
         pulled = [reader for reader in self.readers if reader.pulls]
         self._pacer = self._make_pacer()
-        self._asked = group_recordings(pulled, exact=self.imports or self._pacer is not None)
+        self._ordered = self.imports or self._pacer is not None
+        self._asked = group_recordings(pulled, exact=self._ordered)
 
     def _reader(self, entry: SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
@@ -318,16 +318,16 @@ class Execution:
         next event is due.
         """
         waiting = [each for each in self._asked if each.unread]
-        if not waiting or self.ended:
+        if not waiting or self.run_end.ended:
             return False
-        if self.imports or self._pacer is not None:
+        if self._ordered:
             accept_next(waiting, self.flow, self._pacer)
         else:
             for each in sorted(waiting, key=lambda each: each.place):
                 each.read_batch()
                 if not each.waits:  # or another one is read meanwhile
                     break
-        return not self.ended
+        return not self.run_end.ended
 
     def drain(self) -> None:
         """Read all sources that do not push to their ends."""

@@ -24,8 +24,6 @@ from rxtemporal.runtime.held_rows import HeldRows
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.storage.event_log.log import Tape
 
-_SENT = (Sent, SentRows)
-
 
 class StreamState(Enum):
     """The state of a stream in a run."""
@@ -172,7 +170,7 @@ class InputStream:
                 batch = self._advance(item.cti)
             else:
                 batch = self._judge_event(item)
-            if self.front is not None and kind in _SENT:
+            if self.front is not None and kind in (Sent, SentRows):
                 self.front.note(item)
         except BaseException as error:
             self.fail(error)
@@ -246,12 +244,16 @@ class InputStream:
         if not self._checked:
             batch = self.packer.check_batch(item if isinstance(item, EventBatch) else item.batch)
             item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)
-        sent = self._note_sender(item)
-        noted = _to_note(item, sent)
+        noted, ahead = item, None
+        if isinstance(item, EventBatch) and self.guard is None:
+            self.sender, batch = None, item
+        else:
+            sent = self._note_sender(item)
+            noted, ahead = _to_note(item, sent), sent.ahead
+            batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
         if self.tape is not None:
             self.tape.batch(noted)
-        batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
-        accepted = self.packer.take_batch(batch, sent.ahead)
+        accepted = self.packer.take_batch(batch, ahead)
         if self._log is not None:
             self._log.batch(noted)
         return accepted
@@ -275,7 +277,7 @@ class InputStream:
             self.batches += 1
             if self._watch is not None and batch.cti > self._watch.limit:
                 self._watch.check(batch.cti, self.sender or self.name)
-            if self.pulls and len(batch) and (place := batch.highest_start) > self.place:
+            if self.pulls and len(batch.start) and (place := batch.highest_start) > self.place:
                 self.place = place
             try:
                 self._entry.on_next(batch)

@@ -31,7 +31,7 @@ WAYS = [
 ]  # fmt: skip
 # the methods that fail, or None for a user's function
 HOPS: dict[str, Any] = {
-    "door": (Door, "accept", "pass_cti", "pass_row", "judge_columns"),
+    "door": (Door, "accept", "pass_cti", "pass_row", "accept_batch", "judge_columns"),
     "packer": (Packer, "take", "keep", "take_verdicts"),
     "pack": (Packer, "pack"),
     "columns": (PayloadReader, "columns"),

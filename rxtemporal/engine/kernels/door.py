@@ -117,24 +117,35 @@ def admit(
 
 
 @jit
-def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool:
-    """Advance the state by complete rows that come in order, so that none of them can be late.
+def advance(
+    start: Ints,
+    every: int,
+    span: int,
+    delay: int,
+    cti: int,
+    own: int,
+    count: int,
+    last: int,
+    high: int,
+    largest: int,
+) -> tuple[bool, int, int, int, int, int, int]:
+    """Return the state after complete rows that come in order, so that none of them can be late.
 
-    A short cut for ``admit``, with the same arguments and outcome. Returns False and leaves the
-    state unchanged unless the rows are in order, the first one is in time, and no CTI is later than
-    the row that made it. O(n), one look at each row.
+    A short cut for ``admit``, with the same arguments, of which those from ``cti`` on are the
+    state, and the same outcome. The first result is False, and the state that given, unless the
+    rows are in order, the first one is in time, and no CTI is later than the row that made it.
+    O(n), one look at each row.
     """
     n = len(start)
-    if n == 0 or delay < 0 or start[0] < state[0]:
-        return False
+    if n == 0 or delay < 0 or start[0] < cti:
+        return False, cti, own, count, last, high, largest
     falls = 0
     for i in range(1, n):
         falls += start[i] < start[i - 1]
     if falls > 0:
-        return False
-    cti, own, count, last = state[0], state[1], state[2], state[3]
+        return False, cti, own, count, last, high, largest
     # of rows in order the first one is the furthest behind
-    state[6] = max(state[6], state[5] - start[0])
+    largest = max(largest, high - start[0])
     # the row that last made a CTI due: of rows in order its CTI is the latest
     due = n
     if every > 0:
@@ -147,9 +158,8 @@ def advance(start: Ints, every: int, span: int, delay: int, state: Ints) -> bool
         last = start[due]
         time = _make_cti(last, delay)
         cti, own = max(cti, time), max(own, time)
-        state[5] = max(state[5], last)
-    state[0], state[1], state[2], state[3] = cti, own, count + n, last
-    return True
+        high = max(high, last)
+    return True, cti, own, count + n, last, high, largest
 
 
 @jit
