@@ -116,8 +116,14 @@ class Queue(Stateful):
         """Remove and return the entries due before a time, in order of time."""
         if before <= self._first:
             return _NONE, _NONE
-        due = [run.pop(before) for run in self._runs if run.first < before]
-        self._keep([run for run in self._runs if run.begin < run.end])
+        runs = self._runs
+        if len(runs) == 1:  # nearly always
+            (run,) = runs
+            popped = run.pop(before)
+            self._keep(runs if run.begin < run.end else [])
+            return popped
+        due = [run.pop(before) for run in runs if run.first < before]
+        self._keep([run for run in runs if run.begin < run.end])
         while len(due) > 1:  # the shortest first
             last = due.pop()
             due[-1] = merge(*due[-1], *last)

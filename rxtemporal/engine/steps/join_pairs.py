@@ -20,12 +20,15 @@ from rxtemporal.engine.kernels.join import (
 )
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
-from rxtemporal.engine.steps.rows import MANY, RowStore, grow, relink
+from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.state import Stateful
 
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 
 PLACES = 8
+
+# rows that have ended are not looked for among fewer rows
+MANY_KEPT = 4096
 
 _NONE: Int64s = np.empty(0, np.int64)
 
@@ -80,7 +83,12 @@ class Side(Stateful):
         self.cti = MIN_TIME
         self._payload = payload
         # rows that have ended are looked for when so many are kept
-        self._most = MANY
+        self._most = MANY_KEPT
+
+    @property
+    def is_full(self) -> bool:
+        """True if most of the rows kept may have ended."""
+        return self.rows.height >= self._most
 
     def list_ends(self, cti: int) -> Int64s:
         """Return the ends of the rows that have not ended by the CTI."""
@@ -149,12 +157,10 @@ class Side(Stateful):
         self.rows.release(over)
 
     def compact(self, cti: int) -> Int64s | None:
-        """Remove the rows that have ended if there may be many; return new row numbers, or None."""
-        if self.rows.height < self._most:
-            return None
+        """Remove the rows that have ended, if they are most; return new row numbers, or None."""
         self.release_ended(cti)
         new = self.rows.compact()
-        self._most = max(MANY, 2 * len(self.rows))
+        self._most = max(MANY_KEPT, 2 * len(self.rows))
         if new is not None:
             self._renumber(new)
         return new
@@ -180,20 +186,29 @@ class Pairs(Stateful):
     Holds rows until they have ended before the CTI, and pairs whose end is not certain.
     """
 
-    held = ("sides", "_pairs", "_ended")
+    held = ("kept", "_pairs", "_ended")
 
     def __init__(
         self, payloads: tuple[pl.Schema | None, pl.Schema | None], *, tagged: bool = False
     ) -> None:
         self.sides = Side(payloads[0], tagged=tagged), Side(payloads[1], tagged=False)
+        # the lower of the two CTIs
+        self.cti = MIN_TIME
         self._pairs = np.zeros((PLACES, 1), np.int64)
         # for each side the rows closed since the last commit
         self._ended: list[Int64s] = [_NONE, _NONE]
 
     @property
-    def cti(self) -> int:
-        """The lower of the two CTIs."""
-        return min(self.sides[0].cti, self.sides[1].cti)
+    def kept(self) -> tuple[Side, Side]:
+        """The sides without rows that have ended, to be saved."""
+        for number in range(2):
+            self._compact(number)
+        return self.sides
+
+    @kept.setter
+    def kept(self, sides: tuple[Side, Side]) -> None:
+        self.sides = sides
+        self.cti = min(side.cti for side in sides)
 
     @property
     def has_ended(self) -> bool:
@@ -216,6 +231,7 @@ class Pairs(Stateful):
         """Take a batch of one side; rows of key -1 meet nothing, left rows may have a tag."""
         ended = self.sides[side].take(batch, key, tag)
         self._ended[side] = _join(self._ended[side], ended)
+        self.cti = min(batch.cti, self.sides[1 - side].cti)
 
     def mark_keys(self, held: Bools) -> None:
         """Set ``held`` to True for the keys of the rows held."""
@@ -298,11 +314,15 @@ class Pairs(Stateful):
         return EndedPairs(left, right, edge, np.minimum(end[0][left], end[1][right]))
 
     def forget(self) -> None:
-        """Remove the rows that have ended, once they are many."""
+        """Remove the rows that have ended, once they may be many."""
         for number, side in enumerate(self.sides):
-            new = side.compact(self.cti)
-            if new is not None:
-                self._renumber(number, new)
+            if side.is_full:
+                self._compact(number)
+
+    def _compact(self, number: int) -> None:
+        new = self.sides[number].compact(self.cti)
+        if new is not None:
+            self._renumber(number, new)
 
     def _renumber(self, number: int, new: Int64s) -> None:
         rows = self._pairs[number]
