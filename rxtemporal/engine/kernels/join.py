@@ -56,18 +56,24 @@ def find_pairs(
     right_time: Ints,
     right: Ints,
     cti: int,
-    key: tuple[Ints, Ints],
-    end: tuple[Ints, Ints],
-    after: tuple[Ints, Ints],
-    before: tuple[Ints, Ints],
-    head: tuple[Ints, Ints],
+    key: Ints,
+    end: Ints,
+    after: Ints,
+    before: Ints,
+    head: Ints,
+    other_key: Ints,
+    other_end: Ints,
+    other_after: Ints,
+    other_before: Ints,
+    other_head: Ints,
 ) -> tuple[Ints, int]:
     """Find the pairs that rows form when they begin; return them and their number p.
 
     ``left_time``, ``left`` and ``right_time``, ``right`` ``int64[n]``: the rows of each side that
-    begin, in order of start; of two that start together the left one begins first. For each side
-    ``key, end, after, before`` ``int64[rows]`` and ``head`` ``int64[keys]``: for each key a list of
-    its rows alive, updated in place. The pairs are ``int64[4, room]``: left row, right row, start
+    begin, in order of start; of two that start together the left one begins first. For the left
+    side, then for the other, ``key, end, after, before`` ``int64[rows]`` and ``head``
+    ``int64[keys]``: for each key a list of its rows alive, updated in place. (As tuples they would
+    take a microsecond each to pass.) The pairs are ``int64[4, room]``: left row, right row, start
     and end.
 
     Definition: a row that begins meets every row of the other side that has begun and ends after
@@ -76,14 +82,13 @@ def find_pairs(
     begin at ``cti`` or after it. A pair's end is the earlier of its rows' ends. O(n + p).
     """
     out = np.empty((4, len(left) + len(right) + 64), np.int64)
-    # unpacked once: each access to a tuple counts the references of an array
-    lefts = key[0], end[0], after[0], before[0], head[0]
-    rights = key[1], end[1], after[1], before[1], head[1]
     i = j = p = 0
     met = -1
     while i < len(left) or j < len(right):
         i, j, p, met = _begin_rows(
-            i, j, p, met, left_time, left, right_time, right, cti, *lefts, *rights,
+            i, j, p, met, left_time, left, right_time, right, cti,
+            key, end, after, before, head,
+            other_key, other_end, other_after, other_before, other_head,
             out[0], out[1], out[2], out[3],
         )  # fmt: skip
         if met >= 0:

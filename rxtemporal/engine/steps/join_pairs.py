@@ -137,6 +137,12 @@ class Side(Stateful):
         if not isinstance(opened, bool):
             self.open.open(batch.edge[opened], rows[opened])
 
+    def list_alive(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """Return key, end and links by row number, and the head of the list of each key."""
+        self.head = grow(self.head, keys, -1)
+        columns = self.rows.arrays
+        return columns[KEY], columns[END], columns[AFTER], columns[BEFORE], self.head
+
     def queue_ends(self, rows: Int64s) -> None:
         """Queue the ends of rows in pairs that are remembered, where they are known."""
         columns = self.rows.columns
@@ -260,11 +266,9 @@ class Pairs(Stateful):
         """Return the pairs that have begun to meet before the CTI."""
         cti = self.cti
         left, right = self.sides
-        heads = left.head, right.head = grow(left.head, keys, -1), grow(right.head, keys, -1)
-        both = tuple(zip(left.rows.arrays, right.rows.arrays, strict=False))
         pairs, count = find_pairs(
             *left.starts.pop_due(cti), *right.starts.pop_due(cti), cti,
-            both[KEY], both[END], both[AFTER], both[BEFORE], heads,
+            *left.list_alive(keys), *right.list_alive(keys),
         )  # fmt: skip
         found = NewPairs(pairs[0, :count], pairs[1, :count], pairs[2, :count], pairs[3, :count])
         return self._find_certain_ends(found) if len(left.open) or len(right.open) else found
