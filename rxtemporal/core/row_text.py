@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from rxtemporal.display.plain_text import format_value, shorten
-from rxtemporal.display.text_table import text_table
+from rxtemporal.display.text_table import GAP, measure_columns, text_table
 
 # characters of a cell and columns of a table; what is longer ends in "…"
 MOST_CHARACTERS = 40
 MOST_COLUMNS = 16
+# characters of a text in a table that has to fit into a width: the first that do
+FEWER_CHARACTERS = (40, 24, 12)
 
 
 class RowText(NamedTuple):
@@ -23,14 +26,17 @@ class RowText(NamedTuple):
     numeric: list[int]
 
 
-def format_rows(frame: pl.DataFrame, most: int) -> RowText:
-    """Return the first ``most`` rows of a frame as texts."""
+def format_rows(frame: pl.DataFrame, most: int, characters: int = MOST_CHARACTERS) -> RowText:
+    """Return the first ``most`` rows of a frame as texts; those of strings have ``characters``."""
     columns = list(frame.schema.items())[:MOST_COLUMNS]
     return RowText(
         [shorten(name, MOST_CHARACTERS) for name, _ in columns],
         [_name_unit(name, dtype) for name, dtype in columns],
         [
-            [_format_cell(name, value) for (name, _), value in zip(columns, row, strict=False)]
+            [
+                _format_cell(name, value, characters)
+                for (name, _), value in zip(columns, row, strict=False)
+            ]
             for row in frame.head(most).iter_rows()
         ],
         [number for number, (_, dtype) in enumerate(columns) if dtype.is_numeric()],
@@ -45,14 +51,17 @@ def _name_unit(name: str, dtype: pl.DataType) -> str:
     return str(dtype).partition("(")[0]
 
 
-def _format_cell(name: str, value: Any) -> str:
+def _format_cell(name: str, value: Any, characters: int) -> str:
     if value is None and name == "end_time":
         return "never ends"
-    return shorten(format_value(value), MOST_CHARACTERS)
+    return shorten(format_value(value), characters if isinstance(value, str) else MOST_CHARACTERS)
 
 
-def format_frame(frame: pl.DataFrame, most: int) -> str:
+def format_frame(frame: pl.DataFrame, most: int, width: int | None = None) -> str:
     """Return a frame as an aligned table: names, units, at most ``most`` rows, ``…`` for others.
+
+    In a table for a terminal of so many characters, ``width``, long texts are shorter, and the
+    last columns are left out.
 
     >>> print(format_frame(pl.DataFrame({"start_time": [4, 5], "temp": [20.5, None]}), 1))
     start_time     temp
@@ -60,10 +69,25 @@ def format_frame(frame: pl.DataFrame, most: int) -> str:
              4     20.5
     … more rows
     """
-    text = format_rows(frame, most)
+    text, shown = _fit(frame, most, width)
     parts = [text_table([text.header, text.units, *text.rows], right=text.numeric)]
     if frame.height > most:
         parts.append("… more rows")
-    if frame.width > MOST_COLUMNS:
-        parts.append(f"… {frame.width - MOST_COLUMNS} more columns")
+    if frame.width > shown:
+        parts.append(f"… {frame.width - shown} more column{'s' if frame.width - shown > 1 else ''}")
     return "\n".join(parts)
+
+
+def _fit(frame: pl.DataFrame, most: int, width: int | None) -> tuple[RowText, int]:
+    """Return the texts of a frame that fit into a width, and the number of columns."""
+    if width is None:
+        return format_rows(frame, most), min(frame.width, MOST_COLUMNS)
+    for characters in FEWER_CHARACTERS:
+        text = format_rows(frame, most, characters)
+        ends = list(itertools.accumulate(
+            size + len(GAP) for size in measure_columns([text.header, text.units, *text.rows])
+        ))  # fmt: skip
+        if not ends or ends[-1] - len(GAP) <= width:
+            break
+    shown = max(1, sum(end - len(GAP) <= width for end in ends))
+    return format_rows(frame[:, :shown], most, characters), shown

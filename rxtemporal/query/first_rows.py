@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import sys
 
 import polars as pl
 
@@ -35,4 +37,5 @@ def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
 
 def print_head(stream: Stream, n: int, time: TimeForm | None) -> None:
     """Print the first ``n`` rows of a query as a table that says if there are more."""
-    print(format_frame(collect_head(stream, n + 1, time), n))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(format_frame(collect_head(stream, n + 1, time), n, width))

@@ -154,7 +154,8 @@ class RunnableStream(Stream):
     def show(self, n: int = 10, *, time: TimeForm | None = None) -> None:
         """Print the first ``n`` rows as a table: names, units or types, rows, ``…`` if more follow.
 
-        As ``head``, the run stops when so many rows, and one more, are known.
+        As ``head``, the run stops when so many rows, and one more, are known. In a terminal the
+        table fits its width: long texts are cut, and the last columns may be left out.
 
         >>> import rxtemporal as rxt
         >>> rxt.from_events([rxt.PointEvent(n, {"n": n}) for n in range(9)]).show(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 
 import polars as pl
@@ -84,3 +85,23 @@ def test_show_bounds_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert len(out) < 3_000
     assert out.endswith("… 26 more columns\n")
+
+
+def test_a_table_fits_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts are cut first, then the last columns left out; numbers and times stay whole."""
+    row = {"x": 123_456_789_012, "text": "a text that is long, " * 3, "other": "another " * 4}
+    stream = rxt.from_events([rxt.PointEvent("2026-01-01T12:00:00Z", row)])
+    stream.show()
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for columns, last in ((200, ""), (102, ""), (91, ""), (80, "… 1 more column"), (9, "… 4 more")):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        stream.show()
+        shown = capsys.readouterr().out
+        assert last in shown
+        assert ("more column" in shown) == bool(last)
+        assert columns == 9 or max(map(len, shown.splitlines())) <= columns
+        assert columns == 9 or "2026-01-01T12:00:00.000001Z  123456789012" in shown
+        assert (shown == whole) == (columns == 200)
