@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rxtemporal.core.batch import TimeForm
@@ -11,6 +10,7 @@ from rxtemporal.core.safe_text import describe_error
 from rxtemporal.debug.columns import cut_text
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.lineage.history import ADJUSTED, LATE, TIME, Arrivals
+from rxtemporal.lineage.row_text import write_delay, write_span
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow
@@ -55,15 +55,6 @@ def _write_remedy(arrivals: Arrivals, delay: int | None, time: TimeForm) -> str:
     if not furthest:  # ahead of the wall clock, or an end without its start
         return ""
     if delay is None:
-        return f", by up to {format_span(furthest, time)}"
-    enough, now = format_span(delay + furthest, time), format_span(delay, time)
+        return f", by up to {write_span(furthest, time)}"
+    enough, now = write_delay(delay + furthest, time), write_delay(delay, time)
     return f"; a delay of {enough} in place of {now} would have kept them"
-
-
-def format_span(ticks: int, time: TimeForm) -> str:
-    """Return a span as text, in the form of the source's times.
-
-    >>> format_span(90_000_000, "datetime"), format_span(1_500, "ticks")
-    ('0:01:30', '1,500 ticks')
-    """
-    return f"{ticks:,} ticks" if time == "ticks" else str(timedelta(microseconds=ticks))

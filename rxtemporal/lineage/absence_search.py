@@ -12,7 +12,13 @@ from rxtemporal.lineage.fate import Candidate, Fate, make_frame
 from rxtemporal.lineage.flow import Flow
 from rxtemporal.lineage.forward import Forward
 from rxtemporal.lineage.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals, History
-from rxtemporal.lineage.row_text import write_expression, write_span, write_time, write_values
+from rxtemporal.lineage.row_text import (
+    write_delay,
+    write_expression,
+    write_span,
+    write_time,
+    write_values,
+)
 
 MOST_CANDIDATES = 3
 
@@ -97,7 +103,7 @@ class _Candidates:
         delay = None if source is None else source.node.cti_delay
         if delay is not None:
             delay += by
-            message += f"; a delay of {write_span(delay, form)} would have kept it"
+            message += f"; a delay of {write_delay(delay, form)} would have kept it"
         reason = arrivals.reason[number]
         return Fate("late", message, values={"reason": reason}, late_by=by, delay=delay)
 

@@ -109,10 +109,17 @@ def _to_frame(start: Int64s, end: Int64s, payload: pl.DataFrame, names: list[str
     return pl.DataFrame([*times, *(payload.get_column(name) for name in names)])
 
 
+def match_rows(
+    operator: Any, inputs: Sequence[History], output: History, rows: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Return pairs of a wanted row of the output, and the row of the first input it is made of."""
+    made = carry(operator, inputs)
+    of, at = match_output(output, made, rows)
+    return of, made.numbers[0][at]
+
+
 def find_carried_rows(
     operator: Any, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the causes of an operator of one input that makes each row out of one alone."""
-    made = carry(operator, inputs)
-    of, at = match_output(output, made, rows)
-    return Causes.of_pairs(of, made.numbers[0][at])
+    return Causes.of_pairs(*match_rows(operator, inputs, output, rows))

@@ -14,6 +14,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.spans import Span, describe_span, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.lineage.lateness_columns import ALWAYS, measure_rows, read_records
+from rxtemporal.lineage.row_text import format_delay
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 
 # points of a curve
@@ -126,24 +127,6 @@ def find_delays(recording: str | os.PathLike[str]) -> dict[str, Delays]:
         again = name if seen[name] == 1 else f"{name} {seen[name]}"
         found[again] = _measure(again, stream)
     return found
-
-
-def format_delay(delay: int) -> str:
-    """Return a delay in two units at most, rounded up to tenths of the smaller.
-
-    >>> format_delay(852_000_001), format_delay(5), format_delay(90_000_000)
-    ('14 min 12.1 s', '5 ticks', '1 min 30 s')
-    """
-    if delay < 100_000:
-        return describe_span(delay)
-    tenths = -(-delay // 100_000)
-    minutes, tenths = divmod(tenths, 600)
-    if minutes >= 600:
-        return f"{-(-(minutes + (tenths > 0)) // 60)} h"
-    seconds = f"{tenths / 10:g} s"
-    if not minutes:
-        return seconds
-    return f"{minutes} min {seconds}" if tenths else f"{minutes} min"
 
 
 def _measure(name: str, stream: StreamRecords) -> Delays:

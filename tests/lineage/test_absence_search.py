@@ -79,6 +79,15 @@ def test_late() -> None:
     assert kept.results["temp"].to_list() == [40]
 
 
+def test_a_delay_is_not_rounded_down() -> None:
+    """The delay that is named in datetimes would have kept the event."""
+    times = ("2026-01-01T00:10:00Z", "2026-01-01T00:01:02.003004Z")
+    stream = rxt.from_events([Point(each, {"x": 1}) for each in times], advance_time="1m")
+    (first, *_) = rxt.why_not(stream, at=times[1]).candidates["events"]
+    assert first.fate.delay == 537_996_996
+    assert "a delay of 8 min 58 s would have kept it" in first.fate.message
+
+
 def test_no_partner() -> None:
     """A row without a partner has the key, and the nearest row with that key."""
     joined = make_cars().join(make_tolls(), on="lane")

@@ -14,7 +14,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal.lineage.delays import find_delays, format_delay
+from rxtemporal.lineage.delays import find_delays
+from rxtemporal.lineage.row_text import format_delay
 
 CHOICES = st.sampled_from("piseectp")
 

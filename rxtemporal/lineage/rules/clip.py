@@ -8,7 +8,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.steps.join_keys import KeyMatcher
-from rxtemporal.lineage.carried_rows import carry, find_carried_rows, match_output
+from rxtemporal.lineage.carried_rows import find_carried_rows, match_rows
 from rxtemporal.lineage.causes import BOUNDARY, Causes, find_causes
 from rxtemporal.lineage.history import History
 from rxtemporal.lineage.rules.boundaries import find_at
@@ -23,9 +23,7 @@ def find_clipped_rows(
     operator: Clip, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return for each row its left row, and the right rows that begin where it was clipped."""
-    made = carry(operator, inputs)
-    of, at = match_output(output, made, rows)
-    number = made.numbers[0][at]
+    of, number = match_rows(operator, inputs, output, rows)
     mine, others = code_keys(operator, inputs)
     clipped = output.end[of] < inputs[0].end[number]
     whose, by = find_at(
@@ -40,9 +38,7 @@ def find_signal_rows(
     operator: ToSignal, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return for each row the point that it was made of, and the next points of its key."""
-    made = carry(operator, inputs)
-    of, at = match_output(output, made, rows)
-    number = made.numbers[0][at]
+    of, number = match_rows(operator, inputs, output, rows)
     payload, keys = inputs[0].payload, inputs[0].keys
     matcher = KeyMatcher(keys, operator.on, operator._key_types(payload.schema, keys))
     key = matcher.encode(0, Columns.from_frame(payload))

@@ -11,7 +11,7 @@ from rxtemporal.core.ticks import TICK
 from rxtemporal.lineage.causes import Causes, find_causes
 from rxtemporal.lineage.history import History
 from rxtemporal.lineage.rules.time_index import TimeIndex, expand
-from rxtemporal.lineage.rules.user_windows import Candidates, choose_windows
+from rxtemporal.lineage.rules.user_windows import Candidates, list_members
 from rxtemporal.lineage.rules.window_members import (
     Asked,
     has_own_lifetimes,
@@ -19,7 +19,6 @@ from rxtemporal.lineage.rules.window_members import (
     split_members,
 )
 from rxtemporal.operators.count_windows import CountWindows
-from rxtemporal.operators.window_results import Apply
 
 
 @find_causes.register
@@ -30,11 +29,9 @@ def _count_windows(
     asked = Asked.of(inputs[0], output, rows)
     windows = _list_windows(operator, asked)
     index = TimeIndex(asked.codes, asked.source.start)
-    of, row = index.between(asked.key[windows.of], windows.start, windows.end)
-    if isinstance(operator.result, Apply):
-        kept = choose_windows(asked, operator.result, windows, (of, row))
-        of, row = of[kept[of]], row[kept[of]]
-    members, others = split_members(asked, operator.result, (windows.of[of], row))
+    counted = index.between(asked.key[windows.of], windows.start, windows.end)
+    found = list_members(asked, operator.result, windows, counted)
+    members, others = split_members(asked, operator.result, found)
     return join_causes(asked, members, [others])
 
 

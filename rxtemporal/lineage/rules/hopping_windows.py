@@ -10,7 +10,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.lineage.causes import Causes, find_causes
 from rxtemporal.lineage.history import History
 from rxtemporal.lineage.rules.time_index import AliveIndex, expand
-from rxtemporal.lineage.rules.user_windows import Candidates, choose_windows
+from rxtemporal.lineage.rules.user_windows import Candidates, list_members
 from rxtemporal.lineage.rules.window_members import (
     Asked,
     has_own_lifetimes,
@@ -18,7 +18,6 @@ from rxtemporal.lineage.rules.window_members import (
     split_members,
 )
 from rxtemporal.operators.hopping_windows import HoppingWindows
-from rxtemporal.operators.window_results import Apply
 
 
 @find_causes.register
@@ -29,11 +28,9 @@ def _hopping_windows(
     asked = Asked.of(inputs[0], output, rows)
     windows = _list_windows(operator, asked)
     index = AliveIndex(asked.codes, asked.source.start, asked.source.end)
-    of, row = index.overlap(asked.key[windows.of], windows.start, windows.end)
-    if isinstance(operator.result, Apply):
-        kept = choose_windows(asked, operator.result, windows, (of, row))
-        of, row = of[kept[of]], row[kept[of]]
-    members, _ = split_members(asked, operator.result, (windows.of[of], row))
+    alive = index.overlap(asked.key[windows.of], windows.start, windows.end)
+    found = list_members(asked, operator.result, windows, alive)
+    members, _ = split_members(asked, operator.result, found)
     return join_causes(asked, members)
 
 

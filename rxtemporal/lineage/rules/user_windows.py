@@ -14,7 +14,7 @@ from rxtemporal.engine.steps.window_results import ResultRows
 from rxtemporal.engine.steps.window_rows import Contents
 from rxtemporal.lineage.rules.time_index import Pairs
 from rxtemporal.lineage.rules.window_members import Asked, number_equal
-from rxtemporal.operators.window_results import Apply
+from rxtemporal.operators.window_results import Apply, ResultSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,14 +29,23 @@ class Candidates:
     end: Int64s
 
 
-def choose_windows(
+def list_members(asked: Asked, result: ResultSpec, windows: Candidates, members: Pairs) -> Pairs:
+    """Return pairs (number of the result, row of the input) of the windows that gave the results.
+
+    ``members`` are pairs (number of the candidate, row of the input). A user's function is called
+    again for each candidate. All candidates of a result stay if none of them returns it again.
+    """
+    of, row = members
+    if isinstance(result, Apply):
+        kept = _choose_windows(asked, result, windows, members)
+        of, row = of[kept[of]], row[kept[of]]
+    return windows.of[of], row
+
+
+def _choose_windows(
     asked: Asked, result: Apply, windows: Candidates, members: Pairs
 ) -> npt.NDArray[np.bool_]:
-    """Return the mask of the candidates that gave the results.
-
-    ``members`` are pairs (number of the candidate, row of the input). The function is called again
-    for each candidate. All candidates of a result stay if none of them returns it again.
-    """
+    """Return the mask of the candidates that gave the results."""
     if len(np.unique(windows.of)) == len(windows.of):
         return np.ones(len(windows.of), np.bool_)
     try:
