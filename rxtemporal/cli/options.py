@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import Any
 
 from rxtemporal.core.spans import SECOND, span
 from rxtemporal.errors import ArgumentError
 
 INTERRUPTED = 130
+
+
+def add_query_options(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of a command that runs a query over recordings and files."""
+    command.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )
+    command.add_argument(
+        "--query",
+        required=True,
+        metavar="MODULE:FUNCTION",
+        help="the query: a function of streams (or FILE.py:FUNCTION). Its parameters are the names "
+        "of the streams: a recorded stream keeps its name, a file gives its name without suffix",
+    )
 
 
 def add_file_options(command: argparse.ArgumentParser) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options
+from rxtemporal.cli.options import (
+    INTERRUPTED,
+    add_file_options,
+    add_query_options,
+    list_file_options,
+)
 
 
 def add_command(
@@ -21,14 +26,7 @@ def add_command(
         "effects of each, what came late. The page needs no network and can be shared; it contains "
         "the rows.",
     )
-    debug.add_argument(
-        "paths", type=Path, nargs="+", metavar="PATH",
-        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
-    )  # fmt: skip
-    debug.add_argument(
-        "--query", required=True, metavar="MODULE:FUNCTION",
-        help="the query, as in `rxtemporal replay`: a function of streams (or FILE.py:FUNCTION)",
-    )  # fmt: skip
+    add_query_options(debug)
     debug.add_argument(
         "--out", type=Path, metavar="PAGE.html",
         help="the page (default: the name of the function, with .html)",

@@ -7,7 +7,12 @@ import math
 import sys
 from pathlib import Path
 
-from rxtemporal.cli.options import add_file_options, list_file_options, parse_speed
+from rxtemporal.cli.options import (
+    add_file_options,
+    add_query_options,
+    list_file_options,
+    parse_speed,
+)
 
 
 def add_command(
@@ -22,15 +27,7 @@ def add_command(
         "files of rows, and prints the results as a table or writes a file. Over a recording "
         "the query gives the same results and the same late events as in the recorded run.",
     )
-    replay.add_argument(
-        "paths", type=Path, nargs="+", metavar="PATH",
-        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
-    )  # fmt: skip
-    replay.add_argument(
-        "--query", required=True, metavar="MODULE:FUNCTION",
-        help="the query: a function of streams (or FILE.py:FUNCTION). Its parameters are the names "
-        "of the streams: a recorded stream keeps its name, a file gives its name without suffix",
-    )  # fmt: skip
+    add_query_options(replay)
     replay.add_argument(
         "--speed", type=parse_speed, default=math.inf, metavar="N|max",
         help="seconds of application time per second; 1 is real time (default: max)",
