@@ -187,6 +187,7 @@ def test_the_service_writes_a_table_of_spark(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.full
 def test_one_query_has_one_table_in_three_ways(tmp_path: Path) -> None:
     """Live, replayed, in Spark: the sample asserts that the tables are equal, and prints them."""
     need_java()

@@ -1,11 +1,11 @@
 """The crash matrix: whichever process is killed at any moment, the table ends up the same.
 
 A cell is who is killed (a process of the run) and when (a point in the way of a row, ``moments``).
-The default test kills each process once, in one run. The matrix, which only the full run has, kills
-one process before, during and after each of the four steps, in a drawn order, each time after it
-has been replaced; ``RXTEMPORAL_CRASH_ROUNDS=10`` does so in ten runs of each process. Between the
-cells come kills at drawn times: they meet moments without a point, such as the start of a session
-and the recovery itself. ``RXTEMPORAL_CRASH_SEED`` repeats a draw.
+The default test kills each process but an executor once, in one run. The matrix, which only the
+full run has, kills one process before, during and after each of the four steps, in a drawn order,
+each time after it has been replaced; ``RXTEMPORAL_CRASH_ROUNDS=10`` does so in ten runs of each
+process. Between the cells come kills at drawn times: they meet moments without a point, such as the
+start of a session and the recovery itself. ``RXTEMPORAL_CRASH_SEED`` repeats a draw.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from spark_commits import CommitFolder, stop_process
 from rxtemporal.spark.sink.checkpoint import committed_segment
 
 HERE = Path(__file__).parents[1] / "support"
+# an executor, which is last, is replaced by Spark itself
 WHO = ("ingest", "driver", "jvm", "executor")
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 # a machine that is busy takes long
@@ -87,11 +88,12 @@ class Run:
 
     @classmethod
     def of_each_process(cls, seed: int, folder: Path) -> Run:
-        """Draw one cell for each process, each in another step."""
+        """Draw one cell for each process but an executor, each in another step."""
         rng = random.Random(seed)
-        steps = rng.sample(STEPS, len(WHO))
+        everybody = WHO[:-1]
+        steps = rng.sample(STEPS, len(everybody))
         crashes = [
-            Crash(who, step, rng.choice(PARTS)) for who, step in zip(WHO, steps, strict=True)
+            Crash(who, step, rng.choice(PARTS)) for who, step in zip(everybody, steps, strict=True)
         ]
         rng.shuffle(crashes)
         return cls.at_points(crashes, rng.randrange(10), rng, folder)
@@ -273,7 +275,7 @@ def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("crashes")
 def test_each_process_is_killed_once(tmp_path: Path) -> None:
-    """One run, in which the kill of each process hits another step."""
+    """One run, in which each kill hits another step; an executor is killed in the full run."""
     seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 1))
     crash(Run.of_each_process(seed, tmp_path), seed, [])
 
@@ -302,5 +304,5 @@ def test_the_matrix_has_every_cell() -> None:
         hit = {moment.point for run in runs for moment in run.moments.all}
         assert hit == {*itertools.chain(*POINTS.values()), NO_POINT}, "in each round each point"
     each = Run.of_each_process(1, Path()).crashes
-    assert {crash.who for crash in each} == set(WHO)
-    assert {crash.step for crash in each} == set(STEPS)
+    assert {crash.who for crash in each} == {"ingest", "driver", "jvm"}
+    assert len({crash.step for crash in each}) == len(each)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # those that end before the end of time are asked of streams
 BOUNDED = [name for name, case in CASES.items() if case.last == oracle.MAX_TIME]
+# the first case of each operator
+FIRST = list({name.partition(",")[0]: name for name in reversed(BOUNDED)}.values())
 # the same streams in each default run
 SEED = 7
 # so many plans are planned by Spark at a time
@@ -44,11 +46,11 @@ def uncompiled(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.mark.java
 def test_bounded(uncompiled: SparkSession) -> None:
-    """Every case of every operator over bounded DataFrames, united in one query of Spark."""
-    sides = law_seven.drawn(BOUNDED, SEED)
+    """A case of every operator over bounded DataFrames, united in one query of Spark."""
+    sides = law_seven.drawn(FIRST, SEED)
     found = law_seven_spark.bounded(uncompiled, sides)
     assert not law_seven.wrong(sides, found)
-    assert sum(map(len, found.values())) > len(BOUNDED)
+    assert sum(map(len, found.values())) > len(FIRST)
 
 
 @pytest.mark.full

@@ -72,7 +72,7 @@ def test_cases_run_together() -> None:
         assert (split.reason is None) == (field is not None)
 
 
-def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_door_and_checkpoints(narrow: SparkSession, tmp_path: Path) -> None:
     """Rows are judged in the order of a column, across micro-batches and a restart.
 
     A checkpoint then refuses another number of buckets and another query, and goes on with its own.
@@ -80,7 +80,7 @@ def test_one_door_and_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.errors import StreamingQueryException
 
     folder = FileStream(tmp_path / "in", READINGS.schema)
-    given = stream(folder.frame(spark), start="time", advance_time=SETTINGS, order_by="received")
+    given = stream(folder.frame(narrow), start="time", advance_time=SETTINGS, order_by="received")
     tables = []
     for first in (0, 25, 40):
         folder.add(
