@@ -30,8 +30,8 @@ from sink_input import wait_until
 PARTITIONS = 3
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 TOPIC = "rows"
-# a machine that is busy takes long
-PATIENCE = 300
+# a machine that is busy takes long, and so does Spark
+PATIENCE, SPARK_PATIENCE = 120, 300
 
 
 class Sender(threading.Thread):
@@ -74,11 +74,11 @@ class Sender(threading.Thread):
 
 @contextmanager
 def start(cluster: KafkaCluster, folder: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the run in a process of its own; one that is not stopped is killed."""
+    """Start the run in a process of its own; one that is not stopped tells why, and is ended."""
     command = [sys.executable, "-P", str(HERE / "kafka_run.py")]
     command += [cluster.servers, TOPIC, str(folder), kind]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
-        limit = threading.Timer(PATIENCE, process.kill)
+        limit = threading.Timer(SPARK_PATIENCE if kind == "spark" else PATIENCE, end, [process])
         limit.start()
         try:
             yield process
@@ -87,6 +87,13 @@ def start(cluster: KafkaCluster, folder: Path, kind: str) -> Iterator[subprocess
             raise
         finally:
             limit.cancel()
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Let a run that hangs print how far it is, and end it with a traceback of its threads."""
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(5)
+    process.send_signal(signal.SIGABRT)
 
 
 def run_once(cluster: KafkaCluster, folder: Path, least: int, *, kill: bool) -> int:
@@ -175,13 +182,13 @@ def test_each_message_is_in_a_table_of_spark_once(tmp_path: Path) -> None:
             for _ in range(3):
                 before = len(read_spark_table(tmp_path))
                 with start(cluster, tmp_path, "spark") as process:
-                    wait_until(lambda n=before: len(read_spark_table(tmp_path)) > n, PATIENCE)
+                    wait_until(lambda n=before: len(read_spark_table(tmp_path)) > n, SPARK_PATIENCE)
                     time.sleep(draw.random())
                     process.kill()
         finally:
             sender.end()
         with start(cluster, tmp_path, "spark") as process:
-            wait_until(lambda: len(read_spark_table(tmp_path)) >= len(sender.due), PATIENCE)
+            wait_until(lambda: len(read_spark_table(tmp_path)) >= len(sender.due), SPARK_PATIENCE)
             process.terminate()
             process.wait()
         assert process.returncode == 0

@@ -3,14 +3,14 @@
     python kafka_run.py SERVERS TOPIC FOLDER file|spark
 
 It saves itself after almost every batch, and prints the number of rows that it has written. SIGTERM
-stops it.
+stops it, and an error ends it. SIGUSR1 lets it print how far it is, SIGABRT where its threads are.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import rxtemporal as rxt
@@ -40,15 +40,19 @@ def make_sink(folder: Path, kind: str) -> rxt.Sink:
 
 
 def main(servers: str, topic: str, folder: Path, kind: str) -> None:
-    """Run until SIGTERM."""
+    """Run until SIGTERM, or until an error of the run, which is raised."""
+    faulthandler.enable()
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
-    stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    # no lock is taken in a signal's handler, for the interrupted call may hold it
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
     rows = rxt.from_kafka(
         servers, topic, schema={"p": int, "n": int}, delay=DELAY, group="run", name="rows"
     )
     process = rows.run(make_sink(folder, kind), resume=folder / "state")
-    stopped.wait()
+    signal.signal(signal.SIGUSR1, lambda *_: print(process.diagnostics(), file=sys.stderr))
+    while not stopped and not process.wait(0.05):
+        pass
     process.stop()
     if process.error is not None:
         raise process.error
