@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import sys
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -57,11 +59,18 @@ def _format_cell(name: str, value: Any, characters: int) -> str:
     return shorten(format_value(value), characters if isinstance(value, str) else MOST_CHARACTERS)
 
 
-def format_frame(frame: pl.DataFrame, most: int, width: int | None = None) -> str:
+def get_width() -> int | None:
+    """Return the width of the terminal that standard output is, in characters; else None."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def format_frame(
+    frame: pl.DataFrame, most: int, width: int | None = None, *, whole: bool = False
+) -> str:
     """Return a frame as an aligned table: names, units, at most ``most`` rows, ``…`` for others.
 
     In a table for a terminal of so many characters, ``width``, long texts are shorter, and the
-    last columns are left out.
+    last columns are left out. Of a ``whole`` result the other rows are counted.
 
     >>> print(format_frame(pl.DataFrame({"start_time": [4, 5], "temp": [20.5, None]}), 1))
     start_time     temp
@@ -71,11 +80,15 @@ def format_frame(frame: pl.DataFrame, most: int, width: int | None = None) -> st
     """
     text, shown = _fit(frame, most, width)
     parts = [text_table([text.header, text.units, *text.rows], right=text.numeric)]
-    if frame.height > most:
-        parts.append("… more rows")
+    if (more := frame.height - most) > 0:
+        parts.append(f"… {_count(more, 'more row')}" if whole else "… more rows")
     if frame.width > shown:
-        parts.append(f"… {frame.width - shown} more column{'s' if frame.width - shown > 1 else ''}")
+        parts.append(f"… {_count(frame.width - shown, 'more column')}")
     return "\n".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _fit(frame: pl.DataFrame, most: int, width: int | None) -> tuple[RowText, int]:

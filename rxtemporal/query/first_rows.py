@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import sys
 
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.row_text import format_frame
+from rxtemporal.core.row_text import format_frame, get_width
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.stream import Stream
@@ -37,5 +35,4 @@ def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
 
 def print_head(stream: Stream, n: int, time: TimeForm | None) -> None:
     """Print the first ``n`` rows of a query as a table that says if there are more."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(format_frame(collect_head(stream, n + 1, time), n, width))
+    print(format_frame(collect_head(stream, n + 1, time), n, get_width()))

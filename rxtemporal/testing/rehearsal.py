@@ -134,11 +134,13 @@ def rehearse(
     >>> print(rehearse(folder.name, old=sums, new=positive))
     old: sums, 2 rows. new: positive, 2 rows. 1 row is in both.
     only in old: 1 row
-      start_time  end_time  x
-               0         5  3
+      start_time  end_time      x
+           ticks     ticks  Int64
+               0         5      3
     only in new: 1 row
-      start_time  end_time  x
-               0         5  2
+      start_time  end_time      x
+           ticks     ticks  Int64
+               0         5      2
     """
     if not isinstance(recording, (str, os.PathLike)):
         raise ArgumentError(f"a recording is the path of its folder, got {recording!r}")

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from rxtemporal.core.row_text import format_frame
 from rxtemporal.display import html
-from rxtemporal.display.plain_text import format_value, shorten
-from rxtemporal.display.text_table import align
+from rxtemporal.display.plain_text import format_value
 from rxtemporal.testing.frame_difference import Difference
 from rxtemporal.testing.rehearsal_picture import draw_difference
 
-# rows shown of each side, and characters of a cell
+# rows shown of each side
 MOST_ROWS = 10
-MOST_CHARACTERS = 40
-# lines of a table that is asked for
-MOST_LINES = 1_000
 
 
 def as_text(found: Difference, names: tuple[str, str]) -> str:
@@ -25,7 +22,8 @@ def as_text(found: Difference, names: tuple[str, str]) -> str:
     for whose, frame in (("old", found.only_old), ("new", found.only_new)):
         if len(frame):
             lines.append(f"only in {whose}: {_rows(len(frame))}")
-            lines += [f"  {line}" for line in format_frame(frame, MOST_ROWS)]
+            table = format_frame(frame, MOST_ROWS, whole=True)
+            lines += [f"  {line}" for line in table.splitlines()]
     return "\n".join(lines)
 
 
@@ -66,12 +64,3 @@ def _cells(frame: pl.DataFrame, most: int) -> list[list[str]]:
          for name, value in row.items()]
         for row in frame.head(most).to_dicts()
     ]  # fmt: skip
-
-
-def format_frame(frame: pl.DataFrame, most: int = MOST_LINES) -> list[str]:
-    """Return the first rows of a frame as the lines of a table, and the number of the others."""
-    header = [shorten(name, MOST_CHARACTERS) for name in frame.columns]
-    cells = [[shorten(cell, MOST_CHARACTERS) for cell in row] for row in _cells(frame, most)]
-    numbers = [n for n, dtype in enumerate(frame.dtypes) if dtype.is_numeric()]
-    more = len(frame) - len(cells)
-    return align([header, *cells], right=numbers) + ([f"… {more:,} more"] if more else [])

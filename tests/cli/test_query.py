@@ -34,10 +34,11 @@ def test_the_first_rows_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     """As many as are asked for, and the number of the others."""
     assert query("room.csv", "--rows", "2") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "start_time  end_time   x",
-        "         1         2  10",
-        "         4         5  20",
-        "… 1 more",
+        "start_time  end_time      x",
+        "     ticks     ticks  Int64",
+        "         1         2     10",
+        "         4         5     20",
+        "… 1 more row",
     ]
 
 
@@ -53,7 +54,8 @@ def test_an_expression_over_files(expression: str, capsys: pytest.CaptureFixture
     """Each stream has the name of its file."""
     assert query("room.csv", "hall.csv", expression) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [["start_time", "end_time", "n"], ["0", "5", "3"], ["5", "10", "1"]]
+    header = [["start_time", "end_time", "n"], ["ticks", "ticks", "Int64"]]
+    assert lines == [*header, ["0", "5", "3"], ["5", "10", "1"]]
 
 
 def test_a_single_stream_is_called_stream(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +66,7 @@ def test_a_single_stream_is_called_stream(capsys: pytest.CaptureFixture[str]) ->
         pass
     for expression in "stream.select('x')", "a_b.select('x')":
         assert main(["query", "recording", expression]) == 0
-        assert "4         5  1" in capsys.readouterr().out
+        assert "4         5      1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

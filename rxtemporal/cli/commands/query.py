@@ -45,7 +45,7 @@ def add_command(
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from rxtemporal.cli.replay import SUFFIXES, FileOptions, open_streams
-    from rxtemporal.testing.rehearsal_text import format_frame
+    from rxtemporal.core.row_text import format_frame, get_width
 
     *paths, last = options.paths
     is_path = Path(last).exists() or Path(last).suffix.lower() in SUFFIXES
@@ -56,8 +56,7 @@ def run(options: argparse.Namespace) -> int:
     streams = open_streams([Path(path) for path in paths], files)
     found = _choose(streams) if expression is None else evaluate(expression, streams)
     frame = found.to_polars()
-    for line in format_frame(frame, options.rows):
-        print(line)
+    print(format_frame(frame, options.rows, get_width(), whole=True))
     return 0
 
 

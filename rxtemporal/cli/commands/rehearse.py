@@ -8,6 +8,9 @@ from pathlib import Path
 from rxtemporal.cli.options import parse_share
 from rxtemporal.errors import ArgumentError
 
+# lines of a table of --every
+MOST_LINES = 1_000
+
 
 def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
@@ -59,8 +62,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> bool:
     from rxtemporal.cli.replay import find_query
+    from rxtemporal.core.row_text import format_frame, get_width
     from rxtemporal.testing.rehearsal import rehearse
-    from rxtemporal.testing.rehearsal_text import format_frame
 
     old, new = find_query(options.old, "--old"), find_query(options.new, "--new")
     rehearsal = rehearse(options.path, old=old, new=new)
@@ -68,7 +71,8 @@ def _compare(options: argparse.Namespace) -> bool:
     print(rehearsal)
     if options.every is not None:
         print()
-        print(*format_frame(rehearsal.by_time(options.every)), sep="\n")
+        table = rehearsal.by_time(options.every)
+        print(format_frame(table, MOST_LINES, get_width(), whole=True))
     if options.out is not None:
         rehearsal.save(options.out)
     return rehearsal.same
