@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from captured_cases import read_cut
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.engine.steps.join import JoinedPayload, JoinStep
+from rxtemporal.engine.steps.join_keys import KeyMatcher
+from rxtemporal.engine.steps.step import find_earliest_due
 
 LEFT = pl.DataFrame(
     {"start_time": [1, 2], "end_time": [9, 9], "k": [1, 2], "a": ["x", None]},
@@ -41,3 +45,23 @@ def test_a_side_that_is_cut_off_before_its_first_batch_has_the_fields_of_the_pla
     joined = left.join(counts, on="k", where=pl.col("n") > 1)
     assert joined.to_events() == []
     assert rxt.why_not(joined, at=0).candidates["left"][0].fate.kind == "no partner"
+
+
+def test_a_join_holds_and_saves_no_rows_that_have_ended() -> None:
+    """It keeps some until there are many; they are neither counted, nor due, nor saved."""
+    schema, joined = pl.Schema({"a": pl.Int64}), pl.Schema({"a": pl.Int64, "b": pl.Int64})
+    step = JoinStep(
+        KeyMatcher((), (), ()), (schema, schema), JoinedPayload({"b": "a"}, joined), None, ()
+    )
+    ticks = np.arange(3_000)
+    payload = pl.DataFrame({"a": ticks})
+    points = rxt.EventBatch.of_rows(ticks, ticks + 1, payload, cti=3_000)
+    long = rxt.EventBatch.of_rows(ticks[:1], ticks[:1] + 4_000, payload[:1], cti=2_999)
+    step.on_right(long)
+    assert len(step.on_left(points)) == 2_999
+    assert (step.rows, find_earliest_due(step)) == (2, 2_999)
+    assert len(step.save()) < 10_000
+    assert len(step.on_right(long.none(9_999))) == 1
+    assert (step.rows, find_earliest_due(step)) == (1, 4_000)
+    step.on_left(points.none(9_999))
+    assert (step.rows, find_earliest_due(step)) == (0, None)
