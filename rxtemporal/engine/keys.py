@@ -89,7 +89,11 @@ class KeyCoder:
 
     def decode(self, codes: Codes) -> Columns:
         """Return the keys with these codes."""
-        return Columns(self.schema, self._keys.take(codes), len(codes))
+        return Columns(self.schema, self.take(codes), len(codes))
+
+    def take(self, codes: Codes) -> list[Column]:
+        """Return the columns of the keys with these codes."""
+        return self._keys.take(codes)
 
     def columns(self, codes: Codes) -> list[pl.Series]:
         """Return the keys with these codes, as series."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,12 +72,11 @@ class Program:
         self._reads = sorted({names.index(n.options[0]) for n in terms if n.name == "Column"})
         self._constant = part if isinstance(part, Constant) else None
         self._compute: Any = None if isinstance(part, Constant) else part.run
-        # the number of the column, if it is only one
-        self.position = self._reads[0] if len(terms) == 1 and self._reads else None
+        # the number of the column, if it is only one, which is given as it is
+        is_column = len(terms) == 1 and self._reads and part.dtype == schema[names[self._reads[0]]]
+        self.position = self._reads[0] if is_column else None
         lavish = len(terms) > _MANY or any(each.name.startswith(_LAVISH) for each in terms)
         self._limit = _BLOCK if lavish else _LONG
-        if len(terms) == 1:  # a column is given as it is
-            self._limit = sys.maxsize
         # overflow and NaN are no errors here; to enter errstate for each batch costs 0.8 µs
         with np.errstate(all="ignore"):
             self._context = contextvars.copy_context()
@@ -88,6 +86,8 @@ class Program:
         if self._constant is not None:
             return _repeat(self._constant, columns.height)
         arrays = self._arrange(columns)
+        if self.position is not None:
+            return arrays[self.position]
         try:
             if columns.height > self._limit:
                 return self._context.run(self._compute_blocks, arrays, columns.height)

@@ -49,9 +49,10 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
 
 def freeze(array: Array) -> Array:
     """Return the array, contiguous and read-only: a kernel is compiled again for any other kind."""
-    if not array.flags.c_contiguous:
+    flags = array.flags
+    if not flags.c_contiguous:
         array = np.ascontiguousarray(array)  # type: ignore[assignment]
-    if array.flags.writeable:
+    if flags.writeable:
         array = array.view()
         array.setflags(write=False)
     return array

@@ -7,52 +7,11 @@ import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.compiled import jit
-from rxtemporal.engine.kernels.window_changes import make_changes
+from rxtemporal.engine.kernels.window_changes import write_changes
 
 _MIN, _MAX = MIN_TIME, MAX_TIME
 
 Ints = npt.NDArray[np.int64]
-
-
-@jit
-def find_first_window(time: Ints, duration: int, period: int, alignment: int) -> Ints:
-    """Return the number of the earliest window that ends after each time, ``int64[n]``.
-
-    Window n is ``[alignment + n * period, … + duration)``. O(n); equal neighbours cost no division.
-    """
-    out = np.empty(len(time), np.int64)
-    first = alignment + duration
-    low = 1
-    high = 0
-    number = 0
-    for i in range(len(time)):
-        t = time[i]
-        if not low <= t < high:
-            number = (t - first) // period + 1
-            high = first + number * period
-            low = high - period
-        out[i] = number
-    return out
-
-
-@jit
-def find_window_after(time: Ints, begins: Ints, period: int, alignment: int) -> Ints:
-    """Return one more than the number of the latest window that begins before each time.
-
-    ``int64[n]``, at least ``begins``. O(n); equal neighbours cost no division.
-    """
-    out = np.empty(len(time), np.int64)
-    low = 1
-    high = 0
-    number = 0
-    for i in range(len(time)):
-        t = time[i]
-        if not low < t <= high:
-            number = -((alignment - t) // period)
-            high = alignment + number * period
-            low = high - period
-        out[i] = max(number, begins[i])
-    return out
 
 
 @jit
@@ -66,15 +25,36 @@ def find_changes(
     alignment: int,
     lists: bool,
     once: bool,
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the numbers of the windows that begin to hold rows, and what ``make_changes`` returns.
+) -> tuple[Ints, Ints, bool]:
+    """Return the changes of rows at the numbers of windows, as ``window_changes.find_changes``.
 
-    Rows have the numbers from ``first`` on and live from ``start`` to ``end``. O(n).
+    Window n is ``[alignment + n * period, … + duration)``. It holds rows from the earliest window
+    that ends after their start up to the latest that begins before their end. O(n); neighbours in
+    one window cost no division.
     """
-    begins = find_first_window(start, duration, period, alignment)
-    ends = find_window_after(end, begins, period, alignment)
-    what, at, leaves = make_changes(first, begins, ends, end, edge, lists, once)
-    return begins, what, at, leaves
+    n = len(start)
+    begins = np.empty((2, n), np.int64)
+    ends = np.empty((2, n), np.int64)
+    # starts in [low, high) begin with window ``begin``; ends in (least, most] end before ``after``
+    low = least = 1
+    high = most = begin = after = r = falls = 0
+    for i in range(n):
+        row = np.uint64(i)
+        before = begin
+        if not low <= start[row] < high:
+            begin = (start[row] - alignment - duration) // period + 1
+            high = alignment + duration + begin * period
+            low = high - period
+            falls += int(begin < before and i > 0)
+        if not least < end[row] <= most:
+            after = -((alignment - end[row]) // period)
+            most = alignment + after * period
+            least = most - period
+        r = write_changes(
+            i, r, first + i, begin, max(after, begin), end[row], edge[row], lists, once,
+            begins, ends,
+        )  # fmt: skip
+    return begins, ends[:, :r], falls == 0
 
 
 @jit
@@ -90,11 +70,18 @@ def find_windows(
     duration: int,
     period: int,
     alignment: int,
-) -> tuple[Ints, Ints, Ints, Ints, Ints, bool]:
-    """Return the results of ``sweep_windows``, then those of ``repeat_bounds`` for them."""
+) -> tuple[Ints, Ints, bool, bool]:
+    """Return the results of ``sweep_windows``, then those of ``repeat_bounds`` for them.
+
+    The former are key, ``alive`` and the number of the change, ``int64[3, r]``: each array that is
+    returned costs half a microsecond. At last True if there are more than ``most`` results.
+    """
     of, alive, windows = sweep_windows(at, what, key, state, roster, known, limit, most)
-    start, end, sample, within = repeat_bounds(windows, len(of), duration, period, alignment)
-    return of, alive, start, end, sample, within
+    found = np.empty((3, len(of)), np.int64)
+    found[0] = of
+    found[1] = alive[: len(of)]
+    times, within = repeat_bounds(windows, found[2], duration, period, alignment)
+    return found, times, within, len(alive) > len(of)
 
 
 @jit
@@ -225,25 +212,25 @@ def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, ro
 
 @jit
 def repeat_bounds(
-    windows: Ints, rows: int, duration: int, period: int, alignment: int
-) -> tuple[Ints, Ints, Ints, bool]:
-    """Return start, end and change of each of the ``rows`` results of ``sweep_windows``.
+    windows: Ints, at: Ints, duration: int, period: int, alignment: int
+) -> tuple[Ints, bool]:
+    """Return start, end and edge (0) of each of the r results of ``sweep_windows``.
 
-    ``int64[rows]`` each, and True if all windows lie within time. O(rows).
+    ``int64[3, r]``, and True if all windows lie within time. Writes into ``at`` ``int64[r]`` the
+    change of each result. O(r).
     """
-    start = np.empty(rows, np.int64)
-    end = np.empty(rows, np.int64)
-    at = np.empty(rows, np.int64)
+    times = np.empty((3, len(at)), np.int64)
     beyond = 0
     for w in range(len(windows)):
         first = alignment + windows[w, 0] * period
         last = first + duration
-        upto = windows[w + 1, 1] if w + 1 < len(windows) else rows
-        start[windows[w, 1] : upto] = first
-        end[windows[w, 1] : upto] = last
+        upto = windows[w + 1, 1] if w + 1 < len(windows) else len(at)
+        times[0, windows[w, 1] : upto] = first
+        times[1, windows[w, 1] : upto] = last
         at[windows[w, 1] : upto] = windows[w, 2]
         beyond += int(first < _MIN) + int(last >= _MAX)
-    return start, end, at, beyond == 0
+    times[2] = 0
+    return times, beyond == 0
 
 
 @jit

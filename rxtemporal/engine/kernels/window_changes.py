@@ -21,42 +21,58 @@ Bools = npt.NDArray[np.bool_]
 
 
 @jit
-def make_changes(
-    first: int, begins: Ints, ends: Ints, end: Ints, edge: Ints, lists: bool, once: bool
-) -> tuple[Ints, Ints, Ints]:
-    """Return the changes that begin new rows, and the places and changes that end them.
+def write_changes(
+    i: int,
+    r: int,
+    number: int,
+    begin: int,
+    until: int,
+    end: int,
+    edge: int,
+    lists: bool,
+    once: bool,
+    begins: Ints,
+    ends: Ints,
+) -> int:
+    """Write the changes of row ``number``, which windows hold from ``begin`` on up to ``until``.
 
-    ``begins``, ``ends`` ``int64[n]``: the places on the axis at which windows begin and cease to
-    hold the rows, which are numbered from ``first`` on; ``end``, ``edge``: the rows' own. A row
-    that never ends and is not open is not needed once it has begun, unless ``lists`` says that rows
-    are read one by one. With ``once`` a row that only one window holds is a single change. O(n).
+    ``begins``, ``ends`` ``int64[2, n]``: places on the axis, and the changes there; written at
+    ``i``, and at ``r`` if the row's end is a change of its own. Returns the next ``r``. ``end``,
+    ``edge``: the row's own. A row that never ends and is not open is not needed once it has begun,
+    unless ``lists`` says that rows are read one by one. With ``once`` a row that only one window
+    holds is a single change.
     """
-    n = len(begins)
-    what = np.empty(n, np.int64)
-    at = np.empty(n, np.int64)
-    leaves = np.empty(n, np.int64)
-    r = 0
-    for i in range(n):
-        row = np.uint64(i)
-        number = (first + i) << BITS
-        ended = end[row] != _MAX
-        alone = once and ended and ends[row] - begins[row] == 1
-        gone = not lists and not ended and edge[row] == 0
-        what[row] = number | (ONCE | LAST if alone else LAST if gone else 0)
-        at[r] = ends[row]
-        leaves[r] = number | ENDS | LAST
-        r += int(ended and not alone)
-    return what, at[:r], leaves[:r]
+    what = number << BITS
+    ended = end != _MAX
+    alone = once and ended and until - begin == 1
+    gone = not lists and not ended and edge == 0
+    begins[0, np.uint64(i)] = begin
+    begins[1, np.uint64(i)] = what | (ONCE | LAST if alone else LAST if gone else 0)
+    ends[0, np.uint64(r)] = until
+    ends[1, np.uint64(r)] = what | ENDS | LAST
+    return r + int(ended and not alone)
 
 
 @jit
 def find_changes(
     first: int, start: Ints, end: Ints, edge: Ints, lists: bool
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the rows' starts, and the result of ``make_changes`` for the rows' own lifetimes."""
-    begins = start.copy()
-    what, at, leaves = make_changes(first, start, end, end, edge, lists, False)
-    return begins, what, at, leaves
+) -> tuple[Ints, Ints, bool]:
+    """Return the changes of rows at their own starts and ends.
+
+    The rows are numbered from ``first`` on. Returns places and changes that begin rows,
+    ``int64[2, n]``; those that end rows, ``int64[2, r]``; and True if starts never fall. O(n).
+    """
+    n = len(start)
+    begins = np.empty((2, n), np.int64)
+    ends = np.empty((2, n), np.int64)
+    r = falls = 0
+    for i in range(n):
+        row = np.uint64(i)
+        r = write_changes(
+            i, r, first + i, start[row], end[row], end[row], edge[row], lists, False, begins, ends
+        )
+        falls += int(start[row] < start[np.uint64(max(i - 1, 0))])
+    return begins, ends[:, :r], falls == 0
 
 
 @jit

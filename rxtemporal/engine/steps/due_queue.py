@@ -94,12 +94,12 @@ class Queue(Stateful):
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 
-    def push(self, time: Int64s, what: Int64s) -> None:
-        """Add entries, in any order."""
+    def push(self, time: Int64s, what: Int64s, *, in_order: bool = False) -> None:
+        """Add entries, in any order; ``in_order``: they are known to be in order of time."""
         count = len(time)
         if not count:
             return
-        order = find_order(time) if count > 1 else None
+        order = None if in_order or count == 1 else find_order(time)
         if order is not None:
             time, what = time[order], what[order]
         first, runs = int(time[0]), self._runs

@@ -11,12 +11,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
-from rxtemporal.engine.kernels.hopping_windows import (
-    find_changes,
-    find_first_window,
-    find_window_after,
-    find_windows,
-)
+from rxtemporal.engine.kernels.hopping_windows import find_changes, find_windows
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.rows import grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
@@ -48,7 +43,7 @@ class HoppingBounds(Stateful):
 
     def find_changes(
         self, batch: EventBatch, first: int, lists: bool, once: bool
-    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    ) -> tuple[Int64s, Int64s, bool]:
         """Return the rows' changes, at the numbers of windows.
 
         A row is held from the earliest window that ends after its start to the latest one that
@@ -61,10 +56,8 @@ class HoppingBounds(Stateful):
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
-        begins = find_first_window(
-            freeze(batch.start), self._duration, self._period, self._alignment
-        )
-        return find_window_after(freeze(batch.end), begins, self._period, self._alignment)
+        _, (ends, _), _ = self.find_changes(batch, 0, True, False)
+        return ends
 
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the number of the first window that ends after the CTI, as both limits."""
@@ -94,19 +87,20 @@ class HoppingBounds(Stateful):
         self._known = limit
         self._state = grow_rows(self._state, keys)
         self._roster = grow(self._roster, keys + 2)
-        key, alive, *columns, within = find_windows(
+        found, times, within, too_many = find_windows(
             at, changes.what, changes.key, self._state, self._roster, first, limit, MOST_WINDOWS,
             self._duration, self._period, self._alignment,
         )  # fmt: skip
-        if len(alive) > len(key):
+        if too_many:
             raise UnboundedWindowError(
                 f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
                 "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        start, end, sample = columns
-        found = Windows(start, end, np.zeros(len(key), np.int64), key, sample, alive)
-        return found if within else self._cut_to_time(found)
+        start, end, edge = times
+        key, alive, sample = found
+        windows = Windows(start, end, edge, key, sample, alive)
+        return windows if within else self._cut_to_time(windows)
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have rows in a window."""

@@ -265,6 +265,12 @@ class RowStore(Stateful):
         self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
     ) -> Int64s:
         """Add rows and return their numbers; an int stands for a column filled with it."""
+        return np.arange(self.extend(columns, payload), self._height)
+
+    def extend(
+        self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
+    ) -> int:
+        """Add rows and return the number of the first, from which on they are numbered."""
         assert not isinstance(columns[0], int)
         n = len(columns[0])
         first, self._height, self._views = self._height, self._height + n, None
@@ -278,7 +284,7 @@ class RowStore(Stateful):
             if isinstance(payload, pl.DataFrame):
                 payload = Columns.from_frame(payload)
             self._payloads.append(payload)
-        return np.arange(first, self._height)
+        return first
 
     def payload(self, numbers: Int64s) -> Columns:
         """Return the payload of these rows, which may repeat and be in any order."""

@@ -35,7 +35,7 @@ class SnapshotBounds(Stateful):
 
     def find_changes(
         self, batch: EventBatch, first: int, lists: bool, once: bool
-    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    ) -> tuple[Int64s, Int64s, bool]:
         """Return the rows' changes, at their starts and ends."""
         return find_changes(
             first, freeze(batch.start), freeze(batch.end), freeze(batch.edge), lists

@@ -59,11 +59,11 @@ class Bounds(Protocol):
 
     def find_changes(
         self, batch: EventBatch, first: int, lists: bool, once: bool
-    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    ) -> tuple[Int64s, Int64s, bool]:
         """Return the changes of new rows, which are numbered from ``first`` on.
 
-        The places on the axis from which rows are held, and their changes; then the places up to
-        which they are, and the changes there: see ``make_changes``.
+        The places on the axis from which rows are held, and the changes there, ``int64[2, n]``;
+        the same for the places up to which they are; and True if the former never fall.
         """
 
     def find_ends(self, batch: EventBatch) -> Int64s:

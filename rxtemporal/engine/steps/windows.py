@@ -28,6 +28,8 @@ from rxtemporal.engine.steps.window_rows import Contents
 
 # first columns of the rows that are held; those of the results follow
 KEY, START, END, AFTER, BEFORE = range(5)
+# rows of numbers alone, which are small, are not renumbered before so many numbers are in use
+MANY = 8192
 
 
 class WindowStep(Stateful):
@@ -66,6 +68,7 @@ class WindowStep(Stateful):
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
         self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
+        self._many = 0 if self._lists or object in results.dtypes else MANY
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
@@ -115,16 +118,13 @@ class WindowStep(Stateful):
 
     def _begin(self, batch: EventBatch) -> None:
         """Keep rows that begin, and queue their starts and ends."""
-        rows = self._rows.append(self._columns(batch), batch.columns if self._lists else None)
+        first = self._rows.extend(self._columns(batch), batch.columns if self._lists else None)
         if batch.has_edges:
             opens = np.flatnonzero(batch.edge)
-            self._open.open(batch.edge[opens], rows[opens])
-        first = self._rows.height - len(batch)
-        begins, what, ends, leaves = self._bounds.find_changes(
-            batch, first, self._lists, self._once
-        )
-        self._begins.push(begins, what)
-        self._ends.push(ends, leaves)
+            self._open.open(batch.edge[opens], first + opens)
+        begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._once)
+        self._begins.push(begins[0], begins[1], in_order=in_order)
+        self._ends.push(ends[0], ends[1])
 
     def _columns(self, batch: EventBatch) -> list[Any]:
         n = len(batch)
@@ -152,7 +152,7 @@ class WindowStep(Stateful):
 
     def _add_keys(self, columns: Sequence[Column], key: Int64s) -> Columns:
         """Return a payload with the keys first, in the types of the output schema."""
-        return self._types.cast([*self._keys.decode(key).columns, *columns], len(key))
+        return self._types.cast([*self._keys.take(key), *columns], len(key))
 
     def _list_results(self, swept: Swept, windows: Windows, changes: Changes) -> EventBatch:
         """Return the results of windows whose rows are read one by one.
@@ -218,12 +218,20 @@ class WindowStep(Stateful):
         self._results.keep_keys(kept)
         self._head = kept.pick(self._head)
 
+    def save(self) -> bytes:
+        """Return the state, without most of the rows that are released."""
+        self._compact()
+        return super().save()
+
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
         self._rows.release_by(release_done, what)
         if not len(self._rows):  # then no queue has an entry
             self._rows.clear()
-            return
+        elif self._rows.height >= self._many:
+            self._compact()
+
+    def _compact(self) -> None:
         new = self._rows.compact()
         if new is None:
             return
