@@ -41,6 +41,11 @@ class HoppingBounds(Stateful):
         # the windows before this number are known
         self._known: int | None = None
 
+    @property
+    def pending(self) -> int:
+        """The number of rows that only the next window holds, by all changes so far."""
+        return int(self._state[:, 1].sum())
+
     def find_changes(
         self, batch: EventBatch, first: int, lists: bool, once: bool
     ) -> tuple[Int64s, Int64s, bool]:
@@ -56,13 +61,19 @@ class HoppingBounds(Stateful):
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
-        _, (ends, _), _ = self.find_changes(batch, 0, True, False)
+        ends: Int64s = self.find_changes(batch, 0, True, False)[1][0]
         return ends
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return the number of the first window that ends after the CTI, as both limits."""
+        """Return the number of the window up to which changes are applied, twice, and one more.
+
+        It is the first window that ends after the CTI. No earlier one is to come, so its changes so
+        far can be applied along with those of the windows that end; not alone, since many changes
+        at once cost less.
+        """
         limit = self._limit(cti)
-        return limit, limit
+        upto = limit if limit == self._known else limit + 1
+        return upto, upto
 
     def _limit(self, cti: int) -> int:
         if cti == MAX_TIME:
@@ -125,4 +136,4 @@ class HoppingBounds(Stateful):
         if self._points or cti in (MIN_TIME, MAX_TIME):
             return cti
         start = self._alignment + self._limit(cti) * self._period
-        return int(min(max(start, MIN_TIME), MAX_TIME))
+        return MIN_TIME if start < MIN_TIME else start if start < MAX_TIME else MAX_TIME

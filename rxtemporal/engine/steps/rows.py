@@ -277,9 +277,10 @@ class RowStore(Stateful):
         if self._height > len(self._alive):
             self._columns = [grow(column, self._height) for column in self._columns]
             self._alive = grow(self._alive, self._height, False)
+        rows = slice(first, self._height)
         for column, new in zip(self._columns, columns, strict=True):
-            column[first : self._height] = new
-        self._alive[first : self._height] = True
+            column[rows] = new
+        self._alive[rows] = True
         if payload is not None and n:
             if isinstance(payload, pl.DataFrame):
                 payload = Columns.from_frame(payload)

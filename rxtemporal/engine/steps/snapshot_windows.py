@@ -25,6 +25,7 @@ class SnapshotBounds(Stateful):
     """
 
     once = False
+    pending = 0
     held = ("_state", "_late", "_next_edge")
 
     def __init__(self, *, finished: bool = False) -> None:

@@ -57,6 +57,10 @@ class Bounds(Protocol):
     once: bool
     """True if a row that only one window holds may be a single change."""
 
+    @property
+    def pending(self) -> int:
+        """The number of rows whose only change is applied, though their window has not ended."""
+
     def find_changes(
         self, batch: EventBatch, first: int, lists: bool, once: bool
     ) -> tuple[Int64s, Int64s, bool]:
@@ -70,7 +74,10 @@ class Bounds(Protocol):
         """Return the place on the axis up to which each row is held."""
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return the place below which all starts are known, and that for ends."""
+        """Return the places below which starts and ends are applied now.
+
+        A change that comes later with a place below them affects no window that is known by then.
+        """
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Apply the changes, each at its place on the axis; return the windows now known."""

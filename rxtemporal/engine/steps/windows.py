@@ -28,8 +28,6 @@ from rxtemporal.engine.steps.window_rows import Contents
 
 # first columns of the rows that are held; those of the results follow
 KEY, START, END, AFTER, BEFORE = range(5)
-# rows of numbers alone, which are small, are not renumbered before so many numbers are in use
-MANY = 8192
 
 
 class WindowStep(Stateful):
@@ -68,7 +66,6 @@ class WindowStep(Stateful):
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
         self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
-        self._many = 0 if self._lists or object in results.dtypes else MANY
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
@@ -78,8 +75,8 @@ class WindowStep(Stateful):
 
     @property
     def rows(self) -> int:
-        """The number of rows held."""
-        return len(self._rows)
+        """The number of rows that wait: those held, and those that are only added up by now."""
+        return len(self._rows) + self._bounds.pending
 
     @property
     def next_due(self) -> int | None:
@@ -218,20 +215,12 @@ class WindowStep(Stateful):
         self._results.keep_keys(kept)
         self._head = kept.pick(self._head)
 
-    def save(self) -> bytes:
-        """Return the state, without most of the rows that are released."""
-        self._compact()
-        return super().save()
-
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
         self._rows.release_by(release_done, what)
         if not len(self._rows):  # then no queue has an entry
             self._rows.clear()
-        elif self._rows.height >= self._many:
-            self._compact()
-
-    def _compact(self) -> None:
+            return
         new = self._rows.compact()
         if new is None:
             return
