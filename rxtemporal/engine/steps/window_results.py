@@ -81,12 +81,10 @@ class Output(Stateful):
         return None if isinstance(self.by, ListedAggregate) else self.by
 
     def field(self, payload: Columns) -> core.Column:
-        """Return the value that the aggregate reads, for each row."""
-        assert self.running is not None
-        assert self.reads is not None
-        if self.running.objects:
-            return SeriesColumn(self.reads.make_series(payload))
-        return self.reads(payload)
+        """Return the value that the running aggregate reads, for each row."""
+        by: Any = self.by
+        reads: Any = self.reads
+        return SeriesColumn(reads.make_series(payload)) if by.objects else reads(payload)
 
 
 class AggregateResults(Stateful):
