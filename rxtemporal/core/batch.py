@@ -189,8 +189,9 @@ class EventBatch:
         payload: pl.DataFrame | Columns | None = None,
         cti: int | None = None,
         keys: tuple[str, ...] | None = None,
+        highest_start: int | None = None,
     ) -> EventBatch:
-        """Return the batch with some of its parts replaced."""
+        """Return the batch with some of its parts replaced; give ``highest_start`` if known."""
         made = EventBatch(
             self.start if start is None else start,
             self.end if end is None else end,
@@ -201,15 +202,7 @@ class EventBatch:
         )
         if edge is None:
             made._has_edges = self._has_edges
-        if start is None:
-            made._highest = self._highest
-        return made
-
-    def with_cti(self, cti: int, *, in_order: bool = False) -> EventBatch:
-        """Return the batch with another CTI; ``in_order``: its rows are in order of start."""
-        made = EventBatch(self.start, self.end, self.edge, self.columns, cti, self.keys)
-        made._has_edges = self._has_edges
-        made._highest = int(self.start[-1]) if in_order else self._highest
+        made._highest = self._highest if start is None and highest_start is None else highest_start
         return made
 
     @staticmethod
@@ -241,9 +234,7 @@ class EventBatch:
         lengths = {len(self.start), len(self.end), len(self.edge), self.columns.height}
         if len(lengths) > 1:
             raise SchemaError(f"the columns of a batch differ in length: {sorted(lengths)}")
-        if len(self) and self.start.max() >= MAX_TIME:
-            row = int(self.start.argmax())
-            raise EventError(f"row {row} starts at the end of time: its last tick is reserved")
+        self._check_starts()
         if not (self.start < self.end).all():
             row = int(np.argmin(self.start < self.end))
             raise EventError(f"row {row} ends before it starts: {self._row_text(row)}")
@@ -253,6 +244,12 @@ class EventBatch:
             raise CtiViolationError(
                 f"CTI {describe(self.cti)} goes back from {describe(previous_cti)}"
             )
+        return self
+
+    def _check_starts(self) -> EventBatch:
+        if len(self) and self.highest_start >= MAX_TIME:
+            row = int(self.start.argmax())
+            raise EventError(f"row {row} starts at the end of time: its last tick is reserved")
         return self
 
     def _check_promise(self, previous_cti: int) -> None:
@@ -303,7 +300,8 @@ class EventBatch:
             payload.drop_in_place(name)  # polars' drop builds a query
         if not payload.width:
             payload = pl.DataFrame(height=frame.height)
-        return cls.of_rows(starts, ends, conform(payload), time_ticks(cti)).check()
+        batch = cls.of_rows(starts, ends, conform(payload), time_ticks(cti))
+        return batch.check() if end is not None else batch._check_starts()
 
     def to_dicts(self, time: TimeForm = "ticks") -> list[dict[str, Any]]:
         """Return the rows as dicts of start_time, end_time (None: never ends) and the fields."""

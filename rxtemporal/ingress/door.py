@@ -309,12 +309,13 @@ class Door:
             return batch, None
         passed = pass_rows(batch.start, self.rules, self.state) if ahead is None else None
         if passed is None:
-            verdicts = self.judge_columns(batch.start, batch.end, ahead=ahead)
-            return self.accept_judged(batch, verdicts)
-        self.events += len(batch.start)
-        self._continue(passed)
+            return self.accept_judged(
+                batch, self.judge_columns(batch.start, batch.end, ahead=ahead)
+            )
+        self._continue(passed, len(batch.start))
         self.enqueue(batch.cti)
-        return batch.with_cti(max(self.cti, MIN_TIME), in_order=True), None
+        cti, highest = max(self.cti, MIN_TIME), int(batch.start[-1])
+        return batch.replace(cti=cti, highest_start=highest), None
 
     def judge_columns(
         self,
@@ -343,21 +344,20 @@ class Door:
 
     def apply(self, verdicts: Verdicts, rows: int) -> None:
         """Take over the state after the verdicts on ``rows`` rows, and count the late ones."""
-        self.events += rows
-        self._continue(verdicts.state)
+        self._continue(verdicts.state, rows)
         if not len(verdicts.late):
             return
         self.lateness.add_all(verdicts.by)
         counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
         self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
 
-    def _continue(self, state: State) -> None:
-        """Take over the state that a kernel has reached."""
+    def _continue(self, state: State, rows: int) -> None:
+        """Take over the state that a kernel has reached after so many rows."""
+        self.events += rows
         due = self.due
         self.cti, self.own, due.count, due.last, by_import, self.high, behind = state
         self.late_by_import += by_import
-        if behind > self.largest_lateness:
-            self.largest_lateness = behind
+        self.largest_lateness = max(self.largest_lateness, behind)
 
     def _edge_table(self) -> IntTable:
         if self._batch_rows is None:

@@ -199,7 +199,7 @@ class Packer:
         else:
             ctis.append((number, cti))
         # the first CTI after a batch lowers the limit, the next ones leave it
-        if self._limit != self._least or cti <= self.sent:
+        if self._limit != (self._least if cti > self.sent else self._most):
             self._set_limit()
 
     def _take_edge(self, kept: RowEvent | None, edge: int) -> RowEvent | None:
