@@ -6,6 +6,7 @@ import re
 import sys
 import sysconfig
 from pathlib import Path
+from shlex import quote
 from traceback import FrameSummary, extract_tb
 
 from rxtemporal.core.safe_text import show
@@ -16,7 +17,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 _LIBRARIES = tuple(
     {_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib"))}
 )
-_NAMES = "time_zone|unit|ambiguous|nonexistent"
+_NAMES = "time_zone|unit|ambiguous|nonexistent|separator"
 _WITH_VALUE = re.compile(rf"\b({_NAMES})='([^']*)'")
 _ALONE = re.compile(rf"\b({_NAMES})=(?=[\s,.]|$)")
 # a way that only a program can go
@@ -29,7 +30,7 @@ def name_options(message: str) -> str:
     >>> name_options("no offset. Hint: time_zone='UTC', or the zone. Numbers need unit=.")
     'no offset. Hint: --time-zone UTC, or the zone. Numbers need --unit.'
     """
-    message = _WITH_VALUE.sub(lambda found: f"{_make_option(found[1])} {found[2]}", message)
+    message = _WITH_VALUE.sub(lambda found: f"{_make_option(found[1])} {quote(found[2])}", message)
     message = _ALONE.sub(lambda found: _make_option(found[1]), message)
     return _IN_PROGRAMS.sub("", message)
 

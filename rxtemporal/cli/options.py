@@ -61,6 +61,12 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
         help="move a time that does not exist in the zone forward by the length of the gap",
     )
     files.add_argument(
+        "--separator",
+        type=lambda text: text.replace("\\t", "\t"),
+        metavar="CHARACTER",
+        help="what separates the columns of a .csv file, for example ';' or '\\t'",
+    )
+    files.add_argument(
         "--delay",
         type=parse_delay,
         metavar="SPAN",
@@ -71,7 +77,7 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
 
 def list_file_options(options: argparse.Namespace) -> list[Any]:
     """Return the values of these options, in the order in which ``FileOptions`` takes them."""
-    names = ("start", "end", "time_zone", "delay", "unit", "ambiguous", "nonexistent")
+    names = ("start", "end", "time_zone", "delay", "unit", "ambiguous", "nonexistent", "separator")
     return [getattr(options, name) for name in names]
 
 

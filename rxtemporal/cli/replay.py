@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from rxtemporal.query.streamable import Streamable
 STARTS = ("start_time", "start", "time", "timestamp", "ts", "datetime", "event_time")
 ENDS = ("end_time", "end")
 
-_SCANS: dict[str, Callable[[Path], pl.LazyFrame]] = {
-    ".csv": lambda path: pl.scan_csv(path, try_parse_dates=True),
+_SCANS: dict[str, Callable[..., pl.LazyFrame]] = {
+    ".csv": partial(pl.scan_csv, try_parse_dates=True),
     ".json": pl.scan_ndjson,
     ".jsonl": pl.scan_ndjson,
     ".ndjson": pl.scan_ndjson,
@@ -47,7 +48,8 @@ class FileOptions:
 
     With ``delay``, in ticks, each row makes a CTI that far before its start, and later rows are
     dropped. Without it all results are final at the end of the file. ``time_zone``, ``unit``,
-    ``ambiguous`` and ``nonexistent`` say what the times mean, as in ``rxtemporal.read_csv``.
+    ``ambiguous`` and ``nonexistent`` say what the times mean, as in ``rxtemporal.read_csv``;
+    ``separator`` is for CSV files alone.
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class FileOptions:
         unit: str | None = None,
         ambiguous: str | None = None,
         nonexistent: str | None = None,
+        separator: str | None = None,
     ) -> None:
         self.start, self.end = start, end
+        self.csv = {} if separator is None else {"separator": separator}
         times = {"time_zone": time_zone, "unit": unit}
         times |= {"ambiguous": ambiguous, "nonexistent": nonexistent}
         self.times = {name: value for name, value in times.items() if value is not None}
@@ -70,7 +74,7 @@ class FileOptions:
     def given(self) -> list[str]:
         """Names of the options in use."""
         named = {"--start": self.start, "--end": self.end, "--delay": self.settings}
-        times = [f"--{name.replace('_', '-')}" for name in self.times]
+        times = [f"--{name.replace('_', '-')}" for name in (*self.times, *self.csv)]
         return [*(name for name, value in named.items() if value is not None), *times]
 
 
@@ -107,7 +111,11 @@ def _read_file(path: Path, options: FileOptions) -> Streamable:
             f"cannot replay {path}: its suffix is {suffix or 'empty'!r}. Hint: give the folder of "
             f"a recording, or a file that ends in {', '.join(_SCANS)}."
         )
-    _, schema = scan_batches(lambda: _SCANS[suffix](path), 1, str(path))
+    if options.csv and suffix != ".csv":
+        raise ArgumentError(
+            f"--separator is for .csv files, and {path} is none. Hint: leave it out."
+        )
+    _, schema = scan_batches(lambda: _SCANS[suffix](path, **options.csv), 1, str(path))
     start = options.start or _find_column(STARTS, schema)
     if start is None:
         raise SchemaError(
@@ -116,7 +124,7 @@ def _read_file(path: Path, options: FileOptions) -> Streamable:
         )
     end = options.end or _find_column([each for each in ENDS if each != start], schema)
     return _READS[suffix](
-        path, start=start, end=end, advance_time=options.settings, **options.times
+        path, start=start, end=end, advance_time=options.settings, **options.times, **options.csv
     )
 
 

@@ -42,6 +42,20 @@ def test_the_first_rows_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_file_with_another_separator(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the option, and the option reads the file."""
+    Path("semi.csv").write_text("t;x\n1;5\n", "utf-8")
+    assert query("semi.csv", "--start", "t") != 0
+    assert "separated by ';': --separator ';' reads them" in capsys.readouterr().err
+    assert query("semi.csv", "--start", "t", "--separator", ";") == 0
+    assert "1         2      5" in capsys.readouterr().out
+    Path("tabs.csv").write_text("t\tx\n1\t5\n", "utf-8")
+    assert query("tabs.csv", "--start", "t", "--separator", "\\t") == 0
+    Path("lines.json").write_text('{"t": 1, "x": 5}\n', "utf-8")
+    assert query("lines.json", "--start", "t", "--separator", ";") != 0
+    assert "--separator is for .csv files" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "expression",
     [
