@@ -12,7 +12,7 @@ import physical
 import polars as pl
 import pytest
 import strategies
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import MAX_TIME, MIN_TIME, Row
 
@@ -158,7 +158,6 @@ def test_each_key_has_a_state_of_its_own() -> None:
 
 
 @given(data=st.data(), keys=st.sampled_from([(), ("k",)]))
-@settings(max_examples=3 * settings().max_examples)
 def test_scan_is_the_definition(data: st.DataObject, keys: tuple[str, ...]) -> None:
     """Under any cut and restarts before each batch, each row is read once and in order."""
     values = data.draw(st.sampled_from([strategies.payloads(), strategies.few_payloads()]))
@@ -193,7 +192,7 @@ def test_renumbering_rows_changes_no_results() -> None:
 def test_only_open_rows_and_results_are_held() -> None:
     """Rows are held until committed, and results of open rows until the rows end."""
     items: list[Any] = []
-    for t in range(1_500):
+    for t in range(300):
         items += [("start", t, row("a", t)), ("point", t + 1, row("b", t))]
         items += [("end", t - 3, t, row("a", t - 3))] if t >= 3 else []
         items.append(("cti", t))
