@@ -60,8 +60,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let all tests that need Java run in one process, which starts one JVM.
 
-    Except those with a group of their own, which start and end their JVMs themselves.
+    Except those with a group of their own, which start and end their JVMs themselves. All groups
+    come first.
     """
     for item in items:
         if item.get_closest_marker("java") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("java"))
+    # groups take long, and the last test of all keeps one process only
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
