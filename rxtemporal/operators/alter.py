@@ -191,8 +191,7 @@ def alter_event_lifetime(
     If g does not read ``end``, rows are complete at once and end edges are ignored. Otherwise, and
     always for a Python function, an open row stays open until its end edge comes, and a row that
     never ends still never ends. f does not move MIN_TIME and MAX_TIME, and its other results are
-    clipped to them; a row that becomes empty vanishes. While a row is open that starts at MIN_TIME,
-    the output CTI is at most t, since the end of that row is not moved. No row is held.
+    clipped to them; a row that becomes empty vanishes. No row is held.
 
     Errors: a CTI, a start, or the end of an open row that would lie before the last output CTI is a
     ``CtiViolationError``: f and g must keep the order of times. A duration that is not positive is

@@ -41,15 +41,6 @@ def test_a_duration_that_reads_the_end_leaves_rows_open(duration: Any) -> None:
     assert outputs(items, alter_event_duration(duration)) == expected
 
 
-def test_a_cti_waits_for_an_open_row_that_has_always_been_there() -> None:
-    """The row's start is not moved, nor is its end; the CTI is moved once it is there."""
-    always = edges(start=MIN_TIME, end=4, ctis=(1,))
-    expected = [[(MIN_TIME, "-", 1, "a"), MIN_TIME], [1], [(MIN_TIME, 4, 1, "a"), 10], [14]]
-    later = alter_event_start_time(lambda t: t + 9)
-    assert outputs([*always, ("cti", 5)], later) == expected
-    assert outputs([("interval", MIN_TIME, 4, A), ("cti", 1)], later)[-1] == [10]
-
-
 # Violations ---------------------------------------------------------------------------------------
 
 

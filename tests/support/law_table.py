@@ -174,7 +174,7 @@ LIFETIMES: dict[str, Case] = {
     "alter_event_start_time, of open rows": Case(
         lambda s: s.alter_event_start_time(pl.col("start") + 9),
         lambda rows: oracle_lifetimes.alter_event_start_time(rows, lambda t: t + 9),
-        lambda t, events: oracle_lifetimes.cti_alter_event_start_time(t, events, lambda t: t + 9),
+        lambda t, _: through(lambda t: t + 9, t),
     ),
     **passing(
         "alter_event_duration",

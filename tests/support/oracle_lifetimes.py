@@ -351,12 +351,6 @@ def cti_alter_event_lifetime(t: int, f: TimeFunction) -> int:
     return through(f, t)
 
 
-def cti_alter_event_start_time(t: int, events: Iterable[Event], f: TimeFunction) -> int:
-    """“f(t)”; at most t while a row is open that starts at MIN_TIME, for its end is not moved."""
-    rooted = any(start == MIN_TIME for start, _ in open_rows(events))
-    return min(t, through(f, t)) if rooted else through(f, t)
-
-
 def cti_extend_lifetime(t: int, events: Iterable[Event], d: int) -> int:
     """“t; with d < 0 and rows still open: min(t, max(t + d, start of the oldest open row))”.
 

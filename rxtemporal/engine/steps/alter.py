@@ -65,25 +65,23 @@ class AlterStep(Stateful):
 
     The CTI goes through the function of time as well. Where the duration reads the end, an open row
     stays open, a row that never ends stays so, and edge ids stay; where it does not, rows are
-    complete at once and end edges are dropped. An open row that has always been there keeps its
-    start, hence its end: until that end comes, no CTI runs ahead of its own time. Holds no rows,
-    only the last output CTI, before which no row may land, and the number of those open rows.
+    complete at once and end edges are dropped. Holds no rows, only the last output CTI: a row that
+    lands before it is a CTI violation.
     """
 
     rows = 0
-    held = ("_cti", "_open_from_min")
+    held = ("_cti",)
 
     def __init__(self, times: TimeFunction | None, length: LengthFunction) -> None:
         self._times = times
         self._length = length
         self._cti = MIN_TIME
-        self._open_from_min = 0
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows and the CTI, altered."""
         if not self._length.reads_end:
             batch = batch.take_begins()
-        start, cti = self._map_times(batch.start), self._map_cti(batch)
+        start, cti = self._map_times(batch.start), self._map_time(batch.cti)
         end = self._ends(batch, start)
         if self._length.reads_end:
             altered = batch.replace(start=start, end=end, cti=cti)
@@ -107,16 +105,9 @@ class AlterStep(Stateful):
             landed[inside] = self._times.apply(times[inside])
         return landed
 
-    def _map_cti(self, batch: EventBatch) -> int:
-        """Map the CTI as the starts are mapped; hold it back for open rows that keep theirs."""
-        if self._times is None:
-            return batch.cti
-        if self._length.reads_end and batch.has_edges:
-            edges = (batch.edge != 0) & (batch.start == MIN_TIME)
-            ended = np.count_nonzero(edges & (batch.end != MAX_TIME))
-            self._open_from_min += int(np.count_nonzero(edges) - 2 * ended)
-        cti = int(self._map_times(np.array([batch.cti]))[0])
-        return min(cti, batch.cti) if self._open_from_min else cti
+    def _map_time(self, time: int) -> int:
+        """Map one time, as the others are mapped."""
+        return time if self._times is None else int(self._map_times(np.array([time]))[0])
 
     def _ends(self, batch: EventBatch, start: Int64s) -> Int64s:
         if not self._length.reads_end:
