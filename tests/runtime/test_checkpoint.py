@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +156,18 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     kept(tmp_path)
     file = tmp_path / "run.sqlite"
     whole = file.read_bytes()
-    changed = bytearray(whole)
-    for found in re.finditer(b"RXTS", whole):  # where a state begins, or one that was deleted
-        changed[found.start() + 40] ^= 4
-    file.write_bytes(changed)
-    with pytest.raises(CheckpointError, match=r"run.sqlite is damaged.*Hint"):
-        query(readings()).run(unstopped(), resume=tmp_path)
+    with closing(sqlite3.connect(file)) as database:
+        ((state,),) = database.execute("SELECT content FROM facts WHERE name LIKE 'checkpoint %'")
+    # a state begins with its checksum, which tells it from older ones that were deleted
+    begins = [state[found.start() :][:41] for found in re.finditer(b"RXTS", state)]
+    places = [place for begin in begins if (place := whole.find(begin)) >= 0]
+    assert len(places) > 5
+    for place in places:
+        changed = bytearray(whole)
+        changed[place + 40] ^= 4
+        file.write_bytes(changed)
+        with pytest.raises(CheckpointError, match=r"run.sqlite is damaged.*Hint"):
+            query(readings()).run(unstopped(), resume=tmp_path)
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SpoolError, match=r"run.sqlite is damaged.*Hint"):
         query(readings()).run(unstopped(), resume=tmp_path)
