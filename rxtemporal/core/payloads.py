@@ -128,13 +128,15 @@ class PayloadReader:
 
     def _convert_dicts(self, payloads: Sequence[Any]) -> list[Column]:
         """Return the columns of dicts; ``TypeError`` if a payload is none."""
-        converters = self._converters
         # faster than an itemgetter, and refuses what is no dict
-        values = [list(map(dict.__getitem__, payloads, repeat(name))) for name, _ in converters]
+        columns = [
+            convert(list(map(dict.__getitem__, payloads, repeat(name))))
+            for name, convert in self._converters
+        ]
         # rows that have all fields are longer if they have one more
-        if sum(map(len, payloads)) > len(converters) * len(payloads):
+        if sum(map(len, payloads)) > len(columns) * len(payloads):
             raise ValueError
-        return [convert(each) for (_, convert), each in zip(converters, values, strict=True)]
+        return columns
 
     def _convert_objects(self, kind: Any, payloads: Sequence[Any]) -> list[Column]:
         """Return the columns of objects of one dataclass."""
