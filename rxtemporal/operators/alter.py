@@ -206,8 +206,9 @@ def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
 
     Otherwise as ``alter_event_lifetime``; the output CTI is ``f(t)``. An end moves as far as its
     start, not as far as f would move it: unless f is a fixed shift, the end of an open row may lie
-    before the CTI, which is a ``CtiViolationError``. With a shift to later times, so may the end of
-    an open row that starts at MIN_TIME, since neither moves; ``shift_event_time`` moves that end.
+    before the CTI, which is a ``CtiViolationError``. A shift to later times does the same with one
+    kind of row: an open row that starts at MIN_TIME keeps its start, and so its end.
+    ``shift_event_time`` moves that end, too.
     Source: *Dangers of time travel*, ``AlterEventStartTime``.
     """
     return AlterEventLifetime(name="alter_event_start_time", start=start)
