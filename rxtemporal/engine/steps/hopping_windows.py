@@ -65,11 +65,11 @@ class HoppingBounds(Stateful):
         return ends
 
     def limits(self, cti: int) -> tuple[int, int]:
-        """Return the number of the window up to which changes are applied, twice, and one more.
+        """Return the number of the window before which changes are applied, for starts and ends.
 
-        It is the first window that ends after the CTI. No earlier one is to come, so its changes so
-        far can be applied along with those of the windows that end; not alone, since many changes
-        at once cost less.
+        If windows end, these are their changes, and those so far of the first window that ends
+        after the CTI: no change of an earlier window is to come. If none ends, the changes wait,
+        since many at once cost less.
         """
         limit = self._limit(cti)
         upto = limit if limit == self._known else limit + 1

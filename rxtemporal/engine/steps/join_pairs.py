@@ -68,8 +68,8 @@ class EndedPairs:
 class Side(Stateful):
     """Rows of one input: those that have not begun, and those alive.
 
-    A row that has ended stays until so many rows are kept as were alive when such rows were last
-    removed, and as many again. ``ends`` has the known ends of rows in pairs that are remembered.
+    Rows that have ended are removed together, once twice as many rows are kept as were left by the
+    last removal. ``ends`` has the known ends of rows in pairs that are remembered.
     """
 
     held = ("rows", "starts", "ends", "open", "head", "cti")
@@ -137,7 +137,7 @@ class Side(Stateful):
         if not isinstance(opened, bool):
             self.open.open(batch.edge[opened], rows[opened])
 
-    def list_alive(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+    def get_lists(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """Return key, end and links by row number, and the head of the list of each key."""
         self.head = grow(self.head, keys, -1)
         columns = self.rows.arrays
@@ -206,7 +206,7 @@ class Pairs(Stateful):
 
     @property
     def kept(self) -> tuple[Side, Side]:
-        """The sides without rows that have ended, to be saved."""
+        """The sides, to be saved; rows that have ended are removed first."""
         for number in range(2):
             self._compact(number)
         return self.sides
@@ -268,7 +268,7 @@ class Pairs(Stateful):
         left, right = self.sides
         pairs, count = find_pairs(
             *left.starts.pop_due(cti), *right.starts.pop_due(cti), cti,
-            *left.list_alive(keys), *right.list_alive(keys),
+            *left.get_lists(keys), *right.get_lists(keys),
         )  # fmt: skip
         found = NewPairs(pairs[0, :count], pairs[1, :count], pairs[2, :count], pairs[3, :count])
         return self._find_certain_ends(found) if len(left.open) or len(right.open) else found
