@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.kernels.order import find_order, merge, renumber
+from rxtemporal.engine.kernels.order import merge, renumber, sort
 from rxtemporal.engine.steps.state import Stateful
 
 _NONE = np.empty(0, np.int64)
@@ -99,9 +99,8 @@ class Queue(Stateful):
         count = len(time)
         if not count:
             return
-        order = None if in_order or count == 1 else find_order(time)
-        if order is not None:
-            time, what = time[order], what[order]
+        if not in_order and count > 1:
+            time, what = sort(time, what)
         first, runs = int(time[0]), self._runs
         self._first = min(self._first, first)
         if runs and count <= FEW and first >= runs[-1].last:
