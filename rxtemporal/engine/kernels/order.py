@@ -119,17 +119,3 @@ def _merge(time: Ints, what: Ints, time2: Ints, what2: Ints) -> tuple[Ints, Ints
     out_time[n + j : n + m] = time2[j:m]
     out_what[n + j : n + m] = what2[j:m]
     return out_time, out_what
-
-
-@jit
-def renumber(what: Ints, new: Ints, bits: int) -> Ints:
-    """Return entries with new row numbers; the lowest ``bits`` of each stay.
-
-    ``what`` ``int64[n]``. ``new`` ``int64[rows]``: -1 for a row that was removed, whose entries
-    become negative. O(n).
-    """
-    mask = (1 << bits) - 1
-    out = np.empty(len(what), np.int64)
-    for i in range(len(what)):
-        out[i] = (new[np.uint64(what[i] >> bits)] << bits) | (what[i] & mask)
-    return out

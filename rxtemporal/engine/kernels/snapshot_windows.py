@@ -9,6 +9,8 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 
 _END = MAX_TIME
+# in place of the id of a start edge: the key's snapshot has changed
+_CHANGED = -1
 
 Ints = npt.NDArray[np.int64]
 
@@ -23,7 +25,7 @@ def find_snapshots(
     cti: int,
     next_edge: int,
     opens: bool,
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, int]:
+) -> tuple[Ints, Ints, Ints, int]:
     """Return the snapshots that the changes open and close, and the edge id to use next.
 
     ``time``, ``what`` ``int64[n]``: the changes in order of time; ``what >> 3`` is the number of
@@ -38,57 +40,46 @@ def find_snapshots(
     itself only the ends are known. ``late`` ``int64[m]``: the keys that the last call omitted for
     this reason.
 
-    Returns ``start, end, edge, key, at, alive`` of the results, ``int64[r]``, in order of ``at``:
-    a snapshot holds the rows alive before change number ``at``. Then the next ``late``, and the
-    edge id to use next. Cost O(n + m), however many rows are alive and keys there are.
+    Returns ``start, end, edge, alive`` of the results, ``int64[4, r]``, and their ``key, at``,
+    ``int64[2, r]``, in order of ``at``: a snapshot holds the rows alive before change number
+    ``at``. Then the next ``late``, and the edge id to use next. Cost O(n + m), however many rows
+    are alive and keys there are.
     """
     # numbers of rows and keys as unsigned: a signed index is tested for being negative each time
     n = len(time)
-    room = 2 * n + len(late)
-    start = np.empty(room, np.int64)
-    end = np.empty(room, np.int64)
-    edge = np.empty(room, np.int64)
-    of = np.empty(room, np.int64)
-    at = np.empty(room, np.int64)
-    alive = np.empty(room, np.int64)
-    r = 0
+    room = n + min(n, len(state)) + len(late)
+    times = np.empty((4, room), np.int64)
+    found = np.empty((2, room), np.int64)
+    start, end, edge, alive = times[0], times[1], times[2], times[3]
+    of, at = found[0], found[1]
+    keys = np.empty(n + len(late), np.int64)
+    r = m = w = np.uint64(0)
     for i in range(n):
         k = np.uint64(key[np.uint64(what[i] >> 3)])
-        t = time[i]
-        held = state[k, 0]
-        since = state[k, 1]
-        if held > 0 and since < t:
-            start[r] = since
-            end[r] = t
-            edge[r] = state[k, 2]
-            of[r] = k
-            at[r] = i
-            alive[r] = held
-            r += 1
+        held, since, mark = state[k, 0], state[k, 1], state[k, 2]
+        # always written, and counted only if it is one: a branch would be unpredictable
+        start[r], end[r], edge[r], alive[r] = since, time[i], max(mark, 0), held
+        of[r], at[r] = k, i
+        r += np.uint64(held > 0 and since < time[i])
+        keys[m] = k
+        m += np.uint64(mark != _CHANGED)
+        state[k, 0], state[k, 1], state[k, 2] = held + 1 - 2 * (what[i] & 1), time[i], _CHANGED
+    for j in range(m + np.uint64(len(late))):
+        k = np.uint64(keys[j] if j < m else late[j - m])
+        if j < m:
             state[k, 2] = 0
-        state[k, 1] = t
-        state[k, 0] = held + 1 - 2 * (what[i] & 1)
-    again = np.empty(n + len(late), np.int64)
-    m = 0
-    if opens:
-        for j in range(n + len(late)):
-            k = np.uint64(key[np.uint64(what[j] >> 3)] if j < n else late[j - n])
-            if state[k, 0] == 0 or state[k, 2] != 0:
-                continue
-            if state[k, 1] >= cti:
-                again[m] = k
-                m += 1
-                state[k, 2] = -1  # noted once
-                continue
-            state[k, 2] = next_edge
-            start[r] = state[k, 1]
-            end[r] = _END
-            edge[r] = next_edge
-            of[r] = k
-            at[r] = n
-            alive[r] = state[k, 0]
-            r += 1
-            next_edge += 1
-        for j in range(m):
-            state[np.uint64(again[j]), 2] = 0
-    return start[:r], end[:r], edge[:r], of[:r], at[:r], alive[:r], again[:m], next_edge
+        if not opens or state[k, 0] == 0 or state[k, 2] != 0:
+            continue
+        if state[k, 1] >= cti:
+            keys[w] = k
+            w += np.uint64(1)
+            state[k, 2] = _CHANGED  # noted once
+            continue
+        start[r], end[r], edge[r], alive[r] = state[k, 1], _END, next_edge, state[k, 0]
+        of[r], at[r] = k, n
+        r += np.uint64(1)
+        state[k, 2] = next_edge
+        next_edge += 1
+    for j in range(w):
+        state[np.uint64(keys[j]), 2] = 0
+    return times[:, :r], found[:, :r], keys[:w], next_edge

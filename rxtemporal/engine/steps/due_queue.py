@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.kernels.order import merge, renumber, sort
+from rxtemporal.engine.kernels.order import merge, sort
+from rxtemporal.engine.kernels.rows import renumber
 from rxtemporal.engine.steps.state import Stateful
 
 _NONE = np.empty(0, np.int64)
 # so few entries are added to a run by copying them, if they are in order
 FEW = 4096
+# a run shorter than this, or than so many times the entries that are added, takes them up
+SMALL, RATIO = 1024, 4
 # above any time
 NEVER = 1 << 63
 
@@ -76,12 +79,13 @@ class _Run:
 
 
 class Queue(Stateful):
-    """Queue of entries due at times: a few sorted runs, each at least twice as long as the next.
+    """Queue of entries due at times: a few sorted runs, each several times as long as the next.
 
     A run is merged with its neighbour if the two are of similar size, so that each entry is moved
-    O(log n) times in all and a CTI looks only at the heads of O(log n) runs. The merge waits for
-    the next push, since most entries may be due by then. A few entries in order are added to the
-    last run. An entry is any int64. Holds each entry until it is due.
+    O(log n) times in all and a CTI looks only at the heads of O(log n) runs. A few entries are
+    merged with the last run at once, or added to it if they come after it. The merge of many waits
+    for the next push, since most of them may be due by then. An entry is any int64. Holds each
+    entry until it is due.
     """
 
     held = ("runs",)
@@ -103,10 +107,15 @@ class Queue(Stateful):
             time, what = sort(time, what)
         first, runs = int(time[0]), self._runs
         self._first = min(self._first, first)
-        if runs and count <= FEW and first >= runs[-1].last:
-            runs[-1].extend(time, what)
-            return
-        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+        if runs and count <= FEW:
+            last = runs[-1]
+            if first >= last.last:
+                last.extend(time, what)
+                return
+            if len(last) < max(SMALL, RATIO * count):
+                runs[-1] = _Run(*merge(*last.entries, time, what))
+                return
+        while len(runs) > 1 and len(runs[-2]) < RATIO * len(runs[-1]):
             last = runs.pop()
             runs[-1] = _Run(*merge(*runs[-1].entries, *last.entries))
         runs.append(_Run(time, what))

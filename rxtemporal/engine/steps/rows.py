@@ -13,6 +13,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.kernels.rows import find_numbers
 from rxtemporal.engine.steps.state import Stateful
 
 Column = npt.NDArray[Any]
@@ -321,10 +322,7 @@ class RowStore(Stateful):
             return new if len(new) else None
         if 2 * self._released <= self._height or self._height < MANY:
             return None
-        alive = self._alive[: self._height]
-        numbers = np.flatnonzero(alive)
-        new = np.full(self._height, -1, np.int64)
-        new[numbers] = np.arange(len(numbers))
+        numbers, new = find_numbers(self._alive[: self._height])
         room = len(self._alive)
         self._height, self._released, self._views = len(numbers), 0, None
         if room > LARGE and 8 * len(numbers) < room:  # a burst is over

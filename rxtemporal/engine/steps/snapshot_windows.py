@@ -62,13 +62,13 @@ class SnapshotBounds(Stateful):
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the snapshots that the changes open and close."""
         self._state = grow_rows(self._state, keys)
-        *columns, self._late, self._next_edge = find_snapshots(
+        times, found, self._late, self._next_edge = find_snapshots(
             at, changes.what, changes.key, self._state, self._late, cti, self._next_edge,
             not self._finished,
         )  # fmt: skip
-        if self._finished and cti == MAX_TIME:
-            columns = self._end_all(columns, len(at))
-        return Windows(*columns)
+        (start, end, edge, alive), (key, place) = times, found
+        windows = Windows(start, end, edge, key, place, alive)
+        return self._end_all(windows, len(at)) if self._finished and cti == MAX_TIME else windows
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have rows."""
@@ -80,14 +80,13 @@ class SnapshotBounds(Stateful):
         self._state = kept.pick_rows(self._state)
         self._late = kept.renumber(self._late)
 
-    def _end_all(self, columns: list[Int64s], at: int) -> list[Int64s]:
-        """Return the columns and those of the snapshots that never end, as complete rows."""
+    def _end_all(self, windows: Windows, at: int) -> Windows:
+        """Return the windows and the snapshots that never end, as complete rows."""
         keys = np.flatnonzero(self._state[:, 0])
         alive, since = self._state[keys, 0], self._state[keys, 1]
         self._state[keys, 0] = 0
         end, edge, place = (np.full(len(keys), value) for value in (MAX_TIME, 0, at))
-        more = since, end, edge, keys, place, alive
-        return [np.concatenate(both) for both in zip(columns, more, strict=True)]
+        return windows.extend(Windows(since, end, edge, keys, place, alive))
 
     def cti(self, cti: int) -> int:
         """Return the CTI itself, or the start of the oldest snapshot that has to end first."""

@@ -42,8 +42,15 @@ class Windows:
 
     def take(self, which: npt.NDArray[np.bool_]) -> Windows:
         """Return some of them."""
-        fields = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return Windows(*(column[which] for column in fields))
+        return Windows(*(column[which] for column in self._columns))
+
+    def extend(self, more: Windows) -> Windows:
+        """Return these windows and more, which come after them."""
+        return Windows(*map(np.concatenate, zip(self._columns, more._columns, strict=True)))
+
+    @property
+    def _columns(self) -> list[Int64s]:
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
     @property
     def is_end(self) -> npt.NDArray[np.bool_]:

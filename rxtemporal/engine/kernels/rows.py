@@ -1,0 +1,42 @@
+"""Numbers of rows in a store, and their renumbering once most rows are released."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.engine.kernels.compiled import jit
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@jit
+def find_numbers(alive: Bools) -> tuple[Ints, Ints]:
+    """Return the numbers of the rows alive, and the new number of each row, in their order.
+
+    ``alive`` ``bool[rows]``; the new number of a row that is gone is -1. O(rows).
+    """
+    numbers = np.empty(len(alive), np.int64)
+    new = np.empty(len(alive), np.int64)
+    count = 0
+    for row in range(len(alive)):
+        # no branch: which rows are alive is unpredictable
+        numbers[np.uint64(count)] = row
+        new[row] = count if alive[row] else -1
+        count += int(alive[row])
+    return numbers[:count], new
+
+
+@jit
+def renumber(what: Ints, new: Ints, bits: int) -> Ints:
+    """Return entries with new row numbers; the lowest ``bits`` of each stay.
+
+    ``what`` ``int64[n]``. ``new`` ``int64[rows]``: -1 for a row that was removed, whose entries
+    become negative. O(n).
+    """
+    mask = (1 << bits) - 1
+    out = np.empty(len(what), np.int64)
+    for i in range(len(what)):
+        out[i] = (new[np.uint64(what[i] >> bits)] << bits) | (what[i] & mask)
+    return out
