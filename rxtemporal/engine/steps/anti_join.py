@@ -16,7 +16,8 @@ from rxtemporal.engine.steps.distinct import Coverage
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.join import JoinedPayload
 from rxtemporal.engine.steps.join_keys import KeyMatcher
-from rxtemporal.engine.steps.join_pairs import TAG, NewPairs, Pairs
+from rxtemporal.engine.steps.join_pairs import NewPairs, Pairs
+from rxtemporal.engine.steps.join_side import TAG
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful

@@ -12,7 +12,8 @@ from rxtemporal.core.columns import Columns, cast_column
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.steps.join_keys import KeyMatcher
-from rxtemporal.engine.steps.join_pairs import START, NewPairs, Pairs
+from rxtemporal.engine.steps.join_pairs import NewPairs, Pairs
+from rxtemporal.engine.steps.join_side import START
 from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.engine.steps.state import Stateful
 
