@@ -149,8 +149,8 @@ def cast_column(column: Column, dtype: pl.DataType) -> Column:
         series = column.series
         return column if series.dtype == dtype else make_column(series.cast(dtype))
     physical = _PHYSICAL[type(dtype)]
-    values = column.values if isinstance(column, Nullable) else column
-    if values.dtype == physical:
+    values = column if isinstance(column, np.ndarray) else column.values
+    if values.dtype.type is physical:
         return column
     if values.dtype == np.uint64:  # polars refuses what does not fit
         return make_column(make_series("", column, pl.UInt64()).cast(dtype))

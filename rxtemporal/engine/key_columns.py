@@ -65,9 +65,10 @@ class _IntegerColumn:
     def number(self, values: Column) -> Codes:
         if isinstance(values, SeriesColumn):
             values = make_column(values.series.cast(pl.Int64))
-        if type(values) is Nullable:
-            return self._table.number(_to_integers(values.values), values.valid)
-        return self._table.number(_to_integers(values))  # type: ignore[arg-type]
+        if isinstance(values, np.ndarray):
+            return self._table.number(_to_integers(values))
+        assert isinstance(values, Nullable)
+        return self._table.number(_to_integers(values.values), values.valid)
 
 
 class _HashedColumn:

@@ -84,8 +84,9 @@ class KeyCoder:
 
     def encode_columns(self, columns: Sequence[Column]) -> Codes:
         """Return the code of each row's key, given the key's columns in their order."""
-        few = len(columns[0]) <= self._few
-        return self._encode_few(columns) if few else self._number(columns)
+        if self._few and len(columns[0]) <= self._few:
+            return self._encode_few(columns)
+        return self._number(columns)
 
     def decode(self, codes: Codes) -> Columns:
         """Return the keys with these codes."""

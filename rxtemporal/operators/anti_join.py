@@ -64,11 +64,11 @@ class SwappedAntiJoin(LeftAntiJoin):
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step; ``left`` is the join's right input here."""
         from rxtemporal.engine.steps.anti_join import AntiJoinStep
-        from rxtemporal.engine.steps.join import SwappedPayload
+        from rxtemporal.engine.steps.join import JoinedPayload
         from rxtemporal.engine.steps.join_keys import KeyMatcher
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
-        merged = SwappedPayload(self.taken, self.joined)
+        merged = JoinedPayload(self.taken, self.joined, first=1)
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
 
 

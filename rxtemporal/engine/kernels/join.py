@@ -50,11 +50,66 @@ def unlink_all(rows: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> 
 
 
 @jit
+def release_ended(
+    end: Ints, alive: Bools, cti: int, key: Ints, after: Ints, before: Ints, head: Ints
+) -> int:
+    """Remove the rows that have ended by the CTI from the lists of rows alive; return their number.
+
+    ``end, key, after, before`` ``int64[rows]``; in ``alive`` ``bool[rows]`` they are set to False.
+    O(rows).
+    """
+    count = 0
+    for i in range(len(end)):
+        row = np.uint64(i)
+        if alive[row] and end[row] <= cti:
+            alive[row] = False
+            count += 1
+            if before[row] != NOT_LISTED:
+                take_off(row, np.uint64(key[row]), after, before, head)
+    return count
+
+
+@jit
+def check_rows(key: Ints, start: Ints, last: int) -> tuple[bool, bool]:
+    """Return if all keys are codes, not negative, and if no start is before the one before it.
+
+    ``key, start`` ``int64[n]``; ``last`` is the start before the first one. O(n).
+    """
+    signs = falls = 0
+    for i in range(len(key)):
+        signs |= key[i]
+        falls += start[i] < last
+        last = start[i]
+    return signs >= 0, falls == 0
+
+
+@jit
+def _count_before(time: Ints, begin: int, end: int, limit: int) -> int:
+    """Return the first number from ``begin`` up to ``end`` whose time is not before ``limit``.
+
+    ``time`` ``int64[n]``, in order between these numbers. O(log n).
+    """
+    if begin < end and time[end - 1] < limit:
+        return end
+    while begin < end:
+        middle = (begin + end) // 2
+        if time[middle] < limit:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@jit
 def find_pairs(
     left_time: Ints,
     left: Ints,
+    i: int,
+    n: int,
     right_time: Ints,
     right: Ints,
+    j: int,
+    m: int,
     cti: int,
     key: Ints,
     end: Ints,
@@ -66,77 +121,40 @@ def find_pairs(
     other_after: Ints,
     other_before: Ints,
     other_head: Ints,
-) -> tuple[Ints, int]:
-    """Find the pairs that rows form when they begin; return them and their number p.
+    pairs: Ints,
+    times: Ints,
+    p: int,
+    met: int,
+) -> tuple[int, int, int, int]:
+    """Find the pairs that rows form when they begin before ``cti``.
 
-    ``left_time``, ``left`` and ``right_time``, ``right`` ``int64[n]``: the rows of each side that
-    begin, in order of start; of two that start together the left one begins first. For the left
-    side, then for the other, ``key, end, after, before`` ``int64[rows]`` and ``head``
+    ``left_time[i:n]`` and ``right_time[j:m]``: the starts of the rows that have not begun, in
+    order; of two that start together the left one begins first. ``left[i:n]`` and ``right[j:m]``:
+    the numbers of these rows; ``int64[0]`` if they are ``i`` to ``n``, or ``j`` to ``m``.
+    For the left side, then for the other, ``key, end, after, before`` ``int64[rows]`` and ``head``
     ``int64[keys]``: for each key a list of its rows alive, updated in place. (As tuples they would
-    take a microsecond each to pass.) The pairs are ``int64[4, room]``: left row, right row, start
-    and end.
+    take a microsecond each to pass.) Writes left row and right row of each pair into ``pairs``
+    ``int64[2, room]``, start and end into ``times`` ``int64[2, room]``.
+
+    Writes from pair ``p`` on; ``met`` is the row that the next one meets next, or -1 if the search
+    for it has not begun. Returns new values of ``i, j, p, met``; the last one is -1 unless it
+    stopped for want of room.
 
     Definition: a row that begins meets every row of the other side that has begun and ends after
     this row's start. Rows found ended are removed from their list, so that each is passed once; a
     row that ends before the next row of the other side begins is never listed. Rows of later calls
     begin at ``cti`` or after it. A pair's end is the earlier of its rows' ends. O(n + p).
     """
-    out = np.empty((4, len(left) + len(right) + 64), np.int64)
-    i = j = p = 0
-    met = -1
-    while i < len(left) or j < len(right):
-        i, j, p, met = _begin_rows(
-            i, j, p, met, left_time, left, right_time, right, cti,
-            key, end, after, before, head,
-            other_key, other_end, other_after, other_before, other_head,
-            out[0], out[1], out[2], out[3],
-        )  # fmt: skip
-        if met >= 0:
-            longer = np.empty((4, 2 * out.shape[1]), np.int64)
-            longer[:, : out.shape[1]] = out
-            out = longer
-    return out, p
-
-
-@jit
-def _begin_rows(
-    i: int,
-    j: int,
-    p: int,
-    met: int,
-    time: Ints,
-    rows: Ints,
-    other_time: Ints,
-    other_rows: Ints,
-    cti: int,
-    key: Ints,
-    end: Ints,
-    after: Ints,
-    before: Ints,
-    head: Ints,
-    other_key: Ints,
-    other_end: Ints,
-    other_after: Ints,
-    other_before: Ints,
-    other_head: Ints,
-    left: Ints,
-    right: Ints,
-    start: Ints,
-    until: Ints,
-) -> tuple[int, int, int, int]:
-    """Begin the left rows from number ``i`` on and the right ones from ``j`` on.
-
-    Takes the columns of the left side, those of the right side, and those of the pairs to write.
-    ``met``: the row that the next one meets next, or -1 if the search for it has not begun. Returns
-    ``i``, ``j``, the number of pairs, and the row for whose pair there was no room (-1: there was).
-    """
     # The loop is written out for each side: choosing arrays by side would count their references,
     # and a call for each row would pass all of them. Numbers are unsigned: a signed index is tested
     # for being negative each time.
-    n, m = len(rows), len(other_rows)
+    time, rows, other_time, other_rows = left_time, left, right_time, right
+    mine, others, start, until = pairs[0], pairs[1], times[0], times[1]
+    n, m = _count_before(time, i, n, cti), _count_before(other_time, j, m, cti)
+    is_listed, is_other_listed = len(rows) > 0, len(other_rows) > 0
     while i < n or j < m:
         if j == m or (i < n and time[i] <= other_time[j]):
-            row = np.uint64(rows[i])
+            row = np.uint64(rows[i] if is_listed else i)
             t = time[i]
             k = np.uint64(key[row])
             if met < 0:
@@ -148,7 +166,7 @@ def _begin_rows(
                     if p == len(start):
                         return i, j, p, met
                     place = np.uint64(p)
-                    left[place], right[place], start[place] = row, met, t
+                    mine[place], others[place], start[place] = row, met, t
                     until[place] = min(end[row], other_end[other])
                     p += 1
                 else:
@@ -158,7 +176,7 @@ def _begin_rows(
                 link(row, k, after, before, head)
             i += 1
         else:
-            row = np.uint64(other_rows[j])
+            row = np.uint64(other_rows[j] if is_other_listed else j)
             t = other_time[j]
             k = np.uint64(other_key[row])
             if met < 0:
@@ -170,7 +188,7 @@ def _begin_rows(
                     if p == len(start):
                         return i, j, p, met
                     place = np.uint64(p)
-                    left[place], right[place], start[place] = met, row, t
+                    mine[place], others[place], start[place] = met, row, t
                     until[place] = min(end[other], other_end[row])
                     p += 1
                 else:

@@ -49,7 +49,8 @@ class AntiJoinStep(Stateful):
         keys: Sequence[str],
     ) -> None:
         self._keying = keying
-        self._pairs = Pairs(schemas if where is not None else (None, None), tagged=True)
+        stored = (None, None) if merged is None else merged.store_as(schemas)
+        self._pairs = Pairs(stored, tagged=True)
         self._coverage = Coverage()
         self._merged = merged
         self._where = None

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.columns import Columns, cast_column
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.expressions.predicate import Predicate
 from rxtemporal.engine.steps.join_keys import KeyMatcher
@@ -19,33 +19,32 @@ from rxtemporal.engine.steps.state import Stateful
 
 
 class JoinedPayload:
-    """Payloads of pairs: the left fields, then the right ones under their new names.
+    """Payloads of pairs: the fields of one side, then the other's under their new names.
 
-    ``taken`` maps the names in the result to the right fields that are kept.
+    ``taken`` maps the names in the result to the other side's fields that are kept; ``first`` is
+    the number of the side whose fields come first.
     """
 
-    def __init__(self, taken: dict[str, str], schema: pl.Schema) -> None:
-        self._added = list(taken.values())
+    def __init__(self, taken: dict[str, str], schema: pl.Schema, first: int = 0) -> None:
         self._own = list(schema)[: len(schema) - len(taken)]
+        self._first = first
+        names = [self._own, list(taken.values())]
+        # the names of the fields of each side
+        self._names = names[::-1] if first else names
         self.schema = schema
+
+    def store_as(self, schemas: tuple[pl.Schema, pl.Schema]) -> tuple[pl.Schema, pl.Schema]:
+        """Return the types in which each side's rows are held: keys of two types as the wider."""
+        left, right = schemas
+        first = pl.Schema({name: self.schema[name] for name in self._own})
+        return (left, first) if self._first else (first, right)
 
     def __call__(self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s) -> Columns:
         """Return the joined payload of pairs of rows of both sides, by their numbers."""
-        return self._join(sides[0], left, sides[1], right)
-
-    def _join(self, first: RowStore, left: Int64s, second: RowStore, right: Int64s) -> Columns:
-        columns = [*first.fields(left, self._own), *second.fields(right, self._added)]
-        # keys of two types are joined as the wider one
-        cast = list(map(cast_column, columns, self.schema.values()))
-        return Columns(self.schema, cast, len(left))
-
-
-class SwappedPayload(JoinedPayload):
-    """Payloads of pairs with the sides exchanged."""
-
-    def __call__(self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s) -> Columns:
-        """Return the joined payload; the second side's fields come first."""
-        return self._join(sides[1], right, sides[0], left)
+        lefts, rights = self._names
+        columns, others = sides[0].fields(left, lefts), sides[1].fields(right, rights)
+        made = others + columns if self._first else columns + others
+        return Columns(self.schema, made, len(left))
 
 
 class JoinStep(Stateful):
@@ -66,7 +65,7 @@ class JoinStep(Stateful):
         keys: Sequence[str],
     ) -> None:
         self._keying = keying
-        self._pairs = Pairs(schemas)
+        self._pairs = Pairs(merged.store_as(schemas))
         self._merged = merged
         self._where = None if where is None else Predicate(where, merged.schema)
         # what a batch gives that only advances time

@@ -28,9 +28,12 @@ class KeyMatcher(Stateful):
         self, group: Sequence[str], on: Sequence[tuple[str, str]], types: Sequence[pl.DataType]
     ) -> None:
         pairs = [*((name, name) for name in group), *on]
-        self._fields = tuple(zip(*pairs, strict=True)) if pairs else ((), ())
+        # for each side the names of its fields, and the types in which they are compared
+        self._fields = [
+            [(pair[side], dtype) for pair, dtype in zip(pairs, types, strict=True)]
+            for side in range(2)
+        ]
         self._on = len(on)
-        self._types = list(types)
         self._coder = KeyCoder({str(i): dtype for i, dtype in enumerate(types)})
 
     def __len__(self) -> int:
@@ -51,9 +54,7 @@ class KeyMatcher(Stateful):
         fields = self._fields[side]
         if not fields:
             return self._coder.encode(rows)
-        columns = [
-            cast_column(rows[name], dtype) for name, dtype in zip(fields, self._types, strict=True)
-        ]
+        columns = [cast_column(rows[name], dtype) for name, dtype in fields]
         codes = self._coder.encode_columns(columns)
         for column in columns[len(columns) - self._on :]:
             if not isinstance(column, np.ndarray):

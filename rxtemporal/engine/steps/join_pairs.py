@@ -13,7 +13,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.join import close_pairs, find_pairs, remember_pairs
 from rxtemporal.engine.steps.join_side import END, FIRST, KEY, OPENED, Side
-from rxtemporal.engine.steps.rows import RowStore, grow
+from rxtemporal.engine.steps.rows import LARGE, RowStore, grow
 from rxtemporal.engine.steps.state import Stateful
 
 PLACES = 8
@@ -21,12 +21,12 @@ PLACES = 8
 _NONE: Int64s = np.empty(0, np.int64)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class NewPairs:
     """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
 
     ``end`` is the pair's end if that is ``certain``, else the end of time. ``certain`` is None if
-    all ends are.
+    all ends are. The row numbers are overwritten by the next search.
     """
 
     left: Int64s
@@ -72,19 +72,24 @@ class Pairs(Stateful):
         # the lower of the two CTIs
         self.cti = MIN_TIME
         self._pairs = np.zeros((PLACES, 1), np.int64)
+        # row numbers of the pairs found last, and room for the next ones
+        self._found = np.empty((2, 64), np.int64)
         # for each side the rows closed since the last commit
         self._ended: list[Int64s] = [_NONE, _NONE]
 
     @property
     def kept(self) -> tuple[Side, Side]:
         """The sides, to be saved; rows that have ended are removed first."""
-        for number in range(2):
+        for number, side in enumerate(self.sides):
             self._compact(number)
+            side.queue_waiting()
         return self.sides
 
     @kept.setter
     def kept(self, sides: tuple[Side, Side]) -> None:
         self.sides = sides
+        for side in sides:
+            side.restart()
         self.cti = min(side.cti for side in sides)
 
     @property
@@ -100,7 +105,7 @@ class Pairs(Stateful):
     def next_due(self) -> int | None:
         """The earliest start or end that waits for the CTI; None if nothing waits."""
         cti = self.cti
-        times = [side.starts.next_due for side in self.sides]
+        times = [side.next_start for side in self.sides]
         times += [int(ends.min()) for side in self.sides if len(ends := side.list_ends(cti))]
         return min((time for time in times if time is not None and time < MAX_TIME), default=None)
 
@@ -137,11 +142,24 @@ class Pairs(Stateful):
         """Return the pairs that have begun to meet before the CTI."""
         cti = self.cti
         left, right = self.sides
-        pairs, count = find_pairs(
-            *left.starts.pop_due(cti), *right.starts.pop_due(cti), cti,
-            *left.get_lists(keys), *right.get_lists(keys),
-        )  # fmt: skip
-        found = NewPairs(pairs[0, :count], pairs[1, :count], pairs[2, :count], pairs[3, :count])
+        time, mine, i, n = left.list_waiting(cti)
+        other_time, others, j, m = right.list_waiting(cti)
+        lists = *left.get_lists(keys), *right.get_lists(keys)
+        rows, times = self._found, np.empty((2, self._found.shape[1]), np.int64)
+        count, met = 0, -1
+        while True:
+            i, j, count, met = find_pairs(
+                time, mine, i, n, other_time, others, j, m, cti, *lists, rows, times, count, met
+            )
+            if met < 0:
+                break
+            self._found = rows = grow(rows, 2 * count)
+            times = grow(times, 2 * count)
+        left.note_begun(mine, i)
+        right.note_begun(others, j)
+        if rows.shape[1] > max(LARGE, 8 * count):  # a burst is over
+            self._found = np.empty((2, count + 64), np.int64)
+        found = NewPairs(rows[0, :count], rows[1, :count], times[0, :count], times[1, :count])
         return self._find_certain_ends(found) if len(left.open) or len(right.open) else found
 
     def _find_certain_ends(self, found: NewPairs) -> NewPairs:

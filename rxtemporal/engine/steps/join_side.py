@@ -8,7 +8,8 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kept_keys import KeptKeys
-from rxtemporal.engine.kernels.join import NOT_LISTED, unlink_all
+from rxtemporal.engine.kernels.join import NOT_LISTED, check_rows, release_ended
+from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
@@ -17,7 +18,7 @@ from rxtemporal.engine.steps.state import Stateful
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 
 # rows that have ended are not looked for among fewer rows
-MANY_KEPT = 4096
+MANY_KEPT = 8192
 
 _NONE: Int64s = np.empty(0, np.int64)
 
@@ -25,8 +26,10 @@ _NONE: Int64s = np.empty(0, np.int64)
 class Side(Stateful):
     """Rows of one input: those that have not begun, and those alive.
 
+    Rows that have not begun are the last ones of the store, in order of start; ``starts`` has those
+    that came in another order. ``ends`` has the known ends of rows in pairs that are remembered.
     Rows that have ended are removed together, once twice as many rows are kept as were left by the
-    last removal. ``ends`` has the known ends of rows in pairs that are remembered.
+    last removal.
     """
 
     held = ("rows", "starts", "ends", "open", "head", "cti")
@@ -39,6 +42,8 @@ class Side(Stateful):
         self.head = np.zeros(0, np.int64)
         self.cti = MIN_TIME
         self._payload = payload
+        # the rows from this number on have not begun, and are in order of start
+        self._waiting = 0
         # rows that have ended are looked for when so many are kept
         self._most = MANY_KEPT
 
@@ -73,26 +78,57 @@ class Side(Stateful):
     def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
         if not len(batch):
             return
-        kept = key >= 0
-        if np.count_nonzero(kept) < len(kept):
+        waits = self._waiting < self.rows.height
+        last = int(self.rows.arrays[START][self.rows.height - 1]) if waits else MIN_TIME
+        are_codes, in_order = check_rows(key, batch.start, last)
+        if not are_codes:
+            kept = key >= 0
             batch, key, tag = batch.take(kept), key[kept], None if tag is None else tag[kept]
         opened = batch.edge != 0 if batch.has_edges else False
-        rows = self.rows.append(
-            [
-                key,
-                batch.start,
-                batch.end,
-                -1,
-                NOT_LISTED,
-                -1,
-                opened,
-                *([] if tag is None else [tag]),
-            ],
-            batch.columns if self._payload is not None else None,
-        )
-        self.starts.push(batch.start, rows)
+        columns = [key, batch.start, batch.end, -1, NOT_LISTED, -1, opened]
+        if tag is not None:
+            columns.append(tag)
+        first = self.rows.extend(columns, None if self._payload is None else batch.columns)
+        if not in_order:
+            self.queue_waiting()
         if not isinstance(opened, bool):
-            self.open.open(batch.edge[opened], rows[opened])
+            rows = np.flatnonzero(opened)
+            self.open.open(batch.edge[rows], first + rows)
+
+    def queue_waiting(self) -> None:
+        """Queue the starts of the rows that wait as the last ones of the store."""
+        first, height = self._waiting, self.rows.height
+        # copied, since the column is written when rows are removed
+        self.starts.push(self.rows.columns[START][first:].copy(), np.arange(first, height))
+        self._waiting = height
+
+    @property
+    def next_start(self) -> int | None:
+        """The earliest start of a row that has not begun; None if there is none."""
+        queued, last = self.starts.next_due, self.rows.columns[START][self._waiting :]
+        if not len(last):
+            return queued
+        return int(last[0]) if queued is None else min(queued, int(last[0]))
+
+    def list_waiting(self, cti: int) -> tuple[Int64s, Int64s, int, int]:
+        """Return starts and numbers of rows that wait, in order of start, and two places.
+
+        All rows that begin before the CTI are between the first place and the second. If there are
+        no numbers, the places themselves are the row numbers.
+        """
+        time, rows = self.starts.pop_due(cti)
+        first, height = self._waiting, self.rows.height
+        start: Int64s = self.rows.arrays[START]
+        if not len(rows):
+            return start, _NONE, first, height
+        self._waiting = upto = first + int(start[first:height].searchsorted(cti))
+        time, rows = merge(time, rows, start[first:upto], np.arange(first, upto))
+        return time, rows, 0, len(rows)
+
+    def note_begun(self, rows: Int64s, place: int) -> None:
+        """Record that of the ``rows`` from ``list_waiting`` those before this place have begun."""
+        if not len(rows):
+            self._waiting = place
 
     def get_lists(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """Return key, end and links by row number, and the head of the list of each key."""
@@ -115,14 +151,21 @@ class Side(Stateful):
     def release_ended(self, cti: int) -> None:
         """Release the rows that have ended by the CTI."""
         columns = self.rows.columns
-        over = self.rows.list_alive(columns[END] <= cti)
-        unlink_all(over, columns[KEY], columns[AFTER], columns[BEFORE], self.head)
-        self.rows.release(over)
+        lists = columns[KEY], columns[AFTER], columns[BEFORE], self.head
+        self.rows.release_by(
+            lambda end, alive: release_ended(end, alive, cti, *lists), columns[END]
+        )
+
+    def restart(self) -> None:
+        """Continue with rows that have been loaded, all of whose starts are queued."""
+        self._waiting = self.rows.height
 
     def compact(self, cti: int) -> Int64s | None:
         """Remove the rows that have ended, if they are most; return new row numbers, or None."""
         self.release_ended(cti)
+        waiting = self.rows.height - self._waiting
         new = self.rows.compact()
+        self._waiting = self.rows.height - waiting
         self._most = max(MANY_KEPT, 2 * len(self.rows))
         if new is not None:
             self._renumber(new)

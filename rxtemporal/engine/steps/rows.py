@@ -61,25 +61,31 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
 class _Values:
     """One field of numbers, bools or times: arrays with room for more."""
 
-    __slots__ = ("_valid", "_values")
+    __slots__ = ("_dtype", "_valid", "_values")
 
-    def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._values = np.empty(0, dtype)
+    def __init__(self, dtype: pl.DataType) -> None:
+        self._dtype = dtype
+        self._values = np.empty(0, core.physical_type(dtype))
         # made with the first null
         self._valid: npt.NDArray[np.bool_] | None = None
 
     def append(self, column: core.Column, height: int) -> None:
-        """Add values up to ``height``."""
-        assert not isinstance(column, core.SeriesColumn)
+        """Add values up to ``height``, of the field's type or of one that is cast to it."""
         first = height - len(column)
         if height > len(self._values):
             self._make_room(first, height)
-        nullable = type(column) is core.Nullable
-        self._values[first:height] = column.values if nullable else column  # type: ignore[union-attr]
-        if nullable and self._valid is None:
+        if isinstance(column, np.ndarray):
+            self._values[first:height] = column
+            if self._valid is not None:
+                self._valid[first:height] = True
+            return
+        if isinstance(column, core.SeriesColumn):
+            column = core.cast_column(column, self._dtype)
+        assert isinstance(column, core.Nullable)
+        self._values[first:height] = column.values
+        if self._valid is None:
             self._valid = np.ones(len(self._values), np.bool_)
-        if self._valid is not None:
-            self._valid[first:height] = column.valid if nullable else True  # type: ignore[union-attr]
+        self._valid[first:height] = column.valid
 
     def _make_room(self, first: int, height: int) -> None:
         self._values = grow(self._values[:first], height)
@@ -121,7 +127,8 @@ class _Texts:
         self._parts: list[pl.Series] = []
 
     def append(self, column: core.Column, height: int) -> None:
-        """Add values."""
+        """Add values, of the field's type or of one that is cast to it."""
+        column = core.cast_column(column, self._dtype)
         assert isinstance(column, core.SeriesColumn)
         parts = self._parts
         parts.append(column.series)
@@ -163,10 +170,10 @@ class PayloadStore:
         self._fields: dict[str, _Values | _Texts] = {}
         for name, dtype in self._schema.items():
             physical = core.physical_type(dtype)
-            self._fields[name] = _Texts(dtype) if physical is None else _Values(physical)
+            self._fields[name] = _Texts(dtype) if physical is None else _Values(dtype)
 
     def append(self, payload: Columns) -> None:
-        """Add rows."""
+        """Add rows of these fields, whose types may be others that are cast to those held."""
         self._height += payload.height
         for field, column in zip(self._fields.values(), payload.columns, strict=True):
             field.append(column, self._height)
@@ -178,7 +185,8 @@ class PayloadStore:
 
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
         """Return these fields of these rows."""
-        return [self._fields[name].take(numbers) for name in names]
+        fields = self._fields
+        return [fields[name].take(numbers) for name in names]
 
     def keep(self, numbers: Int64s, room: int) -> None:
         """Keep only these rows, which get the numbers 0, 1, 2 …, and room for so many."""
@@ -216,6 +224,7 @@ class RowStore(Stateful):
 
     def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
+        # True from the height on, for the rows to come
         self._alive = np.empty(0, np.bool_)
         self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
         self._height = self._released = 0
@@ -277,11 +286,10 @@ class RowStore(Stateful):
         first, self._height, self._views = self._height, self._height + n, None
         if self._height > len(self._alive):
             self._columns = [grow(column, self._height) for column in self._columns]
-            self._alive = grow(self._alive, self._height, False)
+            self._alive = grow(self._alive, self._height, True)
         rows = slice(first, self._height)
         for column, new in zip(self._columns, columns, strict=True):
             column[rows] = new
-        self._alive[rows] = True
         if payload is not None and n:
             if isinstance(payload, pl.DataFrame):
                 payload = Columns.from_frame(payload)
@@ -295,10 +303,6 @@ class RowStore(Stateful):
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
         """Return these fields of the payload of these rows."""
         return self._payloads.fields(numbers, names)
-
-    def list_alive(self, which: npt.NDArray[np.bool_]) -> Int64s:
-        """Return the numbers of the rows alive for which this mask is True."""
-        return np.flatnonzero(self._alive[: self._height] & which)
 
     def release(self, numbers: Int64s) -> None:
         """Release these rows, each once; their numbers stay valid until ``compact``."""
@@ -324,15 +328,15 @@ class RowStore(Stateful):
             return None
         numbers, new = find_numbers(self._alive[: self._height])
         room = len(self._alive)
+        self._alive[: self._height] = True
         self._height, self._released, self._views = len(numbers), 0, None
         if room > LARGE and 8 * len(numbers) < room:  # a burst is over
             room = len(numbers)
             self._columns = [column[numbers] for column in self._columns]
-            self._alive = np.empty(room, np.bool_)
+            self._alive = np.ones(room, np.bool_)
         else:
             for column in self._columns:
                 column[: len(numbers)] = column[numbers]
-        self._alive[: len(numbers)] = True
         self._payloads.keep(numbers, room)
         return new
 
@@ -349,4 +353,5 @@ class RowStore(Stateful):
     def clear(self) -> None:
         """Drop the row numbers, all of which are released."""
         self._payloads.clear()
+        self._alive[: self._height] = True
         self._height, self._released, self._views = 0, 0, None
