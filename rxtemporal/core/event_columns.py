@@ -81,29 +81,26 @@ def make_events(
     payloads: Sequence[Any],
 ) -> list[PointEvent | IntervalEvent]:
     """Return points or intervals; the end of a point is its start and a tick."""
-    events: list[Any] = []
-    append, make = events.append, _OpenEvent
     # without a call for each event: this runs once for each row that leaves a query
-    event: Any
-    for time, start, end, payload in zip(times, starts, ends, payloads, strict=True):
-        event = make()
+    events: list[Any] = [_OpenEvent() for _ in starts]
+    rows = zip(events, times, starts, ends, payloads, strict=True)
+    for event, time, start, end, payload in rows:
         event.start_time = time
         event.start = start
         event.end = end
         event.payload = payload
         event.__class__ = kind
-        append(event)
     return events
 
 
 @contextmanager
-def pause_collection(objects: int) -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Make many objects that all stay in use, without looking for garbage among them.
 
     The collector would go through the new objects, and through all others there are, many times:
     that takes twice as long as making them. It stays off if the program has turned it off.
     """
-    if objects < FEW_OBJECTS or not gc.isenabled():
+    if not gc.isenabled():
         yield
         return
     gc.disable()

@@ -17,43 +17,45 @@ from rxtemporal.engine.kernels.door_rules import CTI, ROW
 from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bytes, Verdicts
 from rxtemporal.ingress.lateness import Lateness
 
-_AT_ONCE = {PointEvent, IntervalEvent, Cti}
+# an interval, until its end has been read
+_INTERVAL = 127
+_KINDS = {PointEvent: ROW, IntervalEvent: _INTERVAL, Cti: CTI}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EventRun:
-    """Events as columns; ``ctis`` is the mask of the CTIs."""
+    """Events as columns; ``kind`` has the kind of each item, and is empty if all are rows."""
 
     items: Sequence[Any]
     start: Int64s
     end: Int64s
-    ctis: Bools
+    kind: Bytes
 
     @classmethod
     def from_items(cls, items: Sequence[Any]) -> EventRun | None:
         """Return events as columns; None if an item is no point, interval or CTI."""
-        kinds, n = set(map(type, items)), len(items)
-        if not kinds <= _AT_ONCE:
+        try:
+            # in C alone, and checked by the way
+            kinds = bytearray(map(_KINDS.__getitem__, map(type, items)))
+        except KeyError:
             return None
-        start = np.fromiter([item.start for item in items], np.int64, n)
-        ctis = np.zeros(n, np.bool_)
-        end = start + TICK
-        if Cti in kinds:
-            ctis = np.fromiter([type(item) is Cti for item in items], np.bool_, n)
-        if IntervalEvent in kinds:
-            rows = compress(items, (~ctis).tolist())
-            end[~ctis] = np.fromiter([row.end for row in rows], np.int64)
-        return cls(items, start, end, ctis)
+        start = np.fromiter([item.start for item in items], np.int64, len(items))
+        end, kind = start + TICK, np.frombuffer(kinds, np.int8)
+        if _INTERVAL in kinds:
+            rows = kind == _INTERVAL
+            end[rows] = np.fromiter([row.end for row in compress(items, rows.tobytes())], np.int64)
+            kind[rows] = ROW
+        return cls(items, start, end, kind if CTI in kinds else NO_KINDS)
 
     @property
-    def kind(self) -> Bytes:
-        """The kind of each item; an empty array if all are complete rows."""
-        return np.where(self.ctis, CTI, ROW).astype(np.int8) if self.ctis.any() else NO_KINDS
+    def row_mask(self) -> Bools:
+        """The mask of the rows."""
+        return self.kind == ROW if len(self.kind) else np.ones(len(self.items), np.bool_)
 
     @property
     def rows(self) -> int:
         """The number of items that are rows."""
-        return len(self.items) - int(self.ctis.sum())
+        return len(self.items) - int(np.count_nonzero(self.kind))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -81,5 +83,5 @@ class JudgedRun:
 
 def kept_payloads(run: EventRun, kept: Bools) -> list[Any]:
     """Return the payloads of the accepted rows."""
-    items = run.items if kept.all() else compress(run.items, kept.tolist())
+    items = run.items if kept.all() else compress(run.items, kept.tobytes())
     return [item.payload for item in items]

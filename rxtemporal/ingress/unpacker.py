@@ -28,8 +28,9 @@ from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# so many rows become events at once
-_PART = 65_536
+# So many rows become events without a look for garbage, and so many at once: what these are made
+# of stays in the processor's cache.
+_PAUSE, _PART = 65_536, 16_384
 
 
 def make_unpacker(
@@ -65,19 +66,29 @@ class Unpacker:
 
     def list_events(self, batch: EventBatch) -> list[Event]:
         """Return the rows of a batch as events, then its CTI."""
-        form, rows = self._time(), len(batch)
         events: list[Event] = []
-        if rows < FEW_OBJECTS:  # a context would cost as much as one of them
-            events = self._list_rows(batch, form) if rows else []
-        else:
-            for begin in range(0, rows, _PART):
-                part = batch if rows <= _PART else batch.slice(begin, begin + _PART)
-                with pause_collection(len(part)):
-                    events += self._list_rows(part, form)
+        self.add_events(batch, events)
+        return events
+
+    def add_events(self, batch: EventBatch, events: list[Event]) -> None:
+        """Append the rows of a batch to a list as events, then its CTI."""
+        form, rows = self._time(), len(batch)
+        if rows >= FEW_OBJECTS:  # the context costs as much as one of them
+            for begin in range(0, rows, _PAUSE):
+                with pause_collection():
+                    self._add_rows(batch, range(begin, min(begin + _PAUSE, rows)), form, events)
+        elif rows:
+            events += self._list_rows(batch, form)
         if self._ctis and batch.cti > self._cti:
             self._cti = batch.cti
             events.append(Cti(to_datetime(batch.cti) if form == "datetime" else batch.cti))
-        return events
+
+    def _add_rows(
+        self, batch: EventBatch, rows: range, form: TimeForm, events: list[Event]
+    ) -> None:
+        for begin in rows[::_PART]:
+            end = min(begin + _PART, rows.stop)
+            events += self._list_rows(batch.slice(begin, end), form)
 
     def _list_rows(self, batch: EventBatch, form: TimeForm) -> list[Any]:
         if self._shape is EventShape.EDGE:

@@ -187,7 +187,7 @@ def collect_events(
     run = execute(stream, shape)
     unpacker = Unpacker(shape, ctis, lambda: time or run.time)
     for batch in iterate(run, "to_events()"):
-        events += unpacker.list_events(batch)
+        unpacker.add_events(batch, events)
     warn_of_tiny_windows(stream, run)
     return events
 
