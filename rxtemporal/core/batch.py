@@ -150,12 +150,18 @@ class EventBatch:
             EventBatch(
                 self.start.take(rows),
                 self.end.take(rows),
-                self.edge.take(rows),
+                self._take_edges(rows),
                 self.columns.take(rows),
                 self.cti,
                 self.keys,
             )
         )
+
+    def _take_edges(self, rows: Int64s) -> Int64s:
+        # without edges all are 0; few rows do not keep the array of many in memory
+        if self._has_edges is False and len(rows) <= len(self.edge) <= 4 * len(rows):
+            return self.edge[: len(rows)]
+        return self.edge.take(rows)
 
     def slice(self, begin: int, end: int) -> EventBatch:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
@@ -215,7 +221,7 @@ class EventBatch:
         if len(filled) == 1:
             (rows,) = filled
             return rows.replace(cti=last.cti, keys=last.keys)
-        return EventBatch(
+        made = EventBatch(
             np.concatenate([batch.start for batch in batches]),
             np.concatenate([batch.end for batch in batches]),
             np.concatenate([batch.edge for batch in batches]),
@@ -223,6 +229,9 @@ class EventBatch:
             last.cti,
             last.keys,
         )
+        if all(batch._has_edges is False for batch in filled):
+            made._has_edges = False
+        return made
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
         """Return the batch itself; raise an error if it breaks its contract.

@@ -217,6 +217,8 @@ def test_rows_are_taken_by_number_and_by_mask() -> None:
     assert taken.cti == 9
     assert taken.keys == ("x",)
     assert taken.payload["x"].to_list() == [None, 20]
+    again = batch().take(np.array([0, 1, 2, 2, 0])).check()
+    assert again.to_dicts() == [*OUT, OUT[2], OUT[0]]
 
 
 def test_batches_put_together_have_the_last_cti() -> None:

@@ -53,13 +53,16 @@ class IntervalStep(Stateful):
 
     Holds the open rows, and the rows that start at or after the oldest open one, as a few sorted
     runs, each at least twice as long as the next: a row is moved O(log n) times in all, and a batch
-    costs the rows that are new and those that leave, not those that wait.
+    costs the rows that are new and those that leave, not those that wait. The last rows of a batch
+    of complete rows in order are joined with the next such batch, if they are fewer.
     """
 
     held = ("waiting",)
 
     def __init__(self) -> None:
         self._runs: list[_SortedRows] = []
+        # complete rows in order that wait for the next batch
+        self._rest: EventBatch | None = None
         # the place of each open row by edge id, and a heap of (start, edge id): a row that has been
         # closed stays in the heap until it is at the top
         self._open: dict[int, tuple[_SortedRows, int]] = {}
@@ -68,7 +71,8 @@ class IntervalStep(Stateful):
     @property
     def waiting(self) -> list[EventBatch]:
         """The rows that wait, run by run, to be saved."""
-        return [run.get_rest() for run in self._runs]
+        rest = [] if self._rest is None else [self._rest]
+        return [*(run.get_rest() for run in self._runs), *rest]
 
     @waiting.setter
     def waiting(self, saved: list[EventBatch]) -> None:
@@ -78,10 +82,12 @@ class IntervalStep(Stateful):
     @property
     def rows(self) -> int:
         """The number of rows that have not left."""
-        return sum(map(len, self._runs))
+        return sum(map(len, self._runs)) + len(self._rest or ())
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI that the open rows allow."""
+        if self._rest is not None:
+            batch = self._join_rest(self._rest, batch)
         if not batch.has_edges and (len(batch) < 2 or is_sorted(batch.start)):
             return self._pass_complete(batch)
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
@@ -92,6 +98,14 @@ class IntervalStep(Stateful):
         cti = self._hold_cti(batch.cti)
         return self._merge(self._pop_before(cti), batch, cti)
 
+    def _join_rest(self, rest: EventBatch, batch: EventBatch) -> EventBatch:
+        """Return the batch with the rows that wait for it, or queue these with the others."""
+        self._rest = None
+        if not batch.has_edges and (not len(batch) or len(rest) <= len(batch)):
+            return EventBatch.concat([rest, batch])
+        self._push(rest)
+        return batch
+
     def _pass_complete(self, batch: EventBatch) -> EventBatch:
         """Return what leaves with complete rows in order of start; only the rest is kept."""
         cti, n = self._hold_cti(batch.cti), len(batch)
@@ -99,7 +113,7 @@ class IntervalStep(Stateful):
         parts = self._pop_before(cti) if self._runs else []
         if upto == n:
             return self._merge([*parts, batch] if n else parts, batch, cti)
-        self._push(batch.slice(upto, n))
+        self._rest = batch.slice(upto, n)
         return self._merge([*parts, batch.slice(0, upto)] if upto else parts, batch, cti)
 
     def _push(self, rows: EventBatch) -> None:
@@ -139,8 +153,8 @@ class IntervalStep(Stateful):
         if not parts:
             return batch.none(cti)
         left = EventBatch.concat(parts)
-        if left is batch and cti == batch.cti:
-            return batch
+        if len(parts) == 1 and not left.has_edges and left.cti == cti:
+            return left
         edge = np.zeros(len(left), np.int64) if left.has_edges else left.edge
         left = left.replace(cti=cti, edge=edge)
         if len(parts) == 1 or is_sorted(left.start):
