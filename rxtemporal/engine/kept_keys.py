@@ -42,18 +42,9 @@ class KeptKeys:
         """Return the new codes of these keys; a negative code, of no key, stays."""
         return np.where(codes < 0, codes, self.new[codes])
 
-    def pick(self, array: npt.NDArray[Scalar], width: int = 1) -> npt.NDArray[Scalar]:
-        """Return an array by key with the kept keys alone; the last axis has the keys.
+    def pick(self, array: npt.NDArray[Scalar], axis: int = -1) -> npt.NDArray[Scalar]:
+        """Return an array by key with the kept keys alone; this axis has the keys.
 
-        ``width`` elements in a row belong to one key. An array that has no elements yet for the
-        latest keys has none for them afterwards.
+        An array that has no elements yet for the latest keys has none for them afterwards.
         """
-        return array.take(self._places(array.shape[-1], width), axis=-1)
-
-    def pick_rows(self, array: npt.NDArray[Scalar], width: int = 1) -> npt.NDArray[Scalar]:
-        """Return an array by key with the kept keys alone; the first axis has the keys."""
-        return array.take(self._places(len(array), width), axis=0)
-
-    def _places(self, size: int, width: int) -> Codes:
-        old = self.old[: np.searchsorted(self.old, size // width)]
-        return (width * old[:, None] + np.arange(width)).ravel() if width > 1 else old
+        return array.take(self.old[: np.searchsorted(self.old, array.shape[axis])], axis=axis)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from rxtemporal import SchemaError, agg, from_polars
 from rxtemporal.core.columns import SeriesColumn, make_column, make_series
+from rxtemporal.engine.kernels.window_changes import BITS, ENDS, ONCE
 from rxtemporal.engine.steps.aggregates import (
     Average,
     Changes,
@@ -208,6 +209,58 @@ RUNNING: dict[str, Any] = {
         pl.String,
     ),
 }
+
+
+def in_windows(rows: list[tuple[int, int, Any]], span: int, cut: int, *, once: bool) -> Any:
+    """Return changes and samples of rows (first window, key, value) in windows ``cut`` to 9.
+
+    Each of the windows before has been sampled. With ``once`` a row is a single change.
+    """
+    flags = ONCE if once else 0
+    changes = [(window, 0, i << BITS | flags) for i, (window, _, _) in enumerate(rows)]
+    if not once:
+        changes += [(window + span, 1, i << BITS | ENDS) for i, (window, _, _) in enumerate(rows)]
+    changes.sort()
+    at, of, numbers = [], [], []
+    for window in range(10):
+        held = {key for first, key, _ in rows if first <= window < first + span}
+        before = sum(change[:2] <= (window, 1) for change in changes)
+        at += [before] * len(held)
+        of += sorted(held)
+        numbers += [window] * len(held)
+    key = np.array([key for _, key, _ in rows], np.int64)
+    what = np.array([what for _, _, what in changes], np.int64)
+    parts = []
+    for first, end in ((0, cut), (cut, 10)):
+        which = np.array([first <= number < end for number in numbers], np.bool_)
+        upto = [sum(change[:2] <= (window - 1, 1) for change in changes) for window in (first, end)]
+        sampled = np.array(at, np.int64)[which] - upto[0]
+        window = np.array(numbers, np.int64)[which]
+        samples = Samples(sampled, np.array(of, np.int64)[which], KEYS, window)
+        parts.append((Changes(what[slice(*upto)], key, span if once else 0), samples))
+    return parts
+
+
+@pytest.mark.parametrize("name", ["count", "integer sum", "float sum", "average"])
+@given(data=st.data())
+def test_rows_of_one_change_leave_by_themselves(name: str, data: st.DataObject) -> None:
+    """They count in so many windows from the first, as if each had ended by another change."""
+    make, values, dtype = RUNNING[name]
+    row = st.tuples(st.integers(0, 9), st.integers(0, KEYS - 1), values)
+    rows = data.draw(st.lists(row, max_size=20))
+    span, cut = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 10))
+    column = pl.Series([value for _, _, value in rows], dtype=dtype)
+    results = []
+    for once in (True, False):
+        running = make()
+        parts = in_windows(rows, span, cut, once=once)
+        results.append([x for part in parts for x in sweep(running, column, *part).to_list()])
+    numbers = [abs(v) for *_, v in rows if isinstance(v, float) and math.isfinite(v)]
+    for found, expected in zip(*results, strict=True):
+        if expected is None:
+            assert found is None
+        else:
+            assert found == pytest.approx(expected, rel=0, abs=1e-12 * sum(numbers), nan_ok=True)
 
 
 @pytest.mark.parametrize("name", RUNNING)

@@ -256,10 +256,8 @@ def test_arrays_by_key_follow_the_kept_keys() -> None:
     assert kept.renumber(np.array([4, -1, 1, 0])).tolist() == [2, -1, 0, -1]
     assert kept.pick(np.arange(8)).tolist() == [1, 3, 4]
     assert kept.pick(np.arange(4)).tolist() == [1, 3]
-    assert kept.pick(np.arange(12), 2).tolist() == [2, 3, 6, 7, 8, 9]
     assert kept.pick(np.arange(12).reshape(2, 6)).tolist() == [[1, 3, 4], [7, 9, 10]]
-    assert kept.pick_rows(np.arange(12).reshape(6, 2)).tolist() == [[2, 3], [6, 7], [8, 9]]
-    assert kept.pick_rows(np.arange(12), 2).tolist() == [2, 3, 6, 7, 8, 9]
+    assert kept.pick(np.arange(12).reshape(6, 2), 0).tolist() == [[2, 3], [6, 7], [8, 9]]
     assert kept.pick_entries({1: "a", 2: "b", 4: "c"}) == {0: "a", 2: "c"}
 
 

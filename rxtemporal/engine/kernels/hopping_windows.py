@@ -24,7 +24,7 @@ def find_changes(
     period: int,
     alignment: int,
     lists: bool,
-    once: bool,
+    span: int,
 ) -> tuple[Ints, Ints, bool]:
     """Return the changes of rows at the numbers of windows, as ``window_changes.find_changes``.
 
@@ -51,7 +51,7 @@ def find_changes(
             most = alignment + after * period
             least = most - period
         r = write_changes(
-            i, r, first + i, begin, max(after, begin), end[row], edge[row], lists, once,
+            i, r, first + i, begin, max(after, begin), end[row], edge[row], lists, span,
             begins, ends,
         )  # fmt: skip
     return begins, ends[:, :r], falls == 0
@@ -76,12 +76,9 @@ def find_windows(
     The former are key, ``alive`` and the number of the change, ``int64[3, r]``: each array that is
     returned costs half a microsecond. At last True if there are more than ``most`` results.
     """
-    of, alive, windows = sweep_windows(at, what, key, state, roster, known, limit, most)
-    found = np.empty((3, len(of)), np.int64)
-    found[0] = of
-    found[1] = alive[: len(of)]
+    found, windows, too_many = sweep_windows(at, what, key, state, roster, known, limit, most)
     times, within = repeat_bounds(windows, found[2], duration, period, alignment)
-    return found, times, within, len(alive) > len(of)
+    return found, times, within, too_many
 
 
 @jit
@@ -94,22 +91,23 @@ def sweep_windows(
     known: int,
     limit: int,
     most: int,
-) -> tuple[Ints, Ints, Ints]:
+) -> tuple[Ints, Ints, bool]:
     """Return the windows before number ``limit`` that hold any row, one result for each key.
 
     ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``known``, since
     all earlier windows are known already. Window ``at`` is the first to hold row ``what >> 3``; or
-    where ``what & 1``, the first not to hold it; or where ``what & 4``, the only one to hold it.
-    ``key`` ``int64[rows]``. Updated in place: ``state`` ``int64[keys, 3]``, the number of a key's
-    rows alive, the number that only the next window holds, and 1 if the key is in the ``roster``
-    of keys with rows (``int64[keys + 2]``, its length first).
+    where ``what & 1``, the first not to hold it; or where ``what & 4``, the first of ``span`` to
+    hold it. ``key`` ``int64[rows]``. Updated in place: ``state`` ``int64[keys, 2 + span]``, the
+    number of a key's rows alive, 1 if the key is in the ``roster`` of keys with rows
+    (``int64[keys + 2]``, its length first), and by their first window, modulo ``span``, the numbers
+    of rows that ``span`` windows hold.
 
-    Returns ``key``, ``alive`` ``int64[r]``, window by window, and for each window ``int64[w, 3]``:
-    its number, its first result, and the number of the change before which its rows are counted.
-    With more than ``most`` results it stops, and returns no keys and an ``alive`` that is not
-    empty. Cost O(n + r): each key in the roster has a result in the window.
+    Returns ``int64[3, r]``, window by window: key, ``alive`` and room for the change of a result;
+    for each window ``int64[w, 3]``: its number, its first result, and the number of the change
+    before which its rows are counted; and True if it has stopped, since there are more than
+    ``most`` results. Cost O(n + r): each key in the roster has a result in the window.
     """
-    out = np.empty((2, len(at) + 64), np.int64)
+    out = np.empty((3, len(at) + 64), np.int64)
     windows = np.empty((64, 3), np.int64)
     i = r = w = 0
     lacking = 1
@@ -118,13 +116,13 @@ def sweep_windows(
             i, r, w, known, at, what, key, state, roster, limit, most, out, windows
         )
         if lacking > most:
-            return out[0, :0], out[1], windows[:0]
+            break
         if lacking:
             out = _lengthen(out, lacking)
         if w == len(windows):
             windows = _add_rows(windows)
             lacking = 1
-    return out[0, :r], out[1, :r], windows[:w]
+    return out[:, :r], windows[:w], lacking > most
 
 
 @jit
@@ -148,6 +146,8 @@ def _sweep_until_full(
     Continues at change ``i``, result ``r``, place ``w`` for a window, and window number ``window``;
     returns these four, and the room needed to continue (0: there is enough).
     """
+    span = state.shape[1] - 2
+    changed = window
     while i < len(at) or window < limit:
         upto = at[i] if i < len(at) else limit
         while window < upto and roster[0] > 0:
@@ -156,19 +156,20 @@ def _sweep_until_full(
             if r + roster[0] > out.shape[1]:
                 return i, r, w, window, r + roster[0]
             windows[w, 0], windows[w, 1], windows[w, 2] = window, r, i
-            first, r = r, _write_window(r, state, roster, out)
+            first, r = r, _write_window(r, window, state, roster, out)
             w += int(r > first)
             window += 1
-            # each key that is left has a result in every window until the next change
-            if np.float64(upto - window) * np.float64(roster[0]) + np.float64(r) > most:
+            # each key that is left then has a result in every window until the next change
+            more = np.float64(upto - window) * np.float64(roster[0])
+            if window - changed >= span and more + np.float64(r) > most:
                 return i, r, w, window, most + 1
-        window = max(window, upto)
+        window = changed = max(window, upto)
         i = _apply(i, window, at, what, key, state, roster)
     return i, r, w, window, 0
 
 
 @jit
-def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
+def _write_window(r: int, window: int, state: Ints, roster: Ints, out: Ints) -> int:
     """Write the results of one window from result ``r`` on; return the number of results then.
 
     Keys without rows after this window are removed from the roster.
@@ -177,16 +178,19 @@ def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
     # more than the rest. So the result is always written, and counted only if it is one. Numbers of
     # rows and keys are unsigned: a signed index is tested for being negative each time.
     of, alive = out[0], out[1]
+    # this window is the last for the rows that entered so many windows ago
+    leave = np.uint64(2 + (window + 1) % (state.shape[1] - 2))
     stay = 0
     for j in range(1, 1 + roster[0]):
         k = np.uint64(roster[np.uint64(j)])
-        lasting = state[k, 0]
-        held = lasting + state[k, 1]
+        held = state[k, 0]
         row = np.uint64(r)
         of[row], alive[row] = k, held
         r += int(held > 0)
-        state[k, 1] = 0
-        state[k, 2] = int(lasting > 0)
+        lasting = held - state[k, leave]
+        state[k, leave] = 0
+        state[k, 0] = lasting
+        state[k, 1] = int(lasting > 0)
         roster[np.uint64(stay + 1)] = k
         stay += int(lasting > 0)
     roster[0] = stay
@@ -197,14 +201,14 @@ def _write_window(r: int, state: Ints, roster: Ints, out: Ints) -> int:
 def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints) -> int:
     """Apply the changes from number ``i`` on, up to this window's; return the next number."""
     listed = roster[0]
+    place = np.uint64(2 + window % (state.shape[1] - 2))
     while i < len(at) and at[i] <= window:
         k = np.uint64(key[np.uint64(what[i] >> 3)])
-        once = (what[i] >> 2) & 1
-        state[k, 0] += (1 - once) * (1 - 2 * (what[i] & 1))
-        state[k, 1] += once
+        state[k, 0] += 1 - 2 * (what[i] & 1)
+        state[k, place] += (what[i] >> 2) & 1
         roster[np.uint64(listed + 1)] = k
-        listed += 1 - state[k, 2]
-        state[k, 2] = 1
+        listed += 1 - state[k, 1]
+        state[k, 1] = 1
         i += 1
     roster[0] = listed
     return i
@@ -235,7 +239,7 @@ def repeat_bounds(
 
 @jit
 def _lengthen(out: Ints, size: int) -> Ints:
-    longer = np.empty((2, 2 * size), np.int64)
+    longer = np.empty((3, 2 * size), np.int64)
     longer[:, : out.shape[1]] = out
     return longer
 

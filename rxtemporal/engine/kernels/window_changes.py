@@ -1,7 +1,7 @@
 """Changes to the rows that windows hold, one integer each: ``row << BITS`` and some flags.
 
 ``ENDS``: later windows do not hold the row. ``LAST``: the row is not needed after this change.
-``ONCE``: only one window holds the row, and this is its only change.
+``ONCE``: this is the row's only change, since as many windows hold it as hold nearly every row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_changes(
     end: int,
     edge: int,
     lists: bool,
-    once: bool,
+    span: int,
     begins: Ints,
     ends: Ints,
 ) -> int:
@@ -39,18 +39,18 @@ def write_changes(
     ``begins``, ``ends`` ``int64[2, n]``: places on the axis, and the changes there; written at
     ``i``, and at ``r`` if the row's end is a change of its own. Returns the next ``r``. ``end``,
     ``edge``: the row's own. A row that never ends and is not open is not needed once it has begun,
-    unless ``lists`` says that rows are read one by one. With ``once`` a row that only one window
-    holds is a single change.
+    unless ``lists`` says that rows are read one by one. A row that ``span`` windows hold is a
+    single change (0: none is).
     """
     what = number << BITS
     ended = end != _MAX
-    alone = once and ended and until - begin == 1
+    once = ended and span > 0 and until - begin == span
     gone = not lists and not ended and edge == 0
     begins[0, np.uint64(i)] = begin
-    begins[1, np.uint64(i)] = what | (ONCE | LAST if alone else LAST if gone else 0)
+    begins[1, np.uint64(i)] = what | (ONCE | LAST if once else LAST if gone else 0)
     ends[0, np.uint64(r)] = until
     ends[1, np.uint64(r)] = what | ENDS | LAST
-    return r + int(ended and not alone)
+    return r + int(ended and not once)
 
 
 @jit
@@ -69,7 +69,7 @@ def find_changes(
     for i in range(n):
         row = np.uint64(i)
         r = write_changes(
-            i, r, first + i, start[row], end[row], end[row], edge[row], lists, False, begins, ends
+            i, r, first + i, start[row], end[row], end[row], edge[row], lists, 0, begins, ends
         )
         falls += int(start[row] < start[np.uint64(max(i - 1, 0))])
     return begins, ends[:, :r], falls == 0

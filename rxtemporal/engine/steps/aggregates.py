@@ -17,7 +17,7 @@ from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels import aggregates as kernels
 from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
-from rxtemporal.engine.steps.rows import Column, grow, grow_rows
+from rxtemporal.engine.steps.rows import Column, grow
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
 
@@ -29,12 +29,13 @@ class Changes:
     """Starts and ends of rows, in the order in which they are applied.
 
     ``what`` ``int64[n]``: row number ``what >> 3`` begins; where ``what & 1`` it ends, where
-    ``what & 2`` it is not needed after this, and where ``what & 4`` only one window holds it, so
-    that its end is no change of its own. ``key`` ``int64[rows]``: the keys by row number.
+    ``what & 2`` it is not needed after this, and where ``what & 4`` the next ``span`` windows hold
+    it, so that its end is no change of its own. ``key`` ``int64[rows]``: the keys by row number.
     """
 
     what: Int64s
     key: Int64s
+    span: int = 0
 
     def __len__(self) -> int:
         return len(self.what)
@@ -44,19 +45,26 @@ class Changes:
 class Samples:
     """Points at which aggregates are read: of key ``of``, before change number ``at``.
 
-    ``at`` never falls. ``keys`` is the number of keys.
+    ``at`` never falls. ``keys`` is the number of keys; ``window`` has another number for each
+    window, where one window is for all keys.
     """
 
     at: Int64s
     of: Int64s
     keys: int
+    window: Int64s | None = None
+
+    @property
+    def windows(self) -> Int64s:
+        """The numbers of the samples' windows; where there are none, they are not looked at."""
+        return self.at if self.window is None else self.window
 
 
 class RunningAggregate(Protocol):
     """Aggregate that is updated as rows begin and end, for all keys at once."""
 
     once: bool
-    """True if it takes rows that only one window holds as a single change."""
+    """True if it takes rows that ``span`` windows hold as a single change."""
 
     objects: bool
     """True if it reads values as Python objects, from a series."""
@@ -75,15 +83,27 @@ class RunningAggregate(Protocol):
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
 
 
+def _grow_sums(sums: Column, span: int, keys: int) -> Column:
+    """Return sums ``[1 + span, keys, …]`` with room for so many keys; new ones are 0."""
+    have = sums.shape[1]
+    if have >= keys:
+        return sums
+    larger = np.zeros((1 + span, max(keys, 2 * have, 64), *sums.shape[2:]), sums.dtype)
+    if have:
+        larger[:, :have] = sums
+    return larger
+
+
 class Count(Stateful):
     """Count of the values that are not null."""
 
     once, objects = True, False
     dtypes = (np.bool_,)
-    held = ("_n",)
+    held = ("_n", "_turn")
 
     def __init__(self) -> None:
-        self._n = np.zeros(0, np.int64)
+        self._n = np.zeros((1, 0), np.int64)
+        self._turn = np.ones(1, np.int64)
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return which values are not null."""
@@ -91,12 +111,15 @@ class Count(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._n = kept.pick(self._n, 2)
+        self._n = kept.pick(self._n)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
         """Return the counts, Int64."""
-        self._n = grow(self._n, 2 * samples.keys)
-        return kernels.count(changes.what, changes.key, own[0], samples.at, samples.of, self._n)
+        self._n = _grow_sums(self._n, changes.span, samples.keys)
+        return kernels.count(
+            changes.what, changes.key, own[0], samples.at, samples.of, samples.windows,
+            self._n, self._turn,
+        )  # fmt: skip
 
 
 class IntegerSum(Stateful):
@@ -104,12 +127,13 @@ class IntegerSum(Stateful):
 
     once, objects = True, False
     dtypes = (np.int64, np.bool_)
-    held = ("_total", "_rough")
+    held = ("_total", "_rough", "_turn")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._total = np.zeros(0, np.int64)
-        self._rough = np.zeros(0, np.float64)
+        self._total = np.zeros((1, 0), np.int64)
+        self._rough = np.zeros((1, 0), np.float64)
+        self._turn = np.ones(1, np.int64)
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
@@ -117,15 +141,15 @@ class IntegerSum(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._total, self._rough = kept.pick(self._total, 2), kept.pick(self._rough, 2)
+        self._total, self._rough = kept.pick(self._total), kept.pick(self._rough)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums as Int64; raise if one overflows."""
-        self._total = grow(self._total, 2 * samples.keys)
-        self._rough = grow(self._rough, 2 * samples.keys)
+        self._total = _grow_sums(self._total, changes.span, samples.keys)
+        self._rough = _grow_sums(self._rough, changes.span, samples.keys)
         sums, overflow = kernels.sum_integers(
-            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._total, self._rough,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
+            self._total, self._rough, self._turn,
         )  # fmt: skip
         if overflow >= 0:
             raise SchemaError(
@@ -140,13 +164,12 @@ class FloatSum(Stateful):
 
     once, objects = True, False
     dtypes = (np.float64, np.bool_)
-    held = ("_sum", "_alone", "_odd", "_counts")
+    held = ("_sums", "_odd", "_counts")
 
     def __init__(self) -> None:
-        self._sum = np.zeros((0, 4), np.float64)
-        self._alone = np.zeros((0, 4), np.float64)
-        self._odd = np.zeros((0, 3), np.int64)
-        self._counts = np.zeros(3, np.int64)
+        self._sums = np.zeros((1, 0, 4), np.float64)
+        self._odd = np.zeros((1, 0, 3), np.int64)
+        self._counts = np.array([1, 0, 0])
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
@@ -154,8 +177,7 @@ class FloatSum(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._sum, self._alone = kept.pick_rows(self._sum), kept.pick_rows(self._alone)
-        self._odd = kept.pick_rows(self._odd, 2)
+        self._sums, self._odd = kept.pick(self._sums, 1), kept.pick(self._odd, 1)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums, Float64."""
@@ -164,12 +186,11 @@ class FloatSum(Stateful):
     def _compute_sums(
         self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]:
-        self._sum = grow_rows(self._sum, samples.keys)
-        self._alone = grow_rows(self._alone, samples.keys)
-        self._odd = grow_rows(self._odd, 2 * samples.keys)
+        self._sums = _grow_sums(self._sums, changes.span, samples.keys)
+        self._odd = _grow_sums(self._odd, changes.span, samples.keys)
         return kernels.sum_floats(
-            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._sum, self._alone, self._odd, self._counts, mean,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
+            self._sums, self._odd, self._counts, mean,
         )  # fmt: skip
 
 

@@ -21,6 +21,9 @@ from rxtemporal.errors import UnboundedWindowError
 # more windows from one batch are surely a mistake
 MOST_WINDOWS = 1 << 27
 
+# the sums of so many windows at most are kept for each key, so that rows need not be kept
+MOST_SUMS = 8
+
 # above the number of any window
 EVERY_WINDOW = 1 << 62
 
@@ -30,24 +33,27 @@ _NO_WINDOWS = Windows(*(np.empty(0, np.int64) for _ in range(6)))
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
 
-    once = True
     held = ("_state", "_roster", "_known")
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
         self._points = points
-        self._state = np.zeros((0, 3), np.int64)
+        # a point lies in so many windows, or in one more
+        self.span = max(duration // period, 1)
+        if self.span > MOST_SUMS:
+            self.span = 1
+        self._state = np.zeros((0, 2 + self.span), np.int64)
         self._roster = np.zeros(2, np.int64)
         # the windows before this number are known
         self._known: int | None = None
 
     @property
     def pending(self) -> int:
-        """The number of rows that only the next window holds, by all changes so far."""
-        return int(self._state[:, 1].sum())
+        """The number of rows that ``span`` windows hold, of which the last has not ended."""
+        return int(self._state[:, 2:].sum())
 
     def find_changes(
-        self, batch: EventBatch, first: int, lists: bool, once: bool
+        self, batch: EventBatch, first: int, lists: bool, span: int
     ) -> tuple[Int64s, Int64s, bool]:
         """Return the rows' changes, at the numbers of windows.
 
@@ -56,12 +62,12 @@ class HoppingBounds(Stateful):
         """
         return find_changes(
             first, freeze(batch.start), freeze(batch.end), freeze(batch.edge),
-            self._duration, self._period, self._alignment, lists, once,
+            self._duration, self._period, self._alignment, lists, span,
         )  # fmt: skip
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
-        ends: Int64s = self.find_changes(batch, 0, True, False)[1][0]
+        ends: Int64s = self.find_changes(batch, 0, True, 0)[1][0]
         return ends
 
     def limits(self, cti: int) -> tuple[int, int]:
@@ -110,17 +116,17 @@ class HoppingBounds(Stateful):
             )
         start, end, edge = times
         key, alive, sample = found
-        windows = Windows(start, end, edge, key, sample, alive)
+        windows = Windows(start, end, edge, key, sample, alive, start)
         return windows if within else self._cut_to_time(windows)
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have rows in a window."""
         size = len(self._state)
-        held[:size] |= (self._state != 0).any(axis=1)[: len(held)]
+        held[:size] |= (self._state[:, :2] != 0).any(axis=1)[: len(held)]
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._state = kept.pick_rows(self._state)
+        self._state = kept.pick(self._state, 0)
         listed = int(self._roster[0])
         self._roster[1 : 1 + listed] = kept.renumber(self._roster[1 : 1 + listed])
 

@@ -24,7 +24,7 @@ class SnapshotBounds(Stateful):
     oldest one that has not; otherwise a window that has begun leaves as a start edge.
     """
 
-    once = False
+    span = 0
     pending = 0
     held = ("_state", "_late", "_next_edge")
 
@@ -35,7 +35,7 @@ class SnapshotBounds(Stateful):
         self._next_edge = 1
 
     def find_changes(
-        self, batch: EventBatch, first: int, lists: bool, once: bool
+        self, batch: EventBatch, first: int, lists: bool, span: int
     ) -> tuple[Int64s, Int64s, bool]:
         """Return the rows' changes, at their starts and ends."""
         return find_changes(
@@ -77,7 +77,7 @@ class SnapshotBounds(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._state = kept.pick_rows(self._state)
+        self._state = kept.pick(self._state, 0)
         self._late = kept.renumber(self._late)
 
     def _end_all(self, windows: Windows, at: int) -> Windows:

@@ -27,7 +27,8 @@ class Windows:
     """Windows that have become known, ``int64[w]`` each, in order of ``at``.
 
     ``start``, ``end``, ``edge``: as in a batch. ``key``: the key's code. ``alive``: the number of
-    rows that the window holds, which are those alive before change number ``at``.
+    rows that the window holds, which are those alive before change number ``at``. ``window``:
+    another number for each window, where one window is for all keys; otherwise None.
     """
 
     start: Int64s
@@ -36,13 +37,16 @@ class Windows:
     key: Int64s
     at: Int64s
     alive: Int64s
+    window: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
     def take(self, which: npt.NDArray[np.bool_]) -> Windows:
         """Return some of them."""
-        return Windows(*(column[which] for column in self._columns))
+        taken = Windows(*(column[which] for column in self._columns))
+        taken.window = None if self.window is None else self.window[which]
+        return taken
 
     def extend(self, more: Windows) -> Windows:
         """Return these windows and more, which come after them."""
@@ -50,7 +54,7 @@ class Windows:
 
     @property
     def _columns(self) -> list[Int64s]:
-        return [getattr(self, field.name) for field in dataclasses.fields(self)]
+        return [self.start, self.end, self.edge, self.key, self.at, self.alive]
 
     @property
     def is_end(self) -> npt.NDArray[np.bool_]:
@@ -61,20 +65,21 @@ class Windows:
 class Bounds(Protocol):
     """Bounds of one kind of windows."""
 
-    once: bool
-    """True if a row that only one window holds may be a single change."""
+    span: int
+    """A row that so many windows hold may be a single change; 0 if none may."""
 
     @property
     def pending(self) -> int:
         """The number of rows whose only change is applied, though their window has not ended."""
 
     def find_changes(
-        self, batch: EventBatch, first: int, lists: bool, once: bool
+        self, batch: EventBatch, first: int, lists: bool, span: int
     ) -> tuple[Int64s, Int64s, bool]:
         """Return the changes of new rows, which are numbered from ``first`` on.
 
         The places on the axis from which rows are held, and the changes there, ``int64[2, n]``;
-        the same for the places up to which they are; and True if the former never fall.
+        the same for the places up to which they are; and True if the former never fall. A row that
+        ``span`` windows hold has no change of the latter kind.
         """
 
     def find_ends(self, batch: EventBatch) -> Int64s:

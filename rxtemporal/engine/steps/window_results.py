@@ -44,7 +44,7 @@ class WindowResults(Protocol):
     """True if it needs the end of a window."""
 
     once: bool
-    """True if it takes rows that only one window holds as a single change."""
+    """True if it takes rows that ``span`` windows hold as a single change."""
 
     @property
     def dtypes(self) -> Sequence[Any]:
@@ -110,7 +110,7 @@ class AggregateResults(Stateful):
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return a column for each output; None for one that reads the rows one by one."""
-        samples = Samples(windows.at, windows.key, keys)
+        samples = Samples(windows.at, windows.key, keys, windows.window)
         swept: Swept = []
         used = 0
         for output in self._outputs:

@@ -62,7 +62,7 @@ class WindowStep(Stateful):
         self._results = results
         self._types = ResultTypes(schema)
         self._lists = results.lists
-        self._once = bounds.once and results.once
+        self._span = bounds.span if results.once else 0
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
         self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
@@ -89,7 +89,7 @@ class WindowStep(Stateful):
             self._keep(batch)
         limits = self._bounds.limits(batch.cti)
         at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
-        changes = Changes(what, self._rows.arrays[KEY])
+        changes = Changes(what, self._rows.arrays[KEY], self._span)
         windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
         if not len(what) and not len(windows):
             return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(batch.cti))
@@ -119,7 +119,7 @@ class WindowStep(Stateful):
         if batch.has_edges:
             opens = np.flatnonzero(batch.edge)
             self._open.open(batch.edge[opens], first + opens)
-        begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._once)
+        begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         self._begins.push(begins[0], begins[1], in_order=in_order)
         self._ends.push(ends[0], ends[1])
 
