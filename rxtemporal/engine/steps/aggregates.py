@@ -15,6 +15,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Nullable
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels import aggregates as kernels
+from rxtemporal.engine.kernels.extremes import drop_heaps, find_extremes
 from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
 from rxtemporal.engine.steps.rows import Column, grow
@@ -275,7 +276,7 @@ class Extreme(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        kernels.drop_heaps(
+        drop_heaps(
             kept.gone, self._living, self._removed, self._value, self._left, self._right, self._free
         )
         self._living, self._removed = kept.pick(self._living), kept.pick(self._removed)
@@ -288,7 +289,7 @@ class Extreme(Stateful):
         self._removed = grow(self._removed, samples.keys, -1)
         self._sizes = grow(self._sizes, samples.keys)
         self._make_room(len(changes))
-        values, there, empty = kernels.find_extremes(
+        values, there, empty = find_extremes(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
