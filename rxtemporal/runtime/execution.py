@@ -21,7 +21,7 @@ from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer, StreamLock
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
-from rxtemporal.runtime.pace import Pacer, find_pace
+from rxtemporal.runtime.pace import make_pacer
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, refuse_completed, refuse_pushes, replay_log
@@ -93,7 +93,13 @@ class Execution:
         self.flow.connect(self.readers)
         self._others = {id(node.source) for node in others}
         pulled = [reader for reader in self.readers if reader.pulls]
-        self._pacer = self._make_pacer()
+        try:
+            self._pacer = make_pacer(self.wiring.paces, lambda: self.ended or self.stopping)
+        except BindingError:
+            self.dispose()
+            raise
+        for reader in self.readers if self._pacer is not None else ():
+            reader.answer_promptly()
         self._ordered = self.imports or self._pacer is not None
         self._asked = group_recordings(pulled, exact=self._ordered)
 
@@ -157,18 +163,6 @@ class Execution:
     def may_block(self) -> bool:
         """True if reading a source may block for ever."""
         return any(reader.pulls and not reader.source.bounded for reader in self.readers)
-
-    def _make_pacer(self) -> Pacer | None:
-        try:
-            pace = find_pace(self.wiring.paces)
-        except BindingError:
-            self.dispose()
-            raise
-        if pace is None:
-            return None
-        for reader in self.readers:
-            reader.answer_promptly()
-        return Pacer(pace, lambda: self.ended or self.stopping)
 
     def record(self, recorder: RunRecorder) -> None:
         """Record the events of all streams; call before ``start``."""

@@ -7,14 +7,13 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, Protocol
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EdgeEvent, Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
-from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts, classify_rows
+from rxtemporal.ingress.batch_verdicts import classify_rows
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.reactive.clock import Clock
@@ -178,45 +177,6 @@ class InputStream:
         if batch is not None or packer.late:
             self.give(batch)
 
-    def accept_event(self, item: Event | Sent) -> Lateness | None:
-        """Accept a pushed event; return how late it is, None if it came in time.
-
-        Raises the error of an event that the stream cannot have, and is unchanged then.
-        """
-        packer = self.packer
-        batch = self._judge_event(item)
-        late = packer.late
-        if batch is not None or late:
-            self.give(batch)
-        if not late:
-            return None
-        assert not isinstance(late[-1], LateRows)
-        return late[-1][1]
-
-    def note_time(self, form: TimeForm | None) -> None:
-        """Note the form of the times of rows that come as columns, unless it is known."""
-        self.packer.note_time(form)
-        for tape in (self.tape, self._log):
-            if tape is not None and tape.facts.time is None:
-                tape.facts.time = form
-
-    def accept_rows(self, item: EventBatch | SentRows) -> Verdicts:
-        """Accept pushed complete rows that fit the stream; return the verdicts on them."""
-        packer = self.packer
-        if (waiting := packer.pack()) is not None:
-            self.give(waiting)
-        sent = self._note_sender(item)
-        noted = _to_note(item, sent)
-        if self.tape is not None:
-            self.tape.batch(noted)
-        batch = sent.batch
-        verdicts = packer.door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
-        accepted = packer.take_verdicts(batch, verdicts)
-        if self._log is not None:
-            self._log.batch(noted)
-        self.give(accepted)
-        return verdicts
-
     def _judge_event(self, item: Event | Sent) -> EventBatch | None:
         """Note and judge an event; one is ahead of the wall clock if it was when it came."""
         if isinstance(item, Sent):
@@ -249,7 +209,7 @@ class InputStream:
             self.sender, batch = None, item
         else:
             sent = self._note_sender(item)
-            noted, ahead = _to_note(item, sent), sent.ahead
+            noted, ahead = to_note(item, sent), sent.ahead
             batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
         if self.tape is not None:
             self.tape.batch(noted)
@@ -393,7 +353,7 @@ def _compare_with_clock(sent: SentRows, guard: ClockGuard) -> SentRows:
     return sent._replace(ahead=ahead, cti_ahead=cti_ahead)
 
 
-def _to_note(item: EventBatch | SentRows, sent: SentRows) -> EventBatch | SentRows:
+def to_note(item: EventBatch | SentRows, sent: SentRows) -> EventBatch | SentRows:
     """Return the form in which a batch is noted: with its sender, or as it is if that says all."""
     says_all = isinstance(item, EventBatch) and sent.ahead is None and not sent.cti_ahead
     return sent.batch if says_all else sent

@@ -14,18 +14,6 @@ from rxtemporal.operators.plan import Pace
 SLICE = 0.1
 
 
-def find_pace(paces: Collection[Pace]) -> Pace | None:
-    """Return the one pace of a run; None without one, and an error if there are several."""
-    several = set(paces)
-    if len(several) > 1:
-        speeds = ", ".join(sorted(f"{pace.speed:g}" for pace in several))
-        raise BindingError(
-            f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
-            "Hint: at_speed() of the whole query."
-        )
-    return next(iter(several), None)
-
-
 class Pacer:
     """Pace of one run: its clock starts when the first event of all sources is requested.
 
@@ -67,3 +55,20 @@ class Pacer:
         clock.advance_to(until)
         if self._now() < until:
             clock.sleep(until - self._now())
+
+
+def make_pacer(paces: Collection[Pace], ended: Callable[[], bool]) -> Pacer | None:
+    """Return the pacer of a run; None without a pace, and an error if there are several paces."""
+    pace = _find_pace(paces)
+    return None if pace is None else Pacer(pace, ended)
+
+
+def _find_pace(paces: Collection[Pace]) -> Pace | None:
+    several = set(paces)
+    if len(several) > 1:
+        speeds = ", ".join(sorted(f"{pace.speed:g}" for pace in several))
+        raise BindingError(
+            f"the sources of one run are replayed at one speed, by one clock; got {speeds}. "
+            "Hint: at_speed() of the whole query."
+        )
+    return next(iter(several), None)

@@ -13,7 +13,7 @@ from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
 from rxtemporal.ingress.source import OutsideCti, Sent, SentRows
-from rxtemporal.runtime.input_stream import InputStream
+from rxtemporal.runtime.pushed_stream import PushedStream
 
 
 class PushedItems:
@@ -22,7 +22,7 @@ class PushedItems:
     Not thread-safe: callers hold the stream's lock.
     """
 
-    def __init__(self, stream: InputStream) -> None:
+    def __init__(self, stream: PushedStream) -> None:
         self.inputs = PushedInputs()
         self._stream = stream
         self._door = stream.door

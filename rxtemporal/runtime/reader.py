@@ -8,7 +8,6 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
@@ -18,21 +17,18 @@ from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, Producer, StreamLock
 from rxtemporal.runtime.held_rows import HeldRows
-from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState
+from rxtemporal.runtime.input_stream import Followers, StreamState
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.runtime.pushed_items import PushedItems
+from rxtemporal.runtime.pushed_stream import PushedStream
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
-from rxtemporal.storage.event_log.log import Tape, count_pushed
+from rxtemporal.storage.event_log.log import Tape
 
 _END = object()
 
 
-_READING = StreamState.READING
-_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
-
-
-class Reader(InputStream, abc.ObserverBase[Any]):
+class Reader(PushedStream):
     """Reader of one source of a run: takes items from its cursor, or is the source's observer.
 
     ``peek``, the methods that read and the three of the observer take the lock; callers of the
@@ -50,13 +46,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         run_end: RunEnd,
         queue: BoundedQueue | None = None,
     ) -> None:
-        super().__init__(source, packer, late, flow, queue)
-        self.lock = lock
-        # of a lock inside of which no batch is made
-        self._acquire, self._release = lock.acquire, lock.release
-        # accepts a pushed item, waiting for room if necessary
-        self._accept_later: Callable[[Any], None] = self.accept_pushed
-        self.run_end = run_end
+        super().__init__(source, packer, late, flow, lock, run_end, queue)
         self.meter = meter
         # the position of a source that pushes numbered pieces
         self.position = Position()
@@ -71,10 +61,6 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         # called, outside of any batch, when pushed events are on disk
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
-        self._watched = source.lively is not None
-        # True if pushed events are neither recorded nor logged, and nobody watches for silence or
-        # for clocks that run ahead
-        self._plain = False
 
     @property
     def unread(self) -> bool:
@@ -123,6 +109,11 @@ class Reader(InputStream, abc.ObserverBase[Any]):
         assert self.cursor is not None
         return self.cursor
 
+    @property
+    def completes(self) -> bool:
+        """True if the end of the source ends the time of the stream."""
+        return self._cursor.completes
+
     def connect(self, entry: Any = None) -> abc.DisposableBase:
         """Subscribe to a source that pushes; one that gives verdicts pushes into ``entry``."""
         if entry is not None:
@@ -143,29 +134,6 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             self.source.subject,
         )
         return acknowledger.subscribe(self._cursor.connect)
-
-    @property
-    def event_log(self) -> Tape | None:
-        """The tape on which accepted items are noted for the event log."""
-        return self._log
-
-    def note_activity(self) -> None:
-        """Note that the source has sent something: it is neither silent nor idle."""
-        if self.state is StreamState.IDLE:
-            self.state = StreamState.READING
-        if self._watched:
-            self.flow.note_activity(self)
-
-    def fail_unlogged(self, error: BaseException) -> None:
-        """End the run when an event cannot be kept or logged: the door may have changed already."""
-        with self.lock:
-            if not self.ended:
-                self.fail(error)
-
-    def _refuse_unlogged(self) -> None:
-        """Raise for an item that is not accepted, if its producer relies on the event log."""
-        if self._log is not None:
-            raise self.run_end.refuse(self.name)
 
     def close(self) -> None:
         """Release the source, once."""
@@ -241,7 +209,7 @@ class Reader(InputStream, abc.ObserverBase[Any]):
                 return
             with self.lock:
                 if item is _END:
-                    self.complete(finishes=self._cursor.completes)
+                    self.complete(finishes=self.completes)
                     return
                 self.accept(item)
                 if self.flow.active and not self.ended:
@@ -274,87 +242,6 @@ class Reader(InputStream, abc.ObserverBase[Any]):
             self._saved_position = self._cursor.position
             self.give(batch)
             self.let_others_follow()
-
-    # Pushed ---------------------------------------------------------------------------------------
-
-    def on_next(self, item: Any) -> None:
-        """Accept an event or a batch that the source pushes."""
-        # This runs once for each event that is pushed. Most only have to wait for others: then
-        # nobody else is told, and the lock is taken without noting by whom.
-        failed: BaseException | None = None
-        self._acquire()
-        try:
-            if (
-                self._plain
-                and self.state is _READING
-                and self.run_end.accepts
-                and not self.flow.active
-                and self.packer.keep(item)
-            ):
-                return
-        except BaseException as error:
-            failed = error
-        finally:
-            self._release()
-        if failed is None:
-            self._accept_later(item)
-        else:
-            self.fail_unlogged(failed)
-
-    def accept_pushed(self, item: Any) -> None:
-        """Accept an item that the source pushes and for which there is room."""
-        with self.lock:
-            if self.state is not _READING:
-                if self.state is StreamState.ENDED:
-                    self._refuse_unlogged()
-                    return
-                self.state = _READING
-            if self._plain and type(item) in _EVENTS:
-                packer = self.packer
-                try:
-                    batch = packer.judge(item)
-                except BaseException as error:
-                    self.fail(error)
-                    return
-                if batch is not None or packer.late:
-                    self.give(batch)
-            else:
-                self._accept_watched(item)
-            if self.flow.active and not self.ended:
-                self.flow.follow(self)
-
-    def _accept_watched(self, item: Any) -> None:
-        """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
-        if self._watched:
-            self.flow.note_activity(self)
-        if self._log is None:
-            self.accept(item)
-            return
-        whole = self._log.accepted + count_pushed(item)
-        self.accept(item)
-        if self._log.accepted < whole:  # it has ended the run instead
-            raise self.run_end.refuse(self.name)
-
-    def wake(self) -> bool:
-        """Let rejected rows into the query, with an empty batch; return False after the end."""
-        with self.lock:
-            if self.state is StreamState.ENDED:
-                return False
-            nothing = EventBatch.empty(self.packer.payloads.frame([]).schema, self.packer.sent)
-            self._entry.on_next(nothing)
-            return True
-
-    def on_error(self, error: Exception) -> None:
-        """Fail the stream when its source has failed."""
-        with self.lock:
-            if self.state is not StreamState.ENDED:
-                self.fail(error)
-
-    def on_completed(self) -> None:
-        """End the stream when its source has completed."""
-        with self.lock:
-            if self.state is not StreamState.ENDED:
-                self.complete(finishes=self._cursor.completes)
 
     # State ----------------------------------------------------------------------------------------
 
