@@ -30,6 +30,7 @@ from rxtemporal.errors import (
     SourceError,
     SpoolError,
 )
+from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.storage.event_log import recorder
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.segments import SegmentWriter
@@ -171,10 +172,10 @@ def test_a_bad_payload_behind_a_batch_is_the_one_that_ends_the_stream(folder: Pa
 def test_time_that_advanced_from_outside_is_recorded(folder: Path) -> None:
     """A heartbeat's CTI makes late in the replay what it made late; it comes where it came."""
     late = recorder.RunRecorder(folder, "outside")
-    tape = late.tape(
-        "beating", columns=False, settings=settings(9), schema=pl.Schema({"payload": pl.Int64}),
-        time="ticks",
-    )  # fmt: skip
+    schema = pl.Schema({"payload": pl.Int64})
+    source = ObservableSource(Subject(), schema, settings(9), "beating", 1)
+    source.time = "ticks"
+    tape = late.tape("beating", source)
     late.begin()
     tape.event(PointEvent(3, 3))
     tape.advance(5)

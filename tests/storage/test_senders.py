@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.ingress.source import Sent, SentRows
+from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
 from rxtemporal.storage.event_log.log import Log, Tape, count_pushed
@@ -36,7 +38,7 @@ def begun_log(folder: Path) -> tuple[EventLog, Tape]:
 def begun_recording(folder: Path) -> tuple[RunRecorder, Tape]:
     """A recording of one stream, and its tape."""
     recorder = RunRecorder(folder, "run")
-    tape = recorder.tape("live", columns=False, settings=None, schema=SCHEMA, time=None)
+    tape = recorder.tape("live", ObservableSource(Subject(), SCHEMA, None, "live", 1))
     recorder.begin()
     return recorder, tape
 

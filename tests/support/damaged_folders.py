@@ -76,10 +76,10 @@ def make_folders(way: str) -> Folders:
 def _make_folders(base: Path, way: str, patch: pytest.MonkeyPatch) -> Folders:
     half, older = EVENTS // 2, list[Path]()
 
-    def copy(run: Run | None, name: str) -> Path:
+    def copy(run: Run | None, name: str, source: str = "folder") -> Path:
         if run is not None and run.process._recorder is not None:
-            run.process._recorder.flush()
-        return shutil.copytree(base / "folder", base / name)
+            run.process._recorder.flush()  # or a file that is being written vanishes meanwhile
+        return shutil.copytree(base / source, base / name)
 
     patch.setattr(checkpoint, "SECONDS", 1e9)
     run = Run(base / "folder", way).push(0, 4)
@@ -99,7 +99,7 @@ def _make_folders(base: Path, way: str, patch: pytest.MonkeyPatch) -> Folders:
     killed = copy(run, "killed")
     run.process.dispose()
     other = Run(base / "other", way).push(100, 100 + EVENTS)
-    other_copy = shutil.copytree(base / "other", base / "other killed")
+    other_copy = copy(other, "other killed", "other")
     other.process.dispose()
     return Folders(killed, copy(None, "closed"), older, other_copy)
 

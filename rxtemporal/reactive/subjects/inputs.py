@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
 from typing import Any
 
@@ -92,6 +94,22 @@ class SourceState:
             ahead=self.ahead,
             clock_offset=self.offset.ticks,
         )
+
+
+def group_by_source(
+    items: Sequence[Any], own: SourceState
+) -> Iterator[tuple[SourceState, Sequence[Any]]]:
+    """Yield runs of events with their source, in order.
+
+    An item is an event of the own source, or an event and its source.
+    """
+    if tuple not in set(map(type, items)):
+        yield own, items
+        return
+    pairs = [item if type(item) is tuple else (item, own) for item in items]
+    for _, group in groupby(pairs, lambda pair: id(pair[1])):
+        each = list(group)
+        yield each[0][1], list(map(itemgetter(0), each))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.source import StreamSource
 from rxtemporal.storage.event_log.columns import Item, Mark, empty_frame
 from rxtemporal.storage.event_log.layout import (
     FORMAT,
@@ -74,20 +73,12 @@ class RunRecorder(Log):
                 "Hint: give each recording its own folder."
             )
 
-    def tape(
-        self,
-        name: str,
-        *,
-        columns: bool,
-        settings: AdvanceTimeSettings | None,
-        schema: pl.Schema | None,
-        time: TimeForm | None,
-    ) -> Tape:
-        """Return the tape of a stream; ``columns``: its rows come in frames."""
-        number = len(self.tapes)
-        facts = StreamFacts(name, columns, settings, time, folder=f"{number + 1:04d}")
-        self.tapes.append(Tape(self, number, facts, schema))
-        self._given.append(schema)
+    def tape(self, name: str, source: StreamSource) -> Tape:
+        """Return the tape of a stream of this name in the run."""
+        number, folder = len(self.tapes), f"{len(self.tapes) + 1:04d}"
+        facts = StreamFacts(name, source.in_columns, source.settings, source.time, folder=folder)
+        self.tapes.append(Tape(self, number, facts, source.schema))
+        self._given.append(source.schema)
         return self.tapes[-1]
 
     def begin(self) -> None:
