@@ -80,7 +80,7 @@ def test_events_that_wait_are_judged_as_if_each_had_been_at_once(
     alone.subscribe(out.append)
     waiting = Waiting()
     together.subscribe(waiting)
-    waiting.inbox.most = data.draw(st.integers(1, 30))
+    waiting.inbox.most = data.draw(st.sampled_from([1, 2, 2, 3, 5, 30]))
     for name, item in pushes:
         for subject in alone, together:
             (subject if name is None else subject.input(name)).on_next(item)
@@ -119,6 +119,22 @@ def test_a_run_that_is_busy_gets_many_events_at_once() -> None:
     assert len(waiting.got) == 61 + 1_024 - 1  # the first CTI does not advance
     waiting.inbox.release()
     assert len(waiting.got) == 61 + 2 * 990 - 1
+
+
+@pytest.mark.usefixtures("runs_of_two")
+def test_one_event_behind_many_is_judged_by_their_ctis() -> None:
+    """A late event is late whichever way it is judged, and whichever way the CTI was."""
+    subject, waiting = rxt.CtiSynchronizingSubjectAlternate.create_point(0), Waiting()
+    subject.subscribe(waiting)
+    subject.on_next(point(1))
+    subject.on_next(Cti(10))
+    subject.on_next(point(5))
+    subject.on_next(point(12))
+    waiting.inbox.fetch()
+    subject.on_next(point(6))
+    waiting.inbox.fetch()
+    assert waiting.got == [point(1), Cti(10), point(12)]
+    assert (waiting.runs, subject.stats().late, subject.stats().largest_lateness) == (2, 2, 5)
 
 
 @pytest.mark.parametrize("change", ["second", "late", "dispose", "completed", "batch"])
