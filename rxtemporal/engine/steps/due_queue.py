@@ -15,7 +15,7 @@ _NONE = np.empty(0, np.int64)
 # so few entries are added to a run by copying them, if they are in order
 FEW = 4096
 # a run shorter than this, or than so many times the entries that are added, takes them up
-SMALL, RATIO = 1024, 4
+SMALL, RATIO = 512, 4
 # above any time
 NEVER = 1 << 63
 
