@@ -106,6 +106,33 @@ def test_subscribers_get_the_batch(kind: Any) -> None:
 
 
 @both_subjects
+@pytest.mark.parametrize("hears", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "late", "starts"),
+    [
+        (AdvanceTimePolicy.DROP, {LateReason.DROPPED: 2}, [6]),
+        (AdvanceTimePolicy.ADJUST, {LateReason.DROPPED: 1, LateReason.ADJUSTED: 1}, [5, 6]),
+    ],
+)
+def test_late_rows_are_counted(
+    kind: Any, hears: bool, policy: AdvanceTimePolicy, late: Any, starts: list[int]
+) -> None:
+    """The counters of late rows and what passes are the same if nobody gets the late events."""
+    subject = kind.create_interval(0, policy=policy)
+    out: list[Any] = []
+    subject.subscribe(out.append)
+    if hears:
+        subject.late.subscribe(lambda _: None)
+    subject.on_next(Cti(5))
+    start, end = np.array([1, 2, 6], np.int64), np.array([3, 9, 8], np.int64)
+    subject.on_next(EventBatch.of_rows(start, end, pl.DataFrame({"n": [0, 1, 2]}), rxt.MIN_TIME))
+    assert subject.stats().sources["subject"].late_by_reason == late
+    assert out[1].start.tolist() == starts
+    assert out[1].end.tolist() == [9, 8][-len(starts) :]
+    assert out[1].payload["n"].to_list() == [1, 2][-len(starts) :]
+
+
+@both_subjects
 def test_late_rows_are_left_out_and_reported(kind: Any) -> None:
     """A row before the CTI is dropped, and a batch without other rows passes its CTI alone."""
     subject = kind.create_point(0)

@@ -225,21 +225,19 @@ def admit_merged(
 
 
 @jit
-def measure_rows(start: Ints, end: Ints, edge: Ints) -> tuple[int, int, int, int, bool]:
-    """Return the lowest and highest start of rows, their least and most length, if one is an edge.
+def measure_rows(start: Ints, end: Ints) -> tuple[int, int, int, int]:
+    """Return the lowest and highest start of rows, their least and most length.
 
-    ``start``, ``end``, ``edge`` ``int64[n]`` as in a batch, n > 0. O(n), one look at each row.
+    ``start``, ``end`` ``int64[n]`` as in a batch, n > 0. O(n), one look at each row.
     """
     low = high = start[0]
     shortest = longest = end[0] - start[0]
-    edges = edge[0]
     for i in range(len(start)):
         s = start[i]
         length = end[i] - s
         low, high = min(low, s), max(high, s)
         shortest, longest = min(shortest, length), max(longest, length)
-        edges |= edge[i]
-    return low, high, shortest, longest, edges != 0
+    return low, high, shortest, longest
 
 
 @jit
@@ -282,18 +280,24 @@ def admit_run(
 
 @jit
 def admit_rows(
-    start: Ints, end: Ints, ahead: npt.NDArray[np.bool_], cti: int, adjust: bool
-) -> tuple[Ints, Ints, Ints, Bytes]:
+    start: Ints,
+    end: Ints,
+    ahead: npt.NDArray[np.bool_],
+    cti: int,
+    adjust: bool,
+    named: bool,
+) -> tuple[Ints, Ints, Ints, Bytes, int, int]:
     """Judge complete rows at one CTI, none of which makes another.
 
     ``start``, ``end`` ``int64[n]`` ticks; ``ahead`` ``bool[n]``, or empty: the rows dropped since
-    they are ahead of the wall clock. Returns the numbers of the accepted rows and their starts, the
-    numbers of the late rows and their verdicts. O(n), one pass.
+    they are ahead of the wall clock. Returns the numbers of the accepted rows, their starts and
+    ends; if ``named``, the verdict on each row, otherwise nothing; and how many late rows are
+    dropped and how many adjusted. O(n), one pass.
     """
     n = len(start)
-    kept, starts = np.empty(n, np.int64), np.empty(n, np.int64)
-    late, reason = np.empty(n, np.int64), np.empty(n, np.int8)
-    passed = missed = 0
+    kept, starts, ends = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    reason = np.zeros(n if named else 0, np.int8)
+    passed = dropped = adjusted = 0
     for i in range(n):
         verdict, given = 0, start[i]
         if len(ahead) and ahead[i]:
@@ -301,10 +305,11 @@ def admit_rows(
         elif given < cti:
             given = _admit_start(given, end[i], cti, adjust)
             verdict = DROPPED if given == NOWHERE else ADJUSTED
-        if verdict:
-            late[missed], reason[missed] = i, verdict
-            missed += 1
+            dropped += verdict == DROPPED
+            adjusted += verdict == ADJUSTED
+        if named:
+            reason[i] = verdict
         if given != NOWHERE:
-            kept[passed], starts[passed] = i, given
+            kept[passed], starts[passed], ends[passed] = i, given, end[i]
             passed += 1
-    return kept[:passed], starts[:passed], late[:missed].copy(), reason[:missed].copy()
+    return kept[:passed], starts[:passed], ends[:passed], reason, dropped, adjusted

@@ -11,11 +11,13 @@ from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import CLOCK_CTIS, SourceState
+from rxtemporal.reactive.subjects.loaders import load_batch_rules
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, EventBatch
     from rxtemporal.ingress.event_run import EventRun
+    from rxtemporal.reactive.subjects.batches import JudgedRows
     from rxtemporal.reactive.subjects.rows import SubjectRows
 
 
@@ -212,16 +214,14 @@ class Accumulator:
     def _judge_batch(
         self, batch: EventBatch, ahead: Bools | None, source: SourceState
     ) -> EventBatch:
-        # a batch is never the first to load what it is made of
-        from rxtemporal.reactive.subjects.batches import judge_batch, list_late
-
+        rules, named = load_batch_rules(), self.late.has_subscribers
         dropped = ahead if self.drops_ahead else None
-        judged = judge_batch(batch, self.cti, self.policy, dropped)
+        judged: JudgedRows = rules.judge_batch(batch, self.cti, self.policy, dropped, named=named)
         self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[judged.kept]
-        if not self.late.has_subscribers:
-            source.late.update(judged.reasons)
+        if not named:
+            judged.count_late(source.late)
             return judged.accepted
-        for late in list_late(batch, judged, self.cti, self.shape, source.name):
+        for late in rules.list_late(batch, judged, self.cti, self.shape, source.name):
             self._report(late, source)
         return judged.accepted
 

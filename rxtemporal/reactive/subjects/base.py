@@ -24,6 +24,7 @@ from rxtemporal.ingress.settings import AdvanceTimePolicy, WhenAhead, check_ahea
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.subjects.accumulator import Accumulator
 from rxtemporal.reactive.subjects.inputs import OWN, Input, SourceState, SubjectStats
+from rxtemporal.reactive.subjects.loaders import load_batch_rules, load_batch_type
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, RunObserver
 
 if TYPE_CHECKING:
@@ -186,18 +187,13 @@ class CtiSubject(Observable[Any]):
 
     def _read_other(self, item: Any) -> list[Any]:
         """Return an item that is neither a CTI nor an event of this shape as the items to take."""
-        # a batch is never the first to load what it is made of
-        from rxtemporal.core.batch import EventBatch
-
-        if not isinstance(item, EventBatch):
+        if not isinstance(item, load_batch_type()):
             raise EventError(
                 f"this subject takes {self.shape.value} events and CTIs, got {item!r} "
                 f"({type(item).__name__})"
             )
-        # nor does a subject load compiled code before it gets one
-        from rxtemporal.reactive.subjects.batches import read_batch
-
-        return read_batch(item, self.shape)
+        items: list[Any] = load_batch_rules().read_batch(item, self.shape)
+        return items
 
     def _feed(self, observer: RunObserver) -> RunFeed:
         """Return the subscriber for a run with an event log."""

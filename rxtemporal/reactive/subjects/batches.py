@@ -5,6 +5,7 @@ Importing this module loads compiled code; the first batch of a subject does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.door import admit_rows, measure_rows
 from rxtemporal.errors import EventError
+from rxtemporal.ingress.batch_verdicts import Bytes
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.ingress.unpacker import list_events
@@ -44,12 +46,12 @@ def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:
 
 def _measure(batch: EventBatch, shape: EventShape) -> SubjectRows | None:
     """Return the measures of a batch with rows; None if one of them does not fit."""
-    start, end, edge = batch.start, batch.end, batch.edge
-    if not len(start) == len(end) == len(edge) == batch.columns.height:
+    start, end = batch.start, batch.end
+    if batch.has_edges or not len(start) == len(end) == len(batch.edge) == batch.columns.height:
         return None
-    low, high, shortest, longest, has_edges = measure_rows(start, end, edge)
+    low, high, shortest, longest = measure_rows(start, end)
     is_fit = shortest >= TICK and (longest == TICK or shape is EventShape.INTERVAL)
-    return SubjectRows(batch, low, high) if is_fit and high < MAX_TIME and not has_edges else None
+    return SubjectRows(batch, low, high) if is_fit and high < MAX_TIME else None
 
 
 def _check_batch(batch: EventBatch, shape: EventShape) -> None:
@@ -75,37 +77,62 @@ def _split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
 
 
 class JudgedRows(NamedTuple):
-    """The accepted rows of a batch and their numbers, the numbers of its late rows, and why."""
+    """The accepted rows of a batch and their numbers, and how many are late or ahead of the clock.
+
+    ``reason`` has the verdict on each row of the batch, if they are named.
+    """
 
     accepted: EventBatch
     kept: Int64s
-    late: Int64s
-    reasons: list[LateReason]
+    reason: Bytes
+    dropped: int
+    adjusted: int
+    ahead: int
+
+    def count_late(self, late: Counter[LateReason]) -> None:
+        """Add the rows that are not accepted as they came."""
+        if self.dropped:
+            late[LateReason.DROPPED] += self.dropped
+        if self.adjusted:
+            late[LateReason.ADJUSTED] += self.adjusted
+        if self.ahead:
+            late[LateReason.AHEAD] += self.ahead
 
 
 def judge_batch(
-    batch: EventBatch, cti: int, policy: AdvanceTimePolicy, dropped: Bools | None = None
+    batch: EventBatch,
+    cti: int,
+    policy: AdvanceTimePolicy,
+    dropped: Bools | None,
+    *,
+    named: bool,
 ) -> JudgedRows:
-    """Judge a batch of complete rows at a CTI.
+    """Judge a batch of complete rows at a CTI; with ``named``, note the verdict on each.
 
     ``dropped`` is the mask of rows that are dropped since they are ahead of the wall clock.
     """
-    ahead = _NONE if dropped is None else dropped
-    adjusts = policy is AdvanceTimePolicy.ADJUST
-    kept, starts, late, reason = admit_rows(batch.start, batch.end, ahead, cti, adjusts)
+    kept, starts, ends, reason, late, adjusted = admit_rows(
+        batch.start,
+        batch.end,
+        _NONE if dropped is None else dropped,
+        cti,
+        policy is AdvanceTimePolicy.ADJUST,
+        named,
+    )
     # complete rows, so all edges are 0
-    ends, edges = batch.end.take(kept), batch.edge[: len(kept)]
-    accepted = EventBatch(starts, ends, edges, batch.columns.take(kept), batch.cti)
-    return JudgedRows(accepted, kept, late, [_REASONS[number] for number in reason.tolist()])
+    rows = len(kept)
+    accepted = EventBatch(starts, ends, batch.edge[:rows], batch.columns.take(kept), batch.cti)
+    return JudgedRows(accepted, kept, reason, late, adjusted, len(batch.start) - rows - late)
 
 
 def list_late(
     batch: EventBatch, judged: JudgedRows, cti: int, shape: EventShape, source: str
 ) -> Iterator[LateEvent]:
-    """Yield the late rows of a batch of complete rows as events."""
-    rows, broken = batch.take(judged.late), max(cti, MIN_TIME)
+    """Yield the late rows of a batch of complete rows, with their verdicts, as events."""
+    late = judged.reason.nonzero()[0]
+    rows, broken = batch.take(late), max(cti, MIN_TIME)
     starts = rows.start.tolist()
     kind = PointEvent if shape is EventShape.POINT else IntervalEvent
     events = make_events(kind, starts, starts, rows.end.tolist(), list_payloads(rows.columns))
-    for event, reason in zip(events, judged.reasons, strict=True):
-        yield LateEvent(event, source, reason, broken, max(broken - event.start, 0))
+    for event, number in zip(events, judged.reason[late].tolist(), strict=True):
+        yield LateEvent(event, source, _REASONS[number], broken, max(broken - event.start, 0))
