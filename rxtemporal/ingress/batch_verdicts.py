@@ -135,7 +135,7 @@ def judge_rows(
     moved: Int64s = NO_ROWS,
 ) -> Verdicts:
     """Return the verdicts on a run of items; the kernel defines the columns."""
-    if not len(kind) and (passed := pass_rows(start, rules, state)) is not None:
+    if (passed := pass_items(start, kind, rules, state)) is not None:
         return Verdicts(start, end, passed, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
     reached = np.array(state, np.int64)
     starts, ends, reason, before = _load_kernels().admit(
@@ -147,6 +147,23 @@ def judge_rows(
         times = np.where(kind == END_EDGE, end, start)
         backwards = bool(((kind == CTI) & (start < before)).any())
     return Verdicts.from_kernel(times, starts, ends, reason, before, after, backwards=backwards)
+
+
+def pass_items(start: Int64s, kind: Bytes, rules: Rules, state: State) -> State | None:
+    """Return the state after complete rows and CTIs that come in time; None for others.
+
+    Where rows make CTIs, the rows have to come in order, and without CTIs.
+    """
+    if not len(kind):
+        return pass_rows(start, rules, state)
+    every, span, _, _, cti_delay = rules
+    cti, own, count, last, _, high, behind = state
+    if every or span or cti_delay:
+        return None
+    passed, cti, own, count, high, behind = _load_kernels().advance_sent(
+        start, kind, cti, own, count, high, behind
+    )
+    return (cti, own, count, last, 0, high, behind) if passed else None
 
 
 def pass_rows(start: Int64s, rules: Rules, state: State) -> State | None:

@@ -273,7 +273,7 @@ class Packer:
         verdicts = self.door.judge_columns(run.start, run.end, run.kind)
         if self.door.settings is None and (len(verdicts.late) or verdicts.backwards):
             return None
-        kept = verdicts.kept & run.row_mask
+        kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         payload = self._convert_if_typed(kept_payloads(run, kept))
         return None if payload is None else JudgedRun(run, verdicts, kept, payload)
 

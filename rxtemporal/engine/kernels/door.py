@@ -163,6 +163,30 @@ def advance(
 
 
 @jit
+def advance_sent(
+    start: Ints, kind: Bytes, cti: int, own: int, count: int, high: int, largest: int
+) -> tuple[bool, int, int, int, int, int]:
+    """Return the state after complete rows and CTIs of a source, if all of them come in time.
+
+    A short cut for ``admit`` where rows make no CTIs and CTIs are not delayed, with the same
+    arguments and the same outcome. The first result is False if a row is late, a CTI goes back, or
+    an item is an edge or ahead of the wall clock; the others are of no use then. O(n), one pass.
+    """
+    for i in range(len(start)):
+        time, what = start[i], kind[i]
+        if time < cti or (what != ROW and what != CTI):
+            return False, cti, own, count, high, largest
+        if what == CTI:
+            cti, own = time, max(own, time)
+            if time < MAX_TIME:
+                high = max(high, time)
+        else:
+            largest = max(largest, high - time)
+            count += 1
+    return True, cti, own, count, high, largest
+
+
+@jit
 def admit_merged(
     order: Ints,
     stream: Ints,

@@ -142,14 +142,15 @@ class Accumulator:
         """Take points or intervals and CTIs at once; return those that pass.
 
         None, with nothing changed, if they have to be taken one by one: the start of an interval
-        has to be adjusted, or a CTI is an end of time.
+        has to be adjusted, a CTI is an end of time, or an item is none of these.
         """
         # single events load no compiled code
         from rxtemporal.engine.kernels.door import admit_run
         from rxtemporal.ingress.event_run import EventRun
 
         run = EventRun.from_items(events)
-        assert run is not None
+        if run is None:
+            return None
         drops = self.policy is AdvanceTimePolicy.DROP or self.shape is EventShape.POINT
         passes, cti, high, reached, behind, late, stays = admit_run(
             run.start, run.kind, self.cti, self.high, self.delay, drops

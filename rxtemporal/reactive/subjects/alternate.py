@@ -169,10 +169,13 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         inbox = self._inbox
         if inbox is None:
             return
+        items = inbox.take()
         singles: list[tuple[Any, SourceState]] = []
-        for source, events in group_by_source(inbox.take(), self._own):
-            if singles or not self._take_run(events, source, inbox.receive):
-                singles += [(event, source) for event in events]
+        # most often all are of the subject's own source
+        if not self._take_run(items, self._own, inbox.receive):
+            for source, events in group_by_source(items, self._own):
+                if singles or not self._take_run(events, source, inbox.receive):
+                    singles += [(event, source) for event in events]
         self._queue.extendleft(reversed(singles))
         if inbox.receive is None:
             self._inbox = None

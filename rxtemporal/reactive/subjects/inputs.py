@@ -103,9 +103,6 @@ def group_by_source(
 
     An item is an event of the own source, or an event and its source.
     """
-    if tuple not in set(map(type, items)):
-        yield own, items
-        return
     pairs = [item if type(item) is tuple else (item, own) for item in items]
     for _, group in groupby(pairs, lambda pair: id(pair[1])):
         each = list(group)
