@@ -98,6 +98,11 @@ class Queue(Stateful):
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 
+    @property
+    def has_entries(self) -> bool:
+        """True if there is an entry."""
+        return bool(self._runs)
+
     def push(self, time: Int64s, what: Int64s, *, in_order: bool = False) -> None:
         """Add entries, in any order; ``in_order``: they are known to be in order of time."""
         count = len(time)

@@ -217,10 +217,11 @@ class WindowStep(Stateful):
 
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
-        self._rows.release_by(release_done, what)
-        if not len(self._rows):  # then no queue has an entry
+        waits = self._begins.has_entries or self._ends.has_entries or self._lists or len(self._open)
+        if not waits:  # then no row is needed
             self._rows.clear()
             return
+        self._rows.release_by(release_done, what)
         new = self._rows.compact()
         if new is None:
             return
