@@ -218,12 +218,12 @@ def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, ro
 def repeat_bounds(
     windows: Ints, at: Ints, duration: int, period: int, alignment: int
 ) -> tuple[Ints, bool]:
-    """Return start, end and edge (0) of each of the r results of ``sweep_windows``.
+    """Return start and end of each of the r results of ``sweep_windows``.
 
-    ``int64[3, r]``, and True if all windows lie within time. Writes into ``at`` ``int64[r]`` the
+    ``int64[2, r]``, and True if all windows lie within time. Writes into ``at`` ``int64[r]`` the
     change of each result. O(r).
     """
-    times = np.empty((3, len(at)), np.int64)
+    times = np.empty((2, len(at)), np.int64)
     beyond = 0
     for w in range(len(windows)):
         first = alignment + windows[w, 0] * period
@@ -233,7 +233,6 @@ def repeat_bounds(
         times[1, windows[w, 1] : upto] = last
         at[windows[w, 1] : upto] = windows[w, 2]
         beyond += int(first < _MIN) + int(last >= _MAX)
-    times[2] = 0
     return times, beyond == 0
 
 

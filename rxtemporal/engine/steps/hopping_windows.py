@@ -44,6 +44,8 @@ class HoppingBounds(Stateful):
             self.span = 1
         self._state = np.zeros((0, 2 + self.span), np.int64)
         self._roster = np.zeros(2, np.int64)
+        # the edge ids of results, all 0
+        self._edges = np.zeros(0, np.int64)
         # the windows before this number are known
         self._known: int | None = None
 
@@ -114,9 +116,10 @@ class HoppingBounds(Stateful):
                 "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
                 "something changes; or cut lifetimes first, with clip_event_duration(limit)."
             )
-        start, end, edge = times
+        start, end = times
         key, alive, sample = found
-        windows = Windows(start, end, edge, key, sample, alive, start)
+        self._edges = grow(self._edges, len(start))
+        windows = Windows(start, end, self._edges[: len(start)], key, sample, alive, start)
         return windows if within else self._cut_to_time(windows)
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
