@@ -194,7 +194,8 @@ class Pairs(Stateful):
         Row numbers stay valid until ``forget``.
         """
         until = self.cti + 1
-        over = [side.ends.pop_due(until)[1] for side in self.sides]
+        left_side, right_side = self.sides
+        over = left_side.ends.pop_due(until)[1], right_side.ends.pop_due(until)[1]
         ended, self._ended = self._ended, [_NONE, _NONE]
         if int(self._pairs[7, 0]) == self._pairs.shape[1] - 1:  # none is remembered
             return None
@@ -209,7 +210,7 @@ class Pairs(Stateful):
     def forget(self) -> None:
         """Remove the rows that have ended, once they may be many."""
         for number, side in enumerate(self.sides):
-            if side.is_full:
+            if side.rows.height >= side.most:
                 self._compact(number)
 
     def _compact(self, number: int) -> None:

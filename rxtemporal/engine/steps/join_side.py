@@ -45,12 +45,7 @@ class Side(Stateful):
         # the rows from this number on have not begun, and are in order of start
         self._waiting = 0
         # rows that have ended are looked for when so many are kept
-        self._most = MANY_KEPT
-
-    @property
-    def is_full(self) -> bool:
-        """True if most of the rows kept may have ended."""
-        return self.rows.height >= self._most
+        self.most = MANY_KEPT
 
     def list_ends(self, cti: int) -> Int64s:
         """Return the ends of the rows that have not ended by the CTI."""
@@ -166,7 +161,7 @@ class Side(Stateful):
         waiting = self.rows.height - self._waiting
         new = self.rows.compact()
         self._waiting = self.rows.height - waiting
-        self._most = max(MANY_KEPT, 2 * len(self.rows))
+        self.most = max(MANY_KEPT, 2 * len(self.rows))
         if new is not None:
             self._renumber(new)
         return new

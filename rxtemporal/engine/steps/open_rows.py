@@ -23,9 +23,10 @@ class OpenEdges(Stateful):
 
     def __init__(self) -> None:
         self._table = IntTable()
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._table)
+        return self._count
 
     @property
     def entries(self) -> tuple[Int64s, ...]:
@@ -35,21 +36,25 @@ class OpenEdges(Stateful):
     @entries.setter
     def entries(self, saved: tuple[Int64s, ...]) -> None:
         self._table = IntTable.restore(*saved)
+        self._count = len(self._table)
 
     def open(self, edges: Int64s, rows: Int64s) -> None:
         """Add rows, opened under these ids."""
         if len(edges):
             self._table.insert(edges, rows)
+            self._count = len(self._table)
 
     def close(self, edges: Int64s) -> Int64s:
         """Remove and return the rows opened under these ids, -1 where there is none."""
-        return self._table.pop(edges)
+        closed = self._table.pop(edges)
+        self._count = len(self._table)
+        return closed
 
     def renumber(self, new: Int64s) -> None:
         """Give the rows their new numbers; remove those without one."""
         edges, rows, counts = self._table.state()
         rows = new[rows]
-        self._table = IntTable.restore(edges[rows >= 0], rows[rows >= 0], counts)
+        self.entries = edges[rows >= 0], rows[rows >= 0], counts
 
 
 class _DueRows(Queue):
