@@ -82,3 +82,19 @@ def test_columns_are_saved() -> None:
     """A state may hold columns."""
     columns = make_columns([(1, None, True, date(2026, 1, 2), "a", None, [1], None)])
     assert loads("step", dumps("step", columns)).frame.equals(columns.frame)
+
+
+def test_rows_added_where_others_were_removed_are_alive() -> None:
+    """A number that was released before is used again for a row that stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "MANY", 4)
+        store = RowStore([np.int64])
+        for count in (1, 2, 3):
+            store.release(store.append([np.arange(8)])[:7])
+            store.compact()
+            assert store.columns[0].tolist() == [7] * count
+        store.release(np.arange(3))
+        store.compact()
+        store.release(store.append([np.arange(8)])[1:])
+        store.compact()
+        assert store.columns[0].tolist() == [0]
