@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-# so many events are judged at the latest
-MOST = 1_024
 # fewer are judged one by one: columns would cost more
 LEAST = 48
 
@@ -25,9 +23,10 @@ class Inbox:
     __slots__ = ("_judge", "asked", "busy", "collects", "items", "most", "receive", "wait_for_room")
 
     def __init__(self, receive: Callable[[Any], None], judge: Callable[[float], None]) -> None:
-        # an event of the subject's own source, or an event and its source
+        # events, each followed by its source unless that is the subject's own
         self.items: list[Any] = []
-        self.most = MOST
+        # so many items are judged at the latest; the run may say otherwise
+        self.most = 1_024
         # True while the run is at work: then CTIs wait as well; always if the run collects rows
         self.busy = self.collects = False
         # True if somebody has found the lock taken: who holds it looks once more

@@ -97,6 +97,10 @@ class Accumulator:
             watch.check(cti, source.name)
         return event if cti == time else Cti(match_form(cti, event.start_time))
 
+    def is_advanced_by(self, event: Cti) -> bool:
+        """Return True if a CTI would be passed on now."""
+        return event.start - self.delay > self.cti
+
     def take(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Compare a row with the wall clock, then judge it; return the accepted event, or None."""
         assert self.guard is not None

@@ -80,9 +80,15 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         if (inbox := self._inbox) is not None:
             kind = type(event)
             if kind is self._row_type or (kind is Cti and self._is_open):
-                inbox.items.append(event if _source is None else (event, _source))
-                if len(inbox.items) >= inbox.most or (kind is Cti and not inbox.busy):
+                items = inbox.items
+                if _source is None:
+                    items.append(event)
+                else:  # a pair that lives on would be work for the garbage collector
+                    items.extend((event, _source))
+                if len(items) >= inbox.most:
                     self._judge_waiting()
+                elif kind is Cti and not inbox.busy and self._accumulator.is_advanced_by(event):
+                    self._judge_waiting(patience=0)
                 return
         source = _source or self._own
         if not self._acquire(False):
@@ -138,10 +144,10 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     # Events that wait -----------------------------------------------------------------------------
 
     def _judge_waiting(self, patience: float | None = None) -> None:
-        """Judge the events that wait, once there is room for them.
+        """Judge the events that wait.
 
-        ``patience`` is how many seconds to wait for another thread, which does so otherwise; None:
-        as long as it takes, and for room in the hand-off.
+        ``patience`` is how many seconds to wait for another thread, which judges them otherwise;
+        None, if there are too many: as long as it takes, and for room in the hand-off.
         """
         inbox = self._inbox
         if inbox is not None and patience is None:
@@ -156,7 +162,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                         return
             try:
                 inbox.asked = False
-                self.on_next(_WAITING)
+                if patience is not None or len(inbox.items) >= inbox.most:
+                    self.on_next(_WAITING)
                 if self._busy:  # they follow when the current event has reached all
                     return
             finally:
@@ -172,7 +179,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         items = inbox.take()
         singles: list[tuple[Any, SourceState]] = []
         # most often all are of the subject's own source
-        if not self._take_run(items, self._own, inbox.receive):
+        if items and not self._take_run(items, self._own, inbox.receive):
             for source, events in group_by_source(items, self._own):
                 if singles or not self._take_run(events, source, inbox.receive):
                     singles += [(event, source) for event in events]

@@ -6,7 +6,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
 from types import TracebackType
 from typing import Any
 
@@ -101,12 +100,22 @@ def group_by_source(
 ) -> Iterator[tuple[SourceState, Sequence[Any]]]:
     """Yield runs of events with their source, in order.
 
-    An item is an event of the own source, or an event and its source.
+    An event is followed by its source, unless that is the own one.
     """
-    pairs = [item if type(item) is tuple else (item, own) for item in items]
+    sources = items[1::2]
+    # most often a thread has pushed all of them
+    if sources and sources.count(sources[0]) * 2 == len(items) and type(sources[0]) is SourceState:
+        yield sources[0], items[::2]
+        return
+    pairs: list[tuple[Any, SourceState]] = []
+    for item in items:
+        if type(item) is SourceState:
+            pairs[-1] = pairs[-1][0], item
+        else:
+            pairs.append((item, own))
     for _, group in groupby(pairs, lambda pair: id(pair[1])):
         each = list(group)
-        yield each[0][1], list(map(itemgetter(0), each))
+        yield each[0][1], [event for event, _ in each]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,14 +165,20 @@ class Input:
 
     def on_next(self, event: Any) -> None:
         """Push an event, a CTI or a batch of this source; the end of time closes the handle."""
+        # this runs once for each event
+        kind = type(event)
+        is_short = kind in _ROWS or (kind is Cti and event.start < MAX_TIME)
+        if is_short and not self._closed:
+            self._accept(event, self._source)
+        else:
+            self._push_other(event)
+
+    def _push_other(self, event: Any) -> None:
         if self._closed:
             raise BindingError(
                 f"input {self.name!r} is closed. Hint: subject.input({self.name!r}) opens it again."
             )
-        kind = type(event)
-        if kind in _ROWS:
-            self._accept(event, self._source)
-        elif kind is Cti and event.start == MAX_TIME:
+        if type(event) is Cti and event.start == MAX_TIME:
             self.close()
         elif getattr(event, "cti", None) == MAX_TIME:
             self._accept(event.replace(cti=MIN_TIME), self._source)

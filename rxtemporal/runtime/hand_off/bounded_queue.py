@@ -16,6 +16,8 @@ from rxtemporal.runtime.hand_off.gate import Gate, State, StreamLock
 
 # while the query is busy, rows are packed into columns this many at a time, whatever the CTIs
 BUSY_ROWS = 1_024
+# so many events wait in front of the door at most, and none where it would be fewer than these
+MOST_EVENTS, LEAST_EVENTS = 8_192, 256
 
 
 class BatchObserver(Protocol):
@@ -91,20 +93,25 @@ class BoundedQueue:
     @property
     def lets_events_wait(self) -> bool:
         """True if events may wait in front of the door: a small part of the rows that may."""
-        settings = self.settings
-        are_few = settings is not None and settings.max_rows >= 16 * BUSY_ROWS
-        return are_few and self._least <= BUSY_ROWS
+        return self._most_events >= LEAST_EVENTS >= self._least
 
     def use_inbox(self, inbox: Inbox) -> None:
         """Take note of the inbox in which events wait from now on; it shares the bound."""
         inbox.collects = inbox.busy = self._least > 1
-        inbox.most = self._least if inbox.collects else BUSY_ROWS
+        inbox.most = self._least if inbox.collects else self._most_events
         inbox.wait_for_room = self._wait_behind_run
         self.inbox = inbox
 
+    @property
+    def _most_events(self) -> int:
+        """The number of events that may wait in front of the door."""
+        return 0 if self.settings is None else min(MOST_EVENTS, self.settings.max_rows // 16)
+
     def _wait_behind_run(self) -> None:
-        with self.gate:
-            self.wait_for_room(0)
+        # most often there is, and threads that push need not meet at the gate
+        if not self.has_room(0):
+            with self.gate:
+                self.wait_for_room(0)
 
     def fetch(self) -> None:
         """Take the events that wait in front of the door; the caller does not hold the gate."""
