@@ -67,6 +67,24 @@ def test_the_state_of_another_class_changes_nothing() -> None:
     assert loaded.values() == before
 
 
+class OlderPart(Part):
+    """A part as another version has kept it."""
+
+    held = ("was",)
+
+    def __init__(self, value: Any) -> None:
+        self.was = value
+
+
+OlderPart.__name__ = "Part"
+
+
+def test_the_state_of_another_version_says_so() -> None:
+    """A class that keeps other values than before refuses its old state, and says what to do."""
+    with pytest.raises(CheckpointError, match=r"of a Part was saved by another version.*Hint: fin"):
+        Part(2).load(OlderPart(1).save())
+
+
 def stepper(query: Query) -> Stepper:
     """Return the steps of a query."""
     return Stepper(query(rxt.from_events([], schema=SCHEMA, name="s")))

@@ -33,7 +33,7 @@ _NO_WINDOWS = Windows(*(np.empty(0, np.int64) for _ in range(6)))
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
 
-    held = ("_state", "_roster", "_known")
+    held = ("_counts", "_roster", "_known")
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
@@ -42,7 +42,7 @@ class HoppingBounds(Stateful):
         self.span = max(duration // period, 1)
         if self.span > MOST_SUMS:
             self.span = 1
-        self._state = np.zeros((0, 2 + self.span), np.int64)
+        self._counts = np.zeros((0, 2 + self.span), np.int64)
         self._roster = np.zeros(2, np.int64)
         # the edge ids of results, all 0
         self._edges = np.zeros(0, np.int64)
@@ -52,7 +52,7 @@ class HoppingBounds(Stateful):
     @property
     def pending(self) -> int:
         """The number of rows that ``span`` windows hold, of which the last has not ended."""
-        return int(self._state[:, 2:].sum())
+        return int(self._counts[:, 2:].sum())
 
     def find_changes(
         self, batch: EventBatch, first: int, lists: bool, span: int
@@ -104,10 +104,10 @@ class HoppingBounds(Stateful):
             return _NO_WINDOWS
         first = -EVERY_WINDOW if self._known is None else self._known
         self._known = limit
-        self._state = grow_rows(self._state, keys)
+        self._counts = grow_rows(self._counts, keys)
         self._roster = grow(self._roster, keys + 2)
         found, times, within, too_many = find_windows(
-            at, changes.what, changes.key, self._state, self._roster, first, limit, MOST_WINDOWS,
+            at, changes.what, changes.key, self._counts, self._roster, first, limit, MOST_WINDOWS,
             self._duration, self._period, self._alignment,
         )  # fmt: skip
         if too_many:
@@ -124,12 +124,12 @@ class HoppingBounds(Stateful):
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have rows in a window."""
-        size = len(self._state)
-        held[:size] |= (self._state[:, :2] != 0).any(axis=1)[: len(held)]
+        size = len(self._counts)
+        held[:size] |= (self._counts[:, :2] != 0).any(axis=1)[: len(held)]
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._state = kept.pick(self._state, 0)
+        self._counts = kept.pick(self._counts, 0)
         listed = int(self._roster[0])
         self._roster[1 : 1 + listed] = kept.renumber(self._roster[1 : 1 + listed])
 

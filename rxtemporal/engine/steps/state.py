@@ -48,8 +48,13 @@ def _check_fit(saved: Any, into: Any) -> None:
     """Refuse a state that does not fit the object, before any of it is loaded."""
     if isinstance(into, Stateful):
         found = saved.get("class") if isinstance(saved, dict) else None
-        if found != type(into).__name__ or set(saved["held"]) != set(into.held):
+        if found != type(into).__name__:
             raise CheckpointError(f"this is the state of a {found}, not of a {type(into).__name__}")
+        if set(saved["held"]) != set(into.held):
+            raise CheckpointError(
+                f"this state of a {found} was saved by another version, which keeps other values. "
+                "Hint: finish a run with the version that has begun it, or begin anew."
+            )
         for name in into.held:
             _check_fit(saved["held"][name], getattr(into, name))
     elif isinstance(into, (list, tuple)) and any(isinstance(each, Stateful) for each in into):
