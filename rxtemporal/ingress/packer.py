@@ -298,7 +298,7 @@ class Packer:
             return None
         self.sent = cti
         self._note_cti()
-        return EventBatch.of_rows(verdicts.start[kept], verdicts.end[kept], judged.payload, cti)
+        return judged.make_batch(cti)
 
     # The end --------------------------------------------------------------------------------------
 
