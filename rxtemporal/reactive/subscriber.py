@@ -7,15 +7,12 @@ subscribers miss the value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from reactivex import abc
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
-
-if TYPE_CHECKING:
-    from rxtemporal.reactive.inbox import Inbox
 
 OnNext: TypeAlias = Callable[[Any], None]
 OnError: TypeAlias = Callable[[Exception], None]
@@ -30,22 +27,6 @@ class RunObserver(abc.ObserverBase[Any]):
     A subject that isolates its subscribers passes on to the producer what this one raises, once
     all others have had the event.
     """
-
-
-class HandOffObserver(abc.ObserverBase[Any]):
-    """Observer that may have a hand-off behind it: then it can wait for events, and take many.
-
-    A subject of which it is the only subscriber may give it points or intervals and CTIs as an
-    ``EventRun``, some of them later than they have come.
-    """
-
-    @property
-    def takes_runs(self) -> bool:
-        """True if it can wait for events, and take many at once."""
-        return False
-
-    def use_inbox(self, inbox: Inbox) -> None:
-        """Take note of the inbox in which events wait from now on."""
 
 
 class Subscriber:

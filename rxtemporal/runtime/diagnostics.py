@@ -137,7 +137,6 @@ def diagnose(
 ) -> Diagnostics:
     """Return the current counters. Takes no lock: a busy sink does not delay it."""
     now = execution.clock.elapsed()
-    execution.fetch()
     streams = tuple(_describe_stream(each, now) for each in execution.readers)
     late: Counter[LateReason] = Counter()
     for stream in streams:

@@ -195,7 +195,6 @@ class Execution:
         be called from inside a batch.
         """
         if self._consumer is not None:
-            self.fetch(patience)
             with self._consumer.pause(patience) as quiet:
                 yield quiet
         elif self._own.acquire(timeout=patience):
@@ -227,15 +226,6 @@ class Execution:
             if reader.idle:
                 self.flow.set_idle(reader, at_once=False)
             reader.complete_again()
-
-    def fetch(self, patience: float = 0) -> None:
-        """Take the events that wait in front of hand-offs; the caller does not hold the lock.
-
-        ``patience`` is how many seconds to wait for a thread that is taking some, -1: as long as it
-        takes; from inside a batch there is no wait.
-        """
-        for reader in self.readers:
-            reader.fetch(0 if patience and self.inside else patience)
 
     def state(self) -> RunState:
         """Return the object that saves and loads the run; for callers inside ``pause``."""
@@ -335,7 +325,6 @@ class Execution:
 
         ``at_once`` is False while an output is receiving a batch.
         """
-        self.fetch()
         with self.lock:
             self.flow.declare_idle(name, at_once=at_once)
 

@@ -60,8 +60,10 @@ class Process:
     logged as critical, which a host without logging sees on standard error.
 
     Leaving the context waits for the end, or stops the process if the block raised; ``async with``
-    does the same without blocking the event loop. ``stop`` ends a process whose source never ends;
-    ``dispose`` is Rx's name of it. Every method may be called from any thread.
+    does the same without blocking the event loop. ``stop`` ends a process whose source never ends.
+    ``dispose`` is Rx's name of ``stop``.
+
+    Threads: every method may be called from any thread.
 
     >>> import rxtemporal as rxt
     >>> process = rxt.from_events([rxt.PointEvent(4, 2)]).run(rxt.Collect(), name="visits")
@@ -261,20 +263,18 @@ class Process:
     def stop(self, error: BaseException | None = None) -> None:
         """End this life of the process: accept nothing more, deliver, save, and close the sinks.
 
-        Rows that wait in a hand-off still go through the query; a run with ``resume=`` is saved
-        and can be continued by another run. Rows that wait for a CTI are in that state, or in the
-        log of ``log=``; without either they are lost. The stream has not ended: for that, its
-        source completes. ``error`` fails the process: nothing more is delivered, the sinks are
-        closed with it, and ``wait`` raises it.
+        Rows that wait in a hand-off have been accepted and still go through the query; a run with
+        ``resume=`` is saved and can be continued by another run. Rows that wait for a CTI are in
+        that state, or in the log of ``log=``; without either they are lost. The stream has not
+        ended: for that, its source completes. ``error`` fails the process: nothing more is
+        delivered, the sinks are closed with it, and ``wait`` raises it.
 
         Returns when all is done, also if the process has ended before. From inside the process (a
-        sink, a user's function, an observer of late events) it returns at once. An iterable that is
-        asked for its next event is not waited for: it may never answer. In an event loop:
-        ``await asyncio.to_thread(process.stop)``.
+        sink, a user's function, an observer of late events) it returns at once, since the end
+        waits for that caller. An iterable that is being asked for its next event is not waited for:
+        it may never answer. In an event loop: ``await asyncio.to_thread(process.stop)``.
         """
-        if error is None:
-            self._execution.fetch(BLOCKED_PATIENCE)
-        else:
+        if error is not None:
             self._listeners.hear()
         self._execution.run_end.close(error)
         failed = self._stop_between_batches(error)

@@ -6,15 +6,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from reactivex import abc
+
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
-from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Sent, SentRows, StreamSource
-from rxtemporal.reactive.inbox import Inbox
-from rxtemporal.reactive.subscriber import HandOffObserver
 from rxtemporal.runtime.hand_off import BoundedQueue, StreamLock
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState, to_note
 from rxtemporal.runtime.late import LateEvents
@@ -25,7 +24,7 @@ _READING = StreamState.READING
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
-class PushedStream(InputStream, HandOffObserver):
+class PushedStream(InputStream, abc.ObserverBase[Any]):
     """Input stream whose items may be pushed: the observer of its source.
 
     The three methods of the observer and ``wake`` take the lock; callers of the others hold it.
@@ -81,33 +80,6 @@ class PushedStream(InputStream, HandOffObserver):
         if self._log is not None:
             raise self.run_end.refuse(self.name)
 
-    # Events that wait -----------------------------------------------------------------------------
-
-    @property
-    def takes_runs(self) -> bool:
-        """True if events may wait in front of the stream: nobody asks when each has come."""
-        may_wait = self.queue is not None and self.queue.lets_events_wait
-        return may_wait and self._plain and self.packer.only_keeps and not self.flow.active
-
-    def use_inbox(self, inbox: Inbox) -> None:
-        """Let the hand-off say how long events wait in a subject's inbox."""
-        assert self.queue is not None
-        self.queue.use_inbox(inbox)
-
-    def fetch(self, patience: float = 0) -> None:
-        """Take the events that wait in a subject's inbox, if any; see ``Inbox.fetch``."""
-        if self.queue is not None and self.queue.inbox is not None:
-            self.queue.inbox.fetch(patience)
-
-    def accept_run(self, run: EventRun) -> None:
-        """Accept events that have waited."""
-        if self.judge_run(run):
-            return
-        for event in run.list_events():
-            self.accept(event)
-            if self.state is StreamState.ENDED:
-                return
-
     # The observer ---------------------------------------------------------------------------------
 
     def on_next(self, item: Any) -> None:
@@ -151,8 +123,6 @@ class PushedStream(InputStream, HandOffObserver):
                     return
                 if batch is not None or packer.late:
                     self.give(batch)
-            elif type(item) is EventRun:
-                self.accept_run(item)
             else:
                 self._accept_watched(item)
             if self.flow.active and not self.ended:

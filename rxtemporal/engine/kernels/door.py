@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.engine.kernels.door_rules import (
     ADJUSTED,
@@ -262,44 +262,6 @@ def measure_rows(start: Ints, end: Ints) -> tuple[int, int, int, int]:
         low, high = min(low, s), max(high, s)
         shortest, longest = min(shortest, length), max(longest, length)
     return low, high, shortest, longest
-
-
-@jit
-def admit_run(
-    start: Ints, kind: Bytes, cti: int, high: int, delay: int, drops: bool
-) -> tuple[bool, int, int, int, int, int, int]:
-    """Take complete rows and CTIs through a subject, in the order in which they have come.
-
-    ``start`` ``int64[n]`` ticks, updated in place: NOWHERE for a late row, which is dropped, and
-    for a CTI that does not advance; the CTI to pass on for one that does. ``kind`` ``int8[n]``, or
-    empty without CTIs; ``cti`` and ``high`` are the last CTI that was passed on, and the highest
-    that has come. Returns the new ``cti`` and ``high``, the highest time of all items, the largest
-    distance of a row behind the highest CTI, and the numbers of late rows and of CTIs that do not
-    advance. Before them, False if a CTI is an end of time, or if a row is late and not
-    ``drops``: then the rest, and ``start``, is of no use. O(n), one pass.
-    """
-    reached, behind, late, stays = MIN_TIME, 0, 0, 0
-    for i in range(len(start)):
-        time = start[i]
-        if len(kind) and kind[i] == CTI:
-            if time <= MIN_TIME or time >= MAX_TIME:
-                return False, cti, high, reached, behind, late, stays
-            high = max(high, time)
-            passed = max(time - delay, MIN_TIME)
-            if passed > cti:
-                start[i] = cti = passed
-            else:
-                start[i] = NOWHERE
-                stays += 1
-        else:
-            behind = max(behind, high - time)
-            if time < cti:
-                if not drops:
-                    return False, cti, high, reached, behind, late, stays
-                start[i] = NOWHERE
-                late += 1
-        reached = max(reached, time)
-    return True, cti, high, reached, behind, late, stays
 
 
 @jit

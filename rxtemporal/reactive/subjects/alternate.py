@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from reactivex import Observable, abc
+from reactivex import abc
 from reactivex.disposable import Disposable
 from reactivex.internal import DisposedException
 
-from rxtemporal.core.events import Cti, EventShape
+from rxtemporal.core.events import Cti
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.core.turns import take_turn
-from rxtemporal.reactive.inbox import LEAST, Inbox
 from rxtemporal.reactive.subjects.base import CtiSubject
-from rxtemporal.reactive.subjects.inputs import SourceState, SubjectStats, group_by_source
+from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.rows import SubjectRows
 from rxtemporal.reactive.subscriber import (
-    HandOffObserver,
     OnCompleted,
     OnError,
     OnNext,
@@ -29,7 +27,6 @@ from rxtemporal.reactive.subscriber import (
 )
 
 if TYPE_CHECKING:
-    from rxtemporal.ingress.lateness import LateEvent
     from rxtemporal.reactive.subjects.run_feed import RunFeed
 
 
@@ -65,9 +62,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         # both are replaced, never changed, so that a delivery under way keeps its own
         self._subscribers: tuple[Subscriber | RunFeed, ...] = ()
         self._receivers: tuple[OnNext, ...] = ()
-        # events that wait to be judged together, while the only subscriber can wait for them
-        self._inbox: Inbox | None = None
-        self._may_wait = self.shape is not EventShape.EDGE
         self._disposed = False
         self._end: _End | None = None
         # the events that take the short way, as do CTIs; none does once the stream has ended
@@ -77,19 +71,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     def on_next(self, event: Any, _source: SourceState | None = None) -> None:
         """Push an event, a CTI or a batch, from any thread; refuse any shape but the subject's."""
         # One function, and no call for an event that is in time: this runs once for each event.
-        if (inbox := self._inbox) is not None:
-            kind = type(event)
-            if kind is self._row_type or (kind is Cti and self._is_open):
-                items = inbox.items
-                if _source is None:
-                    items.append(event)
-                else:  # a pair that lives on would be work for the garbage collector
-                    items.extend((event, _source))
-                if len(items) >= inbox.most:
-                    self._judge_waiting()
-                elif kind is Cti and not inbox.busy and self._accumulator.is_advanced_by(event):
-                    self._judge_waiting(patience=0)
-                return
         source = _source or self._own
         if not self._acquire(False):
             take_turn(self._acquire)
@@ -134,82 +115,15 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         if self._failures:
             self._raise_failure()
 
-    _accept: Callable[[Any, SourceState], None] = on_next  # type: ignore[assignment]
+    def _accept(self, event: Any, source: SourceState) -> None:
+        self.on_next(event, source)
 
     def _read(self, event: Any) -> list[Any]:
         """Return what a subscriber has pushed as the items to take."""
         is_one = type(event) in (self._type, Cti, _End)
-        return [event] if is_one or event is _WAITING else self._read_other(event)
-
-    # Events that wait -----------------------------------------------------------------------------
-
-    def _judge_waiting(self, patience: float | None = None) -> None:
-        """Judge the events that wait.
-
-        ``patience`` is how many seconds to wait for another thread, which judges them otherwise;
-        None, if there are too many: as long as it takes, and for room in the hand-off.
-        """
-        inbox = self._inbox
-        if inbox is not None and patience is None:
-            inbox.wait_for_room()
-        while inbox is not None:
-            if not self._acquire(False):
-                if patience is None:
-                    take_turn(self._acquire)
-                else:
-                    inbox.asked = True
-                    if not self._lock.acquire(timeout=patience):
-                        return
-            try:
-                inbox.asked = False
-                if patience is not None or len(inbox.items) >= inbox.most:
-                    self.on_next(_WAITING)
-                if self._busy:  # they follow when the current event has reached all
-                    return
-            finally:
-                self._release()
-            if not inbox.asked and len(inbox.items) < inbox.most:
-                return
-
-    def _take_waiting(self) -> None:
-        """Judge the events that wait: as columns where possible, else one by one."""
-        inbox = self._inbox
-        if inbox is None:
-            return
-        items = inbox.take()
-        singles: list[tuple[Any, SourceState]] = []
-        # most often all are of the subject's own source
-        if items and not self._take_run(items, self._own, inbox.receive):
-            for source, events in group_by_source(items, self._own):
-                if singles or not self._take_run(events, source, inbox.receive):
-                    singles += [(event, source) for event in events]
-        self._queue.extendleft(reversed(singles))
-        if inbox.receive is None:
-            self._inbox = None
-
-    def _take_run(self, events: Sequence[Any], source: SourceState, receive: OnNext | None) -> bool:
-        """Judge events and deliver them as columns; return False if they go one by one."""
-        if receive is None or len(events) < LEAST:
-            return False
-        run = self._accumulator.admit_run(events, source)
-        if run is None:
-            return False
-        if len(run.items):
-            try:
-                receive(run)
-            except Exception:
-                self._report()
-        return True
-
-    # Items of other kinds -------------------------------------------------------------------------
+        return [event] if is_one else self._read_other(event)
 
     def _take_other(self, event: Any, source: SourceState) -> Any:
-        if event is _WAITING:
-            self._take_waiting()
-            return None
-        if self._inbox is not None and self._inbox.items:
-            self._queue.extendleft(((event, source), (_WAITING, source)))
-            return None
         if self._disposed:
             raise DisposedException
         if self._end is not None:
@@ -257,20 +171,16 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
     ) -> abc.DisposableBase:
         """Deliver all events from now on; dispose the result to stop."""
         subscriber: Subscriber | RunFeed
-        waiting = on_next if isinstance(on_next, HandOffObserver) and on_next.takes_runs else None
         if isinstance(on_next, RunObserver):
             subscriber = self._feed(on_next)
         else:
             subscriber = Subscriber(self._count_failure, on_next, on_error, on_completed)
-        # what has been pushed before is not for this subscriber
-        self._judge_waiting(patience=-1)
         with self._change:
             if self._disposed:
                 raise DisposedException
             end = self._end
             if end is None:
                 self._set_subscribers((*self._subscribers, subscriber))
-                self._open_inbox(waiting)
         if end is not None:
             end.notify(subscriber)
             return Disposable()
@@ -282,20 +192,11 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                 tuple(each for each in self._subscribers if each is not subscriber)
             )
 
-    def _open_inbox(self, observer: HandOffObserver | None) -> None:
-        """Let events wait if a subscriber that can wait for them is the only one."""
-        if observer is not None and len(self._subscribers) == 1 and self._may_wait:
-            self._inbox = Inbox(self._receivers[0], self._judge_waiting)
-            observer.use_inbox(self._inbox)
-
     def _run_between_events(self, action: Callable[[], None]) -> None:
         with self._lock:
-            self._judge_waiting(patience=-1)
             action()
 
     def _set_subscribers(self, subscribers: tuple[Subscriber | RunFeed, ...]) -> None:
-        if self._inbox is not None:
-            self._inbox.close()
         self._subscribers = subscribers
         self._receivers = tuple(each.receive for each in subscribers if each.receive is not None)
 
@@ -307,37 +208,16 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         self._errors += 1
 
     @property
-    def late(self) -> Observable[LateEvent]:
-        """Each event that is dropped or adjusted, as it happens, with the CTI that it breaks."""
-        # somebody wants to know at once
-        self._may_wait = False
-        with self._change:
-            if self._inbox is not None:
-                self._inbox.close()
-        self._judge_waiting(patience=-1)
-        return super().late
-
-    def stats(self) -> SubjectStats:
-        """Return the current counters. Takes time for each source there has been."""
-        self._judge_waiting(patience=0)
-        return super().stats()
-
-    @property
     def subscriber_errors(self) -> int:
         """The number of exceptions that subscribers have raised."""
         return self._errors
 
     def dispose(self) -> None:
         """Release all subscribers; pushing afterwards raises ``DisposedException``."""
-        self._judge_waiting(patience=-1)
         with self._lock, self._change:
             self._disposed = True
             self._end, self._row_type, self._is_open = self._end or _End(None), None, False
             self._set_subscribers(())
-
-
-_WAITING = object()
-"""Stands for the events that wait in the inbox."""
 
 
 class _End:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -93,29 +92,6 @@ class SourceState:
             ahead=self.ahead,
             clock_offset=self.offset.ticks,
         )
-
-
-def group_by_source(
-    items: Sequence[Any], own: SourceState
-) -> Iterator[tuple[SourceState, Sequence[Any]]]:
-    """Yield runs of events with their source, in order.
-
-    An event is followed by its source, unless that is the own one.
-    """
-    sources = items[1::2]
-    # most often a thread has pushed all of them
-    if sources and sources.count(sources[0]) * 2 == len(items) and type(sources[0]) is SourceState:
-        yield sources[0], items[::2]
-        return
-    pairs: list[tuple[Any, SourceState]] = []
-    for item in items:
-        if type(item) is SourceState:
-            pairs[-1] = pairs[-1][0], item
-        else:
-            pairs.append((item, own))
-    for _, group in groupby(pairs, lambda pair: id(pair[1])):
-        each = list(group)
-        yield each[0][1], [event for event, _ in each]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """The bounded hand-off between ingest and query.
 
 With a hand-off, a source that pushes is a producer and the query is its consumer. The door still
-judges each event in the order of arrival, on the producer's thread. Accepted rows then wait in a
+judges each event on the producer's thread, in the order of arrival. Accepted rows then wait in a
 bounded queue, and a thread of the run takes all waiting rows as one batch, pushes it through the
 query and writes the results to the sink. So a hand-off never changes a verdict, and a query under
-load sees larger batches. Where nobody asks for a verdict at once, the events of a subject wait in
-front of it and are judged many at once, in the same order: by a producer as soon as there are many
-or a query has nothing to do, or by whoever wants to know, such as ``diagnostics``.
+load sees larger batches.
 
 1. A source's rows, CTIs and end keep the order in which they were accepted. Of several sources the
    one whose rows have waited longest is served first.

@@ -10,14 +10,11 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
-from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.runtime.hand_off.buffer import Chunk, SpillBuffer
 from rxtemporal.runtime.hand_off.gate import Gate, State, StreamLock
 
 # while the query is busy, rows are packed into columns this many at a time, whatever the CTIs
 BUSY_ROWS = 1_024
-# so many events wait in front of the door at most, and none where it would be fewer than these
-MOST_EVENTS, LEAST_EVENTS = 8_192, 256
 
 
 class BatchObserver(Protocol):
@@ -75,8 +72,6 @@ class BoundedQueue:
         self._completed = False
         self._packer: Packer | None = None
         self._reader: PushReader | None = None
-        # events in front of the door
-        self.inbox: Inbox | None = None
         # with how many waiting rows a CTI makes a batch, and with how many there is one without
         self._least, self._most = 1, MOST_ROWS
         gate.flushes.append(self._flush)
@@ -89,39 +84,6 @@ class BoundedQueue:
         self._most = min(MOST_ROWS, max(1, share))
         self._least = min(packer.least, self._most)
         self._set_bounds(packer)
-
-    @property
-    def lets_events_wait(self) -> bool:
-        """True if events may wait in front of the door: a small part of the rows that may."""
-        return self._most_events >= LEAST_EVENTS >= self._least
-
-    def use_inbox(self, inbox: Inbox) -> None:
-        """Take note of the inbox in which events wait from now on; it shares the bound."""
-        inbox.collects = inbox.busy = self._least > 1
-        inbox.most = self._least if inbox.collects else self._most_events
-        inbox.wait_for_room = self._wait_behind_run
-        self.inbox = inbox
-
-    @property
-    def _most_events(self) -> int:
-        """The number of events that may wait in front of the door."""
-        return 0 if self.settings is None else min(MOST_EVENTS, self.settings.max_rows // 16)
-
-    def _wait_behind_run(self) -> None:
-        # most often there is, and threads that push need not meet at the gate
-        if not self.has_room(0):
-            with self.gate:
-                self.wait_for_room(0)
-
-    def fetch(self) -> None:
-        """Take the events that wait in front of the door; the caller does not hold the gate."""
-        if self.inbox is not None:
-            self.inbox.fetch()
-
-    def rest(self) -> None:
-        """Let events wait for a CTI alone, once the query has nothing to do; as ``fetch``."""
-        if self.inbox is not None:
-            self.inbox.release()
 
     def _set_bounds(self, packer: Packer) -> None:
         """Let rows wait in the packer for more of them while the query is busy, if there is room.
@@ -153,8 +115,7 @@ class BoundedQueue:
     @property
     def rows(self) -> int:
         """The accepted rows in memory that are not delivered yet."""
-        waiting = 0 if self.inbox is None else len(self.inbox.items)
-        return self._buffer.rows + (0 if self._packer is None else self._packer.rows) + waiting
+        return self._buffer.rows + (0 if self._packer is None else self._packer.rows)
 
     def has_room(self, rows: int) -> bool:
         """Return True if ``rows`` more fit, or if nothing can be taken out to make room."""
@@ -202,8 +163,6 @@ class BoundedQueue:
         if self._packer is not None:
             self._set_bounds(self._packer)
         self._note_waiting()
-        if self.inbox is not None:
-            self.inbox.busy = True
         if not had_rows:
             self._announce()
         elif self.has_spilled:

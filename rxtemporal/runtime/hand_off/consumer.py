@@ -86,16 +86,9 @@ class Consumer:
         with self._running:
             self.gate.consumer = me
             try:
-                for queue in self._queues:
-                    queue.fetch()
                 self._serve_once()
-                self._rest()
             finally:
                 self.gate.consumer = None
-
-    def _rest(self) -> None:
-        for queue in self._queues:
-            queue.rest()
 
     def _serve_once(self) -> None:
         gate, failure = self.gate, None
@@ -138,7 +131,6 @@ class Consumer:
                 while not self._is_closed and self._has_rows():
                     self._serve_once()
                 yield self.gate.accepts
-            self._rest()
         finally:
             self.gate.consumer = None
             self._running.release()

@@ -10,7 +10,6 @@ from rxtemporal.core.events import Cti
 from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ProcessEndedError, RxTemporalError
-from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.runtime.hand_off.bounded_queue import BoundedQueue, PushReader
@@ -44,21 +43,12 @@ class Producer:
         if isinstance(item, EventBatch):
             for part in self._split(item):
                 self._push(part, len(part))
-        elif type(item) is EventRun:
-            self._put_run(item)
         elif isinstance(item, SentRows):
             for part in self._split(item.batch):
                 self._push(item._replace(batch=part), len(part))
         else:
             event = item.event if isinstance(item, Sent) else item
             self._push(item, 0 if isinstance(event, Cti) else 1)
-
-    def _put_run(self, run: EventRun) -> None:
-        """Put events that have waited in an inbox, for which there is room."""
-        gate = self._gate
-        with gate:
-            if gate.accepts and gate.run_end.accepts:
-                self._reader.accept_pushed(run)
 
     def _push(self, item: Any, rows: int) -> None:
         queue, gate = self._queue, self._gate
